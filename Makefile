@@ -47,7 +47,7 @@ lint: $(DEV)
 	$(BIN)/mypy
 
 demo: $(USE)
-	$(BIN)/understudy demo
+	$(BIN)/softcard demo
 
 docs: $(DEV)
 	$(BIN)/python tools/gen_docs.py
@@ -64,6 +64,7 @@ wheel:
 bench: $(DEV) oracles
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python tools/gen_docs.py
 
 # Programs that tests compare with; tests skip those that cannot be installed, but fail with CI=true.
 oracles: $(VENV)
@@ -78,12 +79,12 @@ $(VENV): $(INPUTS)
 	@touch $@
 
 $(USE): $(VENV)
-	@echo "installing understudy into .venv"
+	@echo "installing softcard into .venv"
 	@$(PIP) --editable '.[arrow]'
 	@touch $@
 
 $(DEV): $(VENV)
-	@echo "installing understudy and its development tools into .venv"
+	@echo "installing softcard and its development tools into .venv"
 	@$(PIP) --editable '.[dev]'
 	@touch $(USE) $@
 

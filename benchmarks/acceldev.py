@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from harness import Row, Samples, alternate, latency, main, rate, repeat, wall
-from understudy.core.pci import PlainMemory
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import (
+from softcard.core.pci import PlainMemory
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import (
     Fence,
     Fill,
     Nop,
@@ -26,7 +26,7 @@ from understudy.device.acceldev.commands import (
     user_code,
     words_of,
 )
-from understudy.device.acceldev.device import AcceldevDevice
+from softcard.device.acceldev.device import AcceldevDevice
 
 TITLE: Final = "Acceldev: user commands and registers"
 QUESTION: Final = "acceldev"

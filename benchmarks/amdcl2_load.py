@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from harness import Row, cpu, latency, main, repeat
-from understudy.host.amdcl2 import Program
-from understudy.image.amdcl2.build import build_kernel, pointer, vector
-from understudy.image.amdcl2.code_object import Features, KernelNeeds
-from understudy.image.amdcl2.container import READ_ONLY, read_container
-from understudy.image.amdcl2.load import load
-from understudy.image.amdcl2.writer import CodeRelocation, KernelSource, ProgramSource, write_container
+from softcard.host.amdcl2 import Program
+from softcard.image.amdcl2.build import Features, KernelNeeds, build_kernel, pointer, vector
+from softcard.image.amdcl2.container import READ_ONLY, read_container
+from softcard.image.amdcl2.load import load
+from softcard.image.amdcl2.writer import CodeRelocation, KernelSource, ProgramSource, write_container
 
 SIZE: Final = 1_000_000
 TARGET_MS: Final = 100

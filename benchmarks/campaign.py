@@ -32,7 +32,7 @@ KERNEL: Final = "s_endpgm"
 
 def child(seconds: float) -> None:
     """Be a worker's child, whose tasks take so long."""
-    from understudy.campaign.child import serve
+    from softcard.campaign.worker import serve
 
     def perform(tasks: Sequence[Any], data: bytes) -> list[dict[str, Any]]:
         end = time.process_time() + seconds
@@ -51,9 +51,9 @@ def worker_seconds() -> tuple[float, float]:
 
 def campaign(tasks: int, batch: int, workers: int, seconds: float) -> tuple[float, float]:
     """CPU seconds that client and scheduler, and the workers, have taken for so many tasks."""
-    from understudy.campaign.cluster import connected, run
-    from understudy.campaign.dataset import Dataset
-    from understudy.campaign.plan import parse_plan
+    from softcard.campaign.cluster import connected, run
+    from softcard.campaign.dataset import Dataset
+    from softcard.campaign.plan import parse_plan
 
     text = f"[campaign]\nbatch = {batch}\n[[matrix]]\nprograms = ['generate:gcn']\nseeds = '0..{tasks - 1}'"
     command = (sys.executable, str(Path(__file__).resolve()), "child", str(seconds))
@@ -96,9 +96,9 @@ def efficiency(quick: bool) -> list[Row]:
 
 def by_the_clock(tasks: int, workers: int) -> float:
     """Seconds that so many tasks of 20 ms take on workers whose children have begun."""
-    from understudy.campaign.cluster import connected, run
-    from understudy.campaign.dataset import Dataset
-    from understudy.campaign.plan import parse_plan
+    from softcard.campaign.cluster import connected, run
+    from softcard.campaign.dataset import Dataset
+    from softcard.campaign.plan import parse_plan
 
     command = (sys.executable, str(Path(__file__).resolve()), "child", str(BUSY_S))
     with tempfile.TemporaryDirectory() as folder, connected("", workers) as client:
@@ -117,9 +117,9 @@ def by_the_clock(tasks: int, workers: int) -> float:
 
 def devices() -> list[Row]:
     """What each of a hundred devices takes that are open at once: time to make it, and memory that it adds."""
-    from understudy.host.acceldev.acceldev import Acceldev
-    from understudy.host.hsa.gpu import Gpu
-    from understudy.host.refsi.refsi import RefSi
+    from softcard.host.acceldev.acceldev import Acceldev
+    from softcard.host.hsa.gpu import Gpu
+    from softcard.host.refsi.refsi import RefSi
 
     def gpu_that_ran() -> Gpu:
         made = Gpu.open("gfx900", threads=1)
@@ -148,9 +148,9 @@ def devices() -> list[Row]:
 
 
 def _assembled() -> bytes:
-    from understudy.image.hsa.bare import bare_code_object
-    from understudy.isa.gcn.asm.assembler import assemble
-    from understudy.isa.gcn.target import target
+    from softcard.image.hsa.writer import bare_code_object
+    from softcard.isa.gcn.asm.assembler import assemble
+    from softcard.isa.gcn.target import target
 
     return bare_code_object(assemble(target("gfx900"), KERNEL), "gfx900", name="k", kernarg_bytes=0)
 
@@ -162,16 +162,16 @@ def _resident() -> int:
 
 def programs(quick: bool) -> list[Row]:
     """Programs a second and processor, without compilation by clang: new ones, and once their code is there."""
-    from understudy.campaign.compilation import compile_generated
-    from understudy.campaign.generators.registry import GENERATORS
-    from understudy.campaign.generators.together import together
-    from understudy.campaign.perform import assembled, perform, run_generated, run_kernel, run_rv64
-    from understudy.campaign.task import Task
+    from softcard.campaign.combined import combined_source
+    from softcard.campaign.compilation import compile_generated
+    from softcard.campaign.generators.registry import GENERATORS
+    from softcard.campaign.perform import assembled, perform, run_generated, run_kernel, run_rv64
+    from softcard.campaign.task import Task
 
     count, rows = (10 if quick else PROGRAMS), []
 
     def sources(first: int) -> str:
-        return together("opencl", [GENERATORS["opencl-small"].seeded(first + n).text() for n in range(count)])
+        return combined_source("opencl", [GENERATORS["opencl-small"].seeded(first + n).text() for n in range(count)])
 
     def kernels(first: int) -> Callable[[], None]:
         code = compile_generated(sources(first).encode(), "opencl", "gfx900", "ziglang", "-O2").code
@@ -191,7 +191,7 @@ def programs(quick: bool) -> list[Row]:
     others.append(("gcn without assembling it", lambda: [run_kernel(code, "gfx900", task) for code in codes] and None))
     for what in ("small OpenCL C, -O2, never run before", "the same once more"):
         rows.append(_rate(what, count, Samples(tuple(cpu(each) for each in new)), target=RATE_TARGET))
-    printed = together("rv64", [GENERATORS["rv64-small"].seeded(seed).text() for seed in range(count)])
+    printed = combined_source("rv64", [GENERATORS["rv64-small"].seeded(seed).text() for seed in range(count)])
     elf = compile_generated(printed.encode(), "rv64", "", "ziglang", "-O2").code
     others.append(("small RV64 C, -O2, one behind the other", lambda: run_rv64(elf, task) and None))
     for name, run in others:

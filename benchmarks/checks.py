@@ -18,8 +18,8 @@ import numpy as np
 
 from gcn import SETTLING, Case, cases, compiled
 from harness import Row, Samples, alternate, cpu, main, optimised, wall
-from understudy.hsa import Gpu
-from understudy.refsi import RefSi, demo_kernels
+from softcard.hsa import Gpu
+from softcard.refsi import RefSi, demo_kernels
 
 QUESTION: Final = "checks"
 CHECKS: Final = {"memory": 1.1, "sync": 1.1}

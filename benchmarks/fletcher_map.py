@@ -11,10 +11,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from harness import Row, cpu, latency, main, repeat
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.map.checker import check_design
-from understudy.image.arrow_schema import read_schema
-from understudy.report.fletcher import to_vhdmmio
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.checker import check_design
+from softcard.image.arrow_schema import read_schema
+from softcard.report.fletcher import to_vhdmmio
 
 COLUMNS: Final = 1000
 TARGET_MS: Final = 200

@@ -1,6 +1,6 @@
 """How long does a register access take an unmodified Fletcher host program?
 
-`understudy serve fletcher` in a process of its own, and the C program of examples/fletcher, which loads the platform
+`softcard serve fletcher` in a process of its own, and the C program of examples/fletcher, which loads the platform
 library as the run-time does. Each round makes many reads and writes. The peer is the bare round trip: two processes
 that only pass a few bytes back and forth over such a socket, asleep between them.
 """
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Final
 
 from harness import ROOT, Row, Samples, latency, main
-from understudy.attach.fletcher import build_library
+from softcard.attach.fletcher import build_library
 from vfio_user import bare
 
 TITLE: Final = "Fletcher: a register access of a host program"
 QUESTION: Final = "fletcher_mmio"
 TARGET_US: Final = 20
 HOST: Final = ROOT / "examples" / "fletcher" / "sum_host.c"
-SERVE: Final = "import sys; from understudy.cli import main; sys.exit(main(['serve', 'fletcher', *sys.argv[1:]]))"
+SERVE: Final = "import sys; from softcard.cli import main; sys.exit(main(['serve', 'fletcher', *sys.argv[1:]]))"
 COLUMNS: Final = ("read, median", "read, p99", "write, median", "write, p99")
 
 
@@ -39,7 +39,7 @@ def timings(profile: str) -> list[list[float]]:
         server.stdout.readline()
         environment = {**os.environ, **build_library().environment(path)}
         done = subprocess.run(
-            [str(program), "--time", "understudy"], env=environment, capture_output=True, text=True, check=True
+            [str(program), "--time", "softcard"], env=environment, capture_output=True, text=True, check=True
         )
         server.stdout.close()
         server.wait(20)

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness import Row, alternate, main, wall
-from understudy.device.fletcher.kernels import find
-from understudy.host.fletcher import Context, Kernel, Platform, empty_batch
+from softcard.device.fletcher.kernels import find
+from softcard.host.fletcher import Context, Kernel, Platform, empty_batch
 
 TITLE: Final = "Fletcher: kernels against pyarrow"
 QUESTION: Final = "fletcher_sum"

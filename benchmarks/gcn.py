@@ -22,18 +22,18 @@ import numpy as np
 
 from harness import FOLDER, Row, Samples, alternate, cpu, latency, main, optimised, repeat, wall
 from pocl import Absent, OpenCl
-from understudy.core.space import Ram
-from understudy.device.hsa.launch.first_state import Surroundings, launch
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.engine.gcn.api import Dispatch, Shapes
-from understudy.engine.gcn.jit.engine import JitEngine, Launch
-from understudy.engine.gcn.memory import MASK64, GpuMemory
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.image.hsa.code_object import read_code_object
-from understudy.ir import host as machine
-from understudy.ir.object_cache import ObjectCache, default_folder
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
+from softcard.core.space import Ram
+from softcard.device.hsa.launch.first_state import Surroundings, launch
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.engine.gcn.api import Dispatch, Shapes
+from softcard.engine.gcn.memory import MASK64, GpuMemory
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine, Launch
+from softcard.image.hsa.code_object import read_code_object
+from softcard.ir import host as machine
+from softcard.ir.object_cache import ObjectCache, default_folder
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
 
 QUESTION: Final = "gcn"
 SOURCE: Final = FOLDER / "kernels" / "gcn.cl"

@@ -19,12 +19,14 @@ import numpy as np
 
 from gcn import Gpu, cases, compiled
 from harness import Row, alternate, cpu, main, wall
-from understudy.core.checks import FIDELITY, INIT, RACES
-from understudy.core.findings import Finding, FindingLog
-from understudy.engine.gcn.jit.engine import JitEngine, Launch
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.marks.marking import Marking
-from understudy.engine.gcn.races.watch import RaceWatch
+from softcard.core.checks import FIDELITY, INIT, RACES
+from softcard.core.findings import Finding, FindingLog
+from softcard.engine.gcn.hooks import Checks
+from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.engine.gcn.shadow.check import EngineShadow
+from softcard.engine.gcn.shadow.device_shadow import DeviceShadow
+from softcard.engine.gcn.tiered.engine import JitEngine, Launch
+from softcard.engine.gcn.tiered.translation import Tier
 
 QUESTION: Final = "gcn_checks"
 TITLE: Final = "GCN: what checks of values and of races cost"
@@ -54,14 +56,15 @@ def factors(processor: str, path: Path, rounds: int, quick: bool, threads: int =
         for kinds in TWO if threads > 1 else KINDS if number < KERNELS else ((RACES,),):
             dispatch, result = gpu.dispatch(case)
             values, told = tuple(kind for kind in kinds if kind != RACES), list[Finding]()
-            marking = Marking(gpu.memory, values) if values else None
+            device_shadow = DeviceShadow(gpu.memory, values) if values else None
             watch = RaceWatch(gpu.memory, FindingLog(told)) if RACES in kinds else None
-            ready = engine.prepare(replace(dispatch, marks=marking, races=watch))
+            checks = Checks(*([EngineShadow(device_shadow)] if device_shadow else []), *([watch] if watch else []))
+            ready = engine.prepare(replace(dispatch, checks=checks))
             checked = partial(_run, ready, watch)
             checked()
             if not np.array_equal(result.view(np.uint8), expected.view(np.uint8)):
                 raise AssertionError(f"{case.kernel} with {kinds}: another result")
-            if told or (marking is not None and marking.sights.counts()):
+            if told or (device_shadow is not None and device_shadow.uses.counts()):
                 raise AssertionError(f"{case.kernel} with {kinds}: something was told of")
             sides = [partial(cpu if threads == 1 else wall, each) for each in (checked, without.run)]
             ours, theirs = alternate(rounds, *sides)

@@ -19,13 +19,13 @@ from typing import Any, Final
 import numpy as np
 
 from harness import ROOT, Row, cpu, main, rate, repeat
-from understudy.core.space import Ram
-from understudy.engine.gcn.api import Dispatch, Shapes
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
+from softcard.core.space import Ram
+from softcard.engine.gcn.api import Dispatch, Shapes
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
 
 QUESTION: Final = "gcn_left"
 TITLE: Final = "GCN: what leaves translated code"
@@ -163,11 +163,11 @@ def libraries(quick: bool) -> Iterator[Row]:
             continue
         shares: dict[str, tuple[Share, Share]] = {}
         for processor in there.PROCESSORS:
-            fronts: dict[int, Any] = {}
+            frontends: dict[int, Any] = {}
             for number, chosen in enumerate(there.kernels(path, processor, 16 if quick else 2, 40)):
                 names = f"code of {chosen.library}", f"executed of {chosen.library}"
                 code, executed = shares.setdefault(chosen.library, (Share(names[0]), Share(names[1])))
-                count_code(code, there.flow(chosen, fronts))
+                count_code(code, there.flow(chosen, frontends))
                 if number % RUN_ONE_IN == 0:
                     count_run(executed, exam, chosen, engine)
         yield from (share.row() for pair in shares.values() for share in pair if share.kernels)
@@ -180,8 +180,8 @@ def count_code(share: Share, flow: Any) -> None:
         numbers, counts = np.unique(flow.plans[mode][block.first : block.last], return_counts=True)
         share.count += block.last - block.first
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            plan = flow.front(mode).plans[number]
-            if plan.kind is None and (plan.node is None or not plan.node.is_site):
+            plan = flow.frontend(mode).plans[number]
+            if plan.kind is None and (plan.node is None or not plan.node.has_inline_cache):
                 share.left["no instruction" if plan.insn is None else plan.insn.op.name] += count
 
 
@@ -206,7 +206,7 @@ def corpus() -> Iterator[Row]:
     for name in ("float", "group", "integer", "memory", "programs", "resources"):
         importlib.import_module(f"tests.gcn_kernels.cases_{name}")
     toolchain = importlib.import_module("tests.gcn_kernels.toolchain")
-    read = importlib.import_module("understudy.image.hsa.code_object").read_code_object
+    read = importlib.import_module("softcard.image.hsa.code_object").read_code_object
     engine, share = JitEngine(threads=1, tier=Tier.THREADED), Share("executed of the OpenCL corpus")
     for case in bench.CASES.values():
         for gfx in case.targets:

@@ -18,7 +18,7 @@ import numpy as np
 
 from gcn import Case, Gpu, cases, check, compiled, settled
 from harness import FOLDER, Row, alternate, latency, main
-from understudy.engine.gcn.jit.engine import JitEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
 
 QUESTION: Final = "gcn_limits"
 SOURCE: Final = FOLDER / "kernels" / "limits.c"

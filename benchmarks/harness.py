@@ -217,7 +217,7 @@ def show(rows: Iterable[Row], title: str) -> None:
 
 def optimised() -> None:
     """Wait until all that was asked for has been optimised."""
-    from understudy.ir.background import BACKGROUND
+    from softcard.ir.background import BACKGROUND
 
     behind = BACKGROUND.submit(lambda: None)
     while not behind.done:

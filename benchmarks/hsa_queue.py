@@ -16,13 +16,12 @@ from typing import Final
 import numpy as np
 
 from harness import Row, Samples, cpu, latency, main, optimised, rate, wall
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.device.hsa.packets import PACKET_BYTES
-from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.signals import Condition
-from understudy.hsa import Gpu, demo_code
-from understudy.isa.gcn.asm.assembler import assemble
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.queues.aql_queue import Queue
+from softcard.device.hsa.queues.packets import PACKET_BYTES, KernelDispatchPacket
+from softcard.device.hsa.queues.signals import Condition
+from softcard.hsa import Gpu, demo_code
+from softcard.isa.gcn.asm.assembler import assemble
 
 QUESTION: Final = "hsa_queue"
 AGENTS: Final = ("gfx701", "gfx803", "gfx900")
@@ -41,7 +40,7 @@ def kernel(device: HsaDevice, text: str) -> int:
     header = bytearray(256)
     struct.pack_into("<q", header, 0x10, 256)
     struct.pack_into("<IIH", header, 0x30, 0x00AC0000, 2 << 1, 1 << 3)
-    address = device.allocate(256 + len(code))
+    address = device.allocate(256 + len(code), 256)
     device.memory.write(address, bytes(header) + code)
     return address
 

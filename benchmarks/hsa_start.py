@@ -26,7 +26,7 @@ def child() -> None:
     begin = time.perf_counter()
     import numpy as np
 
-    from understudy.host.hsa import Gpu, demo_code
+    from softcard.host.hsa import Gpu, demo_code
 
     imported = time.perf_counter()
     with Gpu.open("gfx900") as gpu:

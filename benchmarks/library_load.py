@@ -13,14 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 from harness import Row, Samples, cpu, latency, main, rate, repeat
-from understudy.image.hsa.code_object import CodeObject, read_code_object
-from understudy.image.hsa.metadata import Argument, KernelMetadata
-from understudy.image.hsa.records import KernelDescriptor
-from understudy.image.hsa.writer import KernelSource, write_code_object
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.asm.listing import listing
-from understudy.isa.gcn.encoding.bounds import instruction_bounds
-from understudy.isa.gcn.target import target
+from softcard.image.hsa.code_object import CodeObject, read_code_object
+from softcard.image.hsa.metadata import Argument, KernelMetadata
+from softcard.image.hsa.records import KernelDescriptor
+from softcard.image.hsa.writer import KernelSource, write_code_object
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.asm.listing import listing
+from softcard.isa.gcn.encoding.bounds import instruction_bounds
+from softcard.isa.gcn.target import target
 
 KERNELS: Final = 5000
 TARGET: Final = target("gfx906")

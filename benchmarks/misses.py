@@ -1,4 +1,4 @@
-"""Why targets are missed, as far as it has been found out: the first pattern that fits a row's question and name."""
+"""The known reasons for missed targets: the first pattern that matches a row's question and name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ REASONS: Final = (
     ),
     (
         r"gcn: .* vector add: all of it",
-        "A wave of 21 instructions takes 33 ns on one thread: 9 to begin, 6 to 8 for each of three accesses, whose "
-        "addresses are looked at on all lanes. pocl takes 0.12 to 0.27 ms, as NumPy's arrays come to lie on huge pages "
-        "or not, which makes no difference here.",
+        "A wave of 21 instructions takes 33 ns on one thread: 9 to begin, and 6 to 8 for each of three accesses, which "
+        "check the addresses of all lanes. pocl takes 0.12 to 0.27 ms, depending on whether NumPy's arrays lie on huge "
+        "pages; Softcard does not depend on it.",
     ),
     (
         r"gcn: .*rows of a .*: all of it",
@@ -23,101 +23,103 @@ REASONS: Final = (
     ),
     (
         r"gcn: .*float4 transpose.*: one core",
-        "Nothing was found that makes it faster; C needs longer on the same core (below, limit of one core).",
+        "No way to make it faster was found; C takes longer on the same core (benchmarks/gcn_limits.py).",
     ),
     (
         r"gcn: .*byte substitution in LDS: all of it",
-        "Each of 64 look-ups of a wave is held against the bounds of the group's LDS; pocl's are gathers of the host.",
+        "Each of the 64 table lookups of a wave is compared with the bounds of the group's LDS; pocl uses gathers of "
+        "the host without that check.",
     ),
     (
         r"gcn: gfx803 byte substitution in LDS: one core",
-        "M0 bounds the LDS of GFX7 and GFX8: each access of the table is held against it.",
+        "M0 bounds the LDS of GFX7 and GFX8: each access to the table is compared with it.",
     ),
     (
         r"gcn_left: s_sleep",
-        "A pause gives other waves their turn, as it should: the scheduler is entered each time.",
+        "A pause lets other waves run, as it should: each one enters the scheduler.",
     ),
     (
         r"gcn_left: image_sample",
         "Coordinates, weights and filters are binary64 on all 64 lanes, which keeps the last bit exact.",
     ),
-    (r"gcn_left: ds_add", "One lane after the other, in the order of lanes: two may have the same address."),
+    (r"gcn_left: ds_add", "Lanes execute one by one, in order: two of them may have the same address."),
     (
         r"gcn_left: global_atomic_add",
-        "A locked instruction of the host for each of 64 lanes, since other threads and the host may write there.",
+        "Each of 64 lanes takes a locked instruction of the host, since other threads and the host may write there.",
     ),
     (
         r"gcn_left: image_load, sRGB",
-        "Each of three components is gathered out of a table of 256 numbers.",
+        "Each of three components is gathered from a table of 256 numbers.",
     ),
     (
         r"gcn_left: image_store, sRGB",
-        "Each of three components is looked for among 255 steps: 24 gathers and comparisons, exact to the last bit.",
+        "Each of three components is searched among 255 steps: 24 gathers and comparisons, exact to the last bit.",
     ),
-    (r"gcn_left: ds_wrxchg2", "Two exchanges, which may meet: lane after lane, one after the other."),
+    (
+        r"gcn_left: ds_wrxchg2",
+        "The two exchanges may have the same address: lanes execute one by one, first one exchange, then the other.",
+    ),
     (
         r"campaign: .*aql",
-        "As many as the target in quiet moments: runs of one hour gave 130 to 202 (before, in the same hour, 126 to "
-        "143; 238 then on the machine of most other tables). A program is 17 launches, whose sizes are new each time.",
+        "The target is met when the machine is quiet: runs within one hour gave 130 to 202 (and 238 on the machine of "
+        "most other tables). A program makes 17 launches, each of a size that no launch had before.",
     ),
     (
         r"gcn_checks: .*(vector add|matmul|reduction): .*races",
-        "Each chunk of lanes is held against four words of 8 bytes that are kept for its line of memory: some thirty "
-        "instructions more for one load. A vector add, which waits for memory alone, gave 2.4 to 4.2 in two "
-        "hours (before, in turns with that, 2.8 to 5.5).",
+        "Each lane vector is compared with four shadow words of its line of memory: some thirty more instructions for "
+        "one load. A vector add, which is bound by memory, gave 2.4 to 4.2 within two hours.",
     ),
     (
         r"gcn_checks: .*(substitution|tables|gathers|rows).*races",
-        "Look-ups have cells for each dword, or each byte: the check takes three to eight gathers of the host and a "
-        "scatter for one. Of bytes in LDS that gave 6.3 to 9.4 in two hours (9.0 to 12.5 before).",
+        "Table lookups have a shadow cell for each dword or byte: the check takes three to eight gathers of the host "
+        "and a scatter for each lookup. Bytes in LDS gave 6.3 to 9.4 within two hours.",
     ),
     (
         r"refsi_checks: .*check=waits$",
-        "At its target in quiet moments. Where a loop does not know its memory beforehand, a store costs a comparison, "
-        "an addition and the registers for both, which other values have to leave; a launch that takes a millisecond, "
-        "some hundredths of one for what the reference engine notes at the ends of turns.",
+        "The target is met when the machine is quiet. In a loop whose addresses are not known before its first round, "
+        "a store costs a comparison, an addition and registers for both. A launch of a millisecond also pays some "
+        "hundredths of one for what the reference engine records at the end of each time slice.",
     ),
     (
         r"refsi_checks: .*spin lock",
-        "What is behind a release is told apart from what was before: each of five accesses of a round, which takes "
-        "23 ns, is a new event, made by a compiled function in some 11 ns. It was 3.1 to 4.3 times as long in two "
-        "hours in which the machine's speed changed by 1.6 from second to second.",
+        "Each release begins a new epoch, so each of the five accesses of a round is a new event. A round takes 23 ns "
+        "without the check, and a compiled function takes some 11 ns for each event. Two hours gave 3.1 to 4.3, while "
+        "the machine's speed changed by a factor of 1.6 from second to second.",
     ),
     (
         r"checks: .*check=(sync|memory)",
-        "Launches of 0.5 to 2 ms, which differ by that from run to run: the best of 150 without the check were 0.99 to "
-        "1.01 of the best of 150 others, those with it 0.98 to 1.00.",
+        "Noise: these launches take 0.5 to 2 ms and differ by that much from run to run. The best of 150 launches with "
+        "the check took 0.98 to 1.00 times the best of 150 without it.",
     ),
     (
         r"checks: RefSi .*check=init",
-        "Each load and store is done twice, the second time of marks; two of three instructions here are such.",
+        "Each load and store also accesses shadow memory; two of three instructions here are loads or stores.",
     ),
     (
         r"refsi_driver: matmul f32 .*refsidrv",
-        "Each second element of a column lies on another page, and the profile plays the reference's translation "
-        "buffer of 256 entries access by access.",
+        "Every second element of a column lies on another page, and the profile models each access to the reference's "
+        "translation buffer of 256 entries.",
     ),
     (
         r"hsa_queue: .*arrays of the device",
-        "Python writes packet, kernel arguments and signal anew for each launch.",
+        "Python writes the packet, the kernel arguments and the signal of each launch.",
     ),
     (
         r"hsa_queue: .*NumPy arrays",
-        "Two arrays are mapped and unmapped for each launch (52 us), and what follows from changed page tables takes "
-        "as much. Keeping them mapped would hide stray accesses and hold the user's memory.",
+        "Each launch maps and unmaps two arrays (52 us), and handling the changed page tables takes as long again. "
+        "Leaving them mapped would hide stray accesses and keep the user's memory alive.",
     ),
     (
         r"campaign: .*never run before",
-        "As many as the target in quiet moments: runs of one hour gave 155 to 207 (before, in the same hour, 142). "
-        "Each program is translated to be run once; a third of the time is that of handlers that no program needed "
-        "before.",
+        "The target is met when the machine is quiet: runs within one hour gave 155 to 207. Each program is translated "
+        "and run once; a third of the time goes to handlers that no earlier program needed.",
     ),
-    (r"shell_start: ", "LLVM compiles what is not on disk; Python's start and imports take their time beside it."),
+    (r"shell_start: ", "LLVM compiles what is not on disk; the start of Python and imports take the rest."),
 )
 
 
 def reason(question: str, what: str) -> str:
-    """Why this row misses its target; said so where nobody knows yet."""
+    """Return why this row misses its target, "Not known yet." if no pattern matches."""
     for pattern, text in REASONS:
         if re.match(pattern, f"{question}: {what}"):
             return text

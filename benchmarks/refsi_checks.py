@@ -16,9 +16,9 @@ import numpy as np
 
 import refsi_kernels
 from harness import FOLDER, Row, Samples, alternate, cpu, main
-from understudy.core.checks import INIT, RACES, WAITS
-from understudy.host.refsi.compile import compile_kernels, riscv_compilers
-from understudy.refsi import RefSi, demo_kernels
+from softcard.core.checks import INIT, RACES, WAITS
+from softcard.host.refsi.compile import compile_kernels, riscv_compilers
+from softcard.refsi import RefSi, demo_kernels
 
 QUESTION: Final = "refsi_checks"
 TITLE: Final = "RefSi: what checks cost"

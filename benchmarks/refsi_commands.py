@@ -13,8 +13,8 @@ from statistics import median
 from typing import Final
 
 from harness import REFERENCE, Row, Samples, cpu, main, rate, repeat
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.toolkit.builder import CommandBuffer, dma_address
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.toolkit.builder import CommandBuffer, dma_address
 
 COMMANDS: Final = 100_000
 DATA: Final = 0x5000_0000

@@ -1,6 +1,6 @@
 """How fast is an unmodified host program of RefSi's driver, on the library that takes the real one's place?
 
-`understudy exec --device refsi` and the C program in kernels/refsi_host.c: a matrix multiplication from the program's
+`softcard exec --device refsi` and the C program in kernels/refsi_host.c: a matrix multiplication from the program's
 start to its result, and what single calls take. The peers are the reference's published figures.
 """
 
@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from harness import FOLDER, REFERENCE, ROOT, Row, Samples, latency, main
-from understudy.attach.refsi import build_library
+from softcard.attach.refsi import build_library
 
 TITLE: Final = "RefSi: host programs on librefsidrv"
 QUESTION: Final = "refsi_driver"
 HOST: Final = FOLDER / "kernels" / "refsi_host.c"
 KERNELS: Final = ROOT / "tests" / "vectors" / "refsi" / "kernels.elf"
-EXEC: Final = (
-    "import sys; from understudy.cli import main; sys.exit(main(['exec', '--device', 'refsi', *sys.argv[1:]]))"
-)
+EXEC: Final = "import sys; from softcard.cli import main; sys.exit(main(['exec', '--device', 'refsi', *sys.argv[1:]]))"
 SIZE: Final = 512
 REFERENCE_S: Final = 11.4
 TARGET_S: Final = 2

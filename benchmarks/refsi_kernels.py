@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from harness import REFERENCE, ROOT, Row, Samples, alternate, cpu, main, rate, wall
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.image.riscv.program import ElfImage, read_elf
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.toolkit.builder import CommandBuffer
+from softcard.image.riscv.program import ElfImage, read_elf
 
 KERNELS: Final = ROOT / "tests" / "vectors" / "refsi" / "kernels.elf"
 ELF_WINDOW: Final = 0x1_0000

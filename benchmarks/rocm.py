@@ -1,6 +1,6 @@
-"""How fast are HIP programs of hipcc's on a virtual gfx900? `understudy exec` and kernels/rocm.hip.
+"""How fast are HIP programs of hipcc's on a virtual gfx900? `softcard exec` and kernels/rocm.hip.
 
-Whole programs are timed from the start of `understudy exec` to its end: cold with empty caches, warm with full ones.
+Whole programs are timed from the start of `softcard exec` to its end: cold with empty caches, warm with full ones.
 Where hipcc is not there nothing is measured, and that is said.
 """
 
@@ -21,7 +21,7 @@ TITLE: Final = "ROCm: HIP programs on a virtual gfx900"
 QUESTION: Final = "rocm"
 PROGRAM: Final = FOLDER / "kernels" / "rocm.hip"
 EXEC: Final = (
-    "import sys; from understudy.cli import main; sys.exit(main(['exec', '--agent', 'gfx900', '--', *sys.argv[1:]]))"
+    "import sys; from softcard.cli import main; sys.exit(main(['exec', '--agent', 'gfx900', '--', *sys.argv[1:]]))"
 )
 MEGA: Final = 20
 """Bits of a vector's length."""

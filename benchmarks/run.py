@@ -2,7 +2,7 @@
 
 `--only` runs some, and puts their rows in the place of those that are there; when and where is kept beside them.
 
-`report.py` makes the table of docs/performance.md from it; `history.py` keeps what all runs found and tells what became
+`report.py` makes the tables of docs/ from it; `history.py` keeps what all runs found and tells what became
 slower.
 """
 

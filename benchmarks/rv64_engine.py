@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Final
 
 from harness import FOLDER, REFERENCE, Row, alternate, cpu, main, rate
-from understudy.core.errors import AccessFault
-from understudy.core.space import Ram
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.engine.riscv.stops import Why
-from understudy.image.riscv.program import ElfImage, read_elf
-from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache
-from understudy.isa.riscv import csr
-from understudy.isa.riscv.isa import REFSI, isa_of
-from understudy.isa.riscv.state import RETURN_ADDRESS, Hart
+from softcard.core.errors import AccessFault
+from softcard.core.space import Ram
+from softcard.engine.riscv.api import Why
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.image.riscv.program import ElfImage, read_elf
+from softcard.ir import llvm
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.riscv import csr
+from softcard.isa.riscv.isa import REFSI, isa_of
+from softcard.isa.riscv.state import RETURN_ADDRESS, Hart
 
 COMPILER: Final = "riscv64-unknown-elf-gcc"
 QEMU: Final = "qemu-riscv64"

@@ -14,7 +14,7 @@ from typing import Final
 
 from harness import FOLDER, Row, alternate, cpu, main, rate
 from rv64_engine import LINK, QEMU, Machine, qemu_cpu
-from understudy.image.riscv.program import read_elf
+from softcard.image.riscv.program import read_elf
 
 COMPILER: Final = "clang-16"
 FLAGS: Final = (

@@ -14,7 +14,7 @@ import numpy as np
 
 from harness import Row, alternate, main, rate, wall
 from refsi_kernels import APART, DATA, KERNELS, Bench, Case, buffer_of, warm_up
-from understudy.host.refsi import RefSi
+from softcard.host.refsi import RefSi
 
 THREADS: Final = 2
 ROWS: Final = 4

@@ -24,8 +24,8 @@ IMPORT_TARGET_MS: Final = 50
 TITLE: Final = "Start: whole programs from an installed wheel, as the shell sees them"
 PROGRAM: Final = """
 import numpy as np
-from understudy import Gpu
-from understudy.hsa import demo_code
+from softcard import Gpu
+from softcard.hsa import demo_code
 
 with Gpu.open("gfx900") as gpu:
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
@@ -64,7 +64,7 @@ def measure(quick: bool = False) -> list[Row]:
             warm.append(min(seconds(site, cache, PROGRAM) for _ in range(2)))
             bare.append(seconds(site, cache, "pass"))
             numpy.append(seconds(site, cache, "import numpy"))
-            ours.append(seconds(site, cache, "import understudy"))
+            ours.append(seconds(site, cache, "import softcard"))
 
     def row(what: str, found: list[float], target: float | None = None) -> Row:
         return latency("shell_start", what, "ms", Samples(tuple(found)), target=target)
@@ -72,7 +72,7 @@ def measure(quick: bool = False) -> list[Row]:
     return [
         row("README's HSA program, code on disk", warm, WARM_TARGET_MS),
         row("README's HSA program, nothing on disk", cold, COLD_TARGET_MS),
-        row("import understudy", ours, IMPORT_TARGET_MS),
+        row("import softcard", ours, IMPORT_TARGET_MS),
         row("import numpy", numpy),
         row("an interpreter that does nothing", bare),
     ]

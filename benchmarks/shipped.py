@@ -1,6 +1,6 @@
-"""What `understudy bench` measures on a user's machine: the figures that it shows beside them come from here.
+"""What `softcard bench` measures on a user's machine: the figures that it shows beside them come from here.
 
-`report.py` writes them where the package has them, `src/understudy/data/bench.json`.
+`report.py` writes them where the package has them, `src/softcard/data/bench.json`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from harness import Row, main
-from understudy.cli.bench_cases import BENCHES
+from softcard.cli.running.bench_cases import BENCHES
 
 QUESTION: Final = "shipped"
-TITLE: Final = "What `understudy bench` measures"
+TITLE: Final = "What `softcard bench` measures"
 SECONDS: Final = 1.5
 
 

@@ -20,12 +20,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from understudy.device.acceldev.commands import Fence, Fill
-from understudy.device.fletcher.kernels import find
-from understudy.host.acceldev import Acceldev
-from understudy.host.fletcher import Context, Kernel, Platform
-from understudy.host.hsa import Gpu, demo_code
-from understudy.host.refsi import RefSi, demo_kernels
+from softcard.device.acceldev.commands import Fence, Fill
+from softcard.device.fletcher.kernels import find
+from softcard.host.acceldev import Acceldev
+from softcard.host.fletcher import Context, Kernel, Platform
+from softcard.host.hsa import Gpu, demo_code
+from softcard.host.refsi import RefSi, demo_kernels
 
 SECONDS: Final = 180.0
 LINES: Final = 12

@@ -60,13 +60,13 @@ def kernel_text() -> str:
 def child() -> None:
     """In a new process: print seconds of importing, opening, the first launch and a second one, as JSON."""
     begin = time.perf_counter()
-    from understudy.device.refsi.device import RefSiDevice
-    from understudy.device.refsi.toolkit.builder import CommandBuffer
+    from softcard.device.refsi.device import RefSiDevice
+    from softcard.device.refsi.toolkit.builder import CommandBuffer
 
     imported = time.perf_counter()
     device = RefSiDevice(profile="spec")
     opened = time.perf_counter()
-    from understudy.isa.riscv.assembler import assemble
+    from softcard.isa.riscv.assembler import assemble
 
     code = assemble(kernel_text(), CODE)
     device.write(CODE, code)

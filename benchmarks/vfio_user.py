@@ -1,6 +1,6 @@
 """How long does a driver wait for a register of a device that is plugged in over vfio-user?
 
-`understudy serve` in a process of its own, a client in this one, Acceldev between them. Each round makes many reads of
+`softcard serve` in a process of its own, a client in this one, Acceldev between them. Each round makes many reads of
 one register; the device is idle, or executes RUNs of user commands all the while. The peer is the bare round trip:
 two Python processes that only pass the same bytes back and forth over such a socket.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from harness import Row, Samples, latency, main
-from understudy.attach.vfio_user import Client, Disconnected
+from softcard.attach.vfio_user import Client, Disconnected
 
 TITLE: Final = "vfio-user: a register's round trip"
 QUESTION: Final = "vfio_user"
@@ -30,7 +30,7 @@ TABLE, DATA_TABLE, CODE, DATA = 0x10000, 0x11000, 0x100000, 0x800000
 COMMANDS: Final = (4 << 20) // 20
 INTR_ENABLE, ENABLE, CONFIGS, FREE, FENCE_LAST = 0x04, 0x08, 0x0C, 0x8C, 0xA0
 QUEUE: Final = 255
-SERVE: Final = "import sys; from understudy.cli.serve import app; app(sys.argv[1:])"
+SERVE: Final = "import sys; from softcard.cli.attach.serve import app; app(sys.argv[1:])"
 
 
 def per_read(reads: int, read: Callable[[], object]) -> list[float]:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from understudy import RefSi
-from understudy.refsi import demo_kernels
+from softcard import RefSi
+from softcard.refsi import demo_kernels
 
 INSTANCES = 16
 SHARE = 1000

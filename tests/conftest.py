@@ -16,18 +16,20 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 pytest_plugins = ["pytester"]
 
-OWN = "understudy"
-"""How names of the product's own threads begin, which end with their devices."""
+STAYING = "softcard"
+"""Prefix of names of threads that may stay: the product's own end with their devices."""
 
 # Compiled code of the tests stays out of the user's cache; processes side by side share it, as a user's do.
 if "PYTEST_XDIST_WORKER" not in os.environ:
-    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="understudy-tests-")
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="softcard-tests-")
     atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 # Where Python is told to write no bytecode, each run and each command that tests start would translate everything anew.
@@ -38,8 +40,16 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Same examples in every run, and no time limits: a slow machine is no failure.
-settings.register_profile("understudy", derandomize=True, deadline=None, print_blob=True)
-settings.load_profile("understudy")
+settings.register_profile("softcard", derandomize=True, deadline=None, print_blob=True)
+settings.load_profile("softcard")
+
+
+def end_pool_of_dask() -> None:
+    """End the thread that Dask keeps for the whole process: a wait of a later file would wait for it for ever."""
+    utils = sys.modules.get("distributed.utils")
+    if utils is not None:
+        pool, utils._offload_executor = utils._offload_executor, ThreadPoolExecutor(1, "Dask-Offload")
+        pool.shutdown()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,8 +57,9 @@ def no_thread_is_left() -> Generator[None]:
     """A file's threads end with it: others' calls wait for what a thread may yet do, as they would in a program."""
     before = set(threading.enumerate())
     yield
+    end_pool_of_dask()
     end = time.monotonic() + 10
-    while left := [each for each in threading.enumerate() if each not in before and not each.name.startswith(OWN)]:
+    while left := [each for each in threading.enumerate() if each not in before and not each.name.startswith(STAYING)]:
         assert time.monotonic() < end, f"left behind: {left}"
         time.sleep(0.05)
 
@@ -80,14 +91,17 @@ def _is_among(item: pytest.Item, counts: Counter[tuple[object, ...]]) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Every n-th of many combinations; long files (guests, many slow tests) first, not alone at the end."""
+    """Every n-th of many combinations; long files (guests, many slow tests or seconds) first, not alone at the end."""
     if not config.getoption("exhaustive"):
         counts: Counter[tuple[object, ...]] = Counter()
         chosen = [(item, _is_among(item, counts)) for item in items]
         config.hook.pytest_deselected(items=[item for item, is_among in chosen if not is_among])
         items[:] = [item for item, is_among in chosen if is_among]
-    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: (not item.path.name.startswith("test_guest"), -slow[item.path]))
+    seconds = Counter[Path]()
+    for item in items:
+        marker = item.get_closest_marker("slow")
+        seconds[item.path] += 0 if marker is None else marker.kwargs.get("seconds", 2)
+    items.sort(key=lambda item: (not item.path.name.startswith("test_guest"), -seconds[item.path]))
 
 
 def _all_must_run() -> bool:

@@ -1,10 +1,10 @@
-"""LLVM assembly stands in emitters alone: what is always the same is a native function (`understudy.ir.native`)."""
+"""LLVM assembly stands in emitters alone: what is always the same is a native function (`softcard.ir.native`)."""
 
 import ast
 import re
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "src" / "understudy"
+PACKAGE = Path(__file__).parents[1] / "src" / "softcard"
 MOST_LINES = 70
 """In string literals of more than one line: what emitters write as one piece."""
 INSTRUCTION = re.compile(

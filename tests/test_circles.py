@@ -23,7 +23,7 @@ Graph = Mapping[str, set[str]]
 def imports() -> dict[str, set[str]]:
     """What each module of the package imports of it. A package counts where its own names are imported from it."""
     files = {}
-    for path in (SOURCE / "understudy").rglob("*.py"):
+    for path in (SOURCE / "softcard").rglob("*.py"):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     graph = {}
@@ -81,5 +81,5 @@ def test_the_search_itself(graph, expected):
 
 def test_every_import_is_seen():
     graph = imports()
-    assert "understudy.core.errors" in graph["understudy.device.hsa.device"]
-    assert "understudy.attach.fletcher" in graph["understudy.cli.serve_fletcher"]  # inside a function, of a package
+    assert "softcard.core.errors" in graph["softcard.device.hsa.device"]
+    assert "softcard.attach.fletcher" in graph["softcard.cli.attach.serve_fletcher"]  # inside a function, of a package

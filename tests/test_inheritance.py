@@ -6,7 +6,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
 LONGEST = 3
-ROOT_ERROR = "understudy.core.errors.UnderstudyError"
+ROOT_ERROR = "softcard.core.errors.SoftcardError"
 """Not counted: what is caught as a kind of error is that kind of error, and all are kinds of this one."""
 
 

@@ -39,7 +39,7 @@ def run(where, make=MAKE, **environment):
 
 
 def shelf(folder):
-    return sorted(path.name.split("-")[0] for path in (folder / "home/.cache/understudy-dev").iterdir())
+    return sorted(path.name.split("-")[0] for path in (folder / "home/.cache/softcard-dev").iterdir())
 
 
 def test_it_is_made_once_for_all_working_trees(folder):
@@ -75,7 +75,7 @@ def test_what_no_longer_works_is_made_anew(folder):
 
 def test_old_ones_go(folder):
     run(folder / "tree")
-    kept = folder / "home/.cache/understudy-dev"
+    kept = folder / "home/.cache/softcard-dev"
     for name, age in (("thing-old", 40), (".thing-half", 40), ("thing-young", 20), ("other-old", 40)):
         (kept / name).mkdir()
         then = (kept / name).stat().st_mtime - age * 86400
@@ -97,4 +97,4 @@ def test_without_a_home_it_is_kept_in_the_tree(home, folder):
 
 def test_the_cache_may_be_elsewhere(folder):
     run(folder / "tree", XDG_CACHE_HOME=str(folder / "cache"))
-    assert (folder / "tree/build/thing").resolve().parent == folder / "cache/understudy-dev"
+    assert (folder / "tree/build/thing").resolve().parent == folder / "cache/softcard-dev"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "src" / "understudy"
+PACKAGE = Path(__file__).parents[1] / "src" / "softcard"
 LAYERS = (
     ("core",),
     ("ir",),
@@ -49,7 +49,7 @@ def imported_modules(tree: ast.AST, module: str, is_package: bool) -> Iterator[t
 def layer(module: str) -> str | None:
     """The layer of a module of the package, "" for the package itself, None for what belongs to others."""
     top, *rest = module.split(".")
-    if top != "understudy":
+    if top != "softcard":
         return None
     return rest[0] if rest and (rest[0] in RANK or is_module(rest[0])) else ""
 
@@ -69,7 +69,7 @@ def complaints(source: str, path: str) -> list[str]:
     if own not in RANK:
         return [f"{path}:1: {own} has no place in the order of layers"]
     found = []
-    for line, name in imported_modules(ast.parse(source), ".".join(["understudy", *parts]), is_package):
+    for line, name in imported_modules(ast.parse(source), ".".join(["softcard", *parts]), is_package):
         other = layer(name)
         if other is None or other == own:
             continue
@@ -89,8 +89,8 @@ FILES = sorted({path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("
 
 def test_the_door_leads_to_the_command_line_alone():
     text = (PACKAGE / DOOR).read_text(encoding="utf-8")
-    assert {name for _, name in imported_modules(ast.parse(text), "understudy.__main__", False)} == {
-        "sys", "understudy.cli.main",
+    assert {name for _, name in imported_modules(ast.parse(text), "softcard.__main__", False)} == {
+        "sys", "softcard.cli.main",
     }  # fmt: skip
 
 
@@ -102,38 +102,38 @@ def test_no_layer_imports_one_to_its_right():
 @pytest.mark.parametrize(
     ("path", "source", "expected"),
     [
-        ("core/a.py", "import understudy.isa.b", ["core/a.py:1: core may not import isa (understudy.isa.b)"]),
-        ("core/a.py", "from understudy import isa", ["core/a.py:1: core may not import isa (understudy.isa)"]),
-        ("isa/a.py", "from understudy.core import words\nimport numpy", []),
+        ("core/a.py", "import softcard.isa.b", ["core/a.py:1: core may not import isa (softcard.isa.b)"]),
+        ("core/a.py", "from softcard import isa", ["core/a.py:1: core may not import isa (softcard.isa)"]),
+        ("isa/a.py", "from softcard.core import words\nimport numpy", []),
         (
             "core/a.py",
-            "def f():\n    from ..engine.riscv.stops import Why",
-            ["core/a.py:2: core may not import engine (understudy.engine.riscv.stops.Why)"],
+            "def f():\n    from ..engine.riscv.api import Why",
+            ["core/a.py:2: core may not import engine (softcard.engine.riscv.api.Why)"],
         ),
         ("core/__init__.py", "from . import words", []),
         (
             "core/__init__.py",
             "from .. import isa",
-            ["core/__init__.py:1: core may not import isa (understudy.isa)"],
+            ["core/__init__.py:1: core may not import isa (softcard.isa)"],
         ),
         ("device/refsi/a.py", "from .commands import X\nfrom ...core import words\nfrom ..hsa import y", []),
         (
             "isa/a.py",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from understudy.host.port import Port",
-            ["isa/a.py:3: isa may not import host (understudy.host.port.Port)"],
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from softcard.host.port import Port",
+            ["isa/a.py:3: isa may not import host (softcard.host.port.Port)"],
         ),
         (
             "trace/a.py",
-            "import understudy.report.rules",
-            ["trace/a.py:1: trace may not import report (understudy.report.rules)"],
+            "import softcard.report.rules",
+            ["trace/a.py:1: trace may not import report (softcard.report.rules)"],
         ),
         (
             "host/a.py",
-            "from understudy import RuleError",
-            ["host/a.py:1: host may not import from the package's public face (understudy.RuleError)"],
+            "from softcard import RuleError",
+            ["host/a.py:1: host may not import from the package's public face (softcard.RuleError)"],
         ),
-        ("cli/a.py", "from understudy import __version__\nfrom understudy.campaign import x", []),
-        ("__init__.py", "from understudy.host import x", []),
+        ("cli/a.py", "from softcard import __version__\nfrom softcard.campaign import x", []),
+        ("__init__.py", "from softcard.host import x", []),
         ("poems/a.py", "", ["poems/a.py:1: poems has no place in the order of layers"]),
     ],
 )
@@ -148,6 +148,118 @@ def test_faces_only_name_what_is_below(face):
     assert isinstance(doc, ast.Expr)
     assert all(isinstance(node, ast.ImportFrom) for node in body[:-1])
     assert isinstance(body[-1], ast.Assign)  # __all__
+
+
+# ---- folders of an engine --------------------------------------------------------------------------------------------
+
+FOLDERS = {
+    "engine/gcn": (
+        (".",),
+        ("matrix",),
+        ("jit",),
+        ("reference", "threaded"),
+        ("tiered",),
+        ("shadow", "races", "waits"),
+        ("bounds", "strict"),
+        ("checks",),
+    ),
+    "engine/riscv": ((".",), ("jit",), ("shadow", "races"), ("code_stores",)),
+}
+"""The order of the folders in a folder, "." for its own modules: none imports one of its level or of a later one."""
+CHECKS = ("shadow", "races", "waits", "bounds", "checks")
+"""Folders of engine/gcn with checks: engines know none by name."""
+ENGINES = ("jit", "reference", "threaded", "tiered", "strict")
+REGISTRY = "softcard.engine.gcn.checks.registry"
+"""The only module of these folders that devices and hosts import: it makes checks from their names."""
+
+
+def folder(name: str, inside: str) -> str | None:
+    """The folder of a module or of a name in it, below the folder `inside`; None for what lies elsewhere."""
+    start = f"softcard.{inside.replace('/', '.')}."
+    if not name.startswith(start):
+        return None
+    first = name.removeprefix(start).partition(".")[0]
+    return first if (PACKAGE / inside / first).is_dir() else "."
+
+
+def wrong_arrows(source: str, path: str, inside: str) -> list[str]:
+    """The imports of one file that do not go down from its folder in `inside`; `path` is relative to the package."""
+    module = f"softcard.{path.removesuffix('.py').replace('/', '.')}"
+    rank = {name: number for number, names in enumerate(FOLDERS[inside]) for name in names}
+    own = folder(module, inside)
+    if own not in rank:
+        return [f"{path}:1: {own} has no place in the order of folders"]
+    found = []
+    for line, name in imported_modules(ast.parse(source), module, path.endswith("__init__.py")):
+        other = folder(name, inside)
+        if other is None or other == own:
+            continue
+        if other not in rank:
+            found.append(f"{path}:{line}: {other} has no place in the order of folders")
+        elif rank[other] >= rank[own]:
+            found.append(f"{path}:{line}: {own} may not import {other} ({name})")
+    return found
+
+
+@pytest.mark.parametrize("inside", FOLDERS)
+def test_no_folder_of_an_engine_imports_a_later_one(inside):
+    files = [path for path in FILES if path.startswith(f"{inside}/")]
+    assert files
+    found = [
+        line for path in files for line in wrong_arrows((PACKAGE / path).read_text(encoding="utf-8"), path, inside)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_check_of_folders_itself():
+    path, gcn = "engine/gcn/jit/a.py", "softcard.engine.gcn"
+    wrong = [f"{path}:1: jit may not import races ({gcn}.races.watch)"]
+    assert wrong_arrows(f"import {gcn}.races.watch", path, "engine/gcn") == wrong
+    assert wrong_arrows(f"from {gcn}.hooks import Check\nfrom {gcn}.jit import layout", path, "engine/gcn") == []
+    assert wrong_arrows(f"from {gcn}.threaded import b", "engine/gcn/reference/a.py", "engine/gcn")
+    assert wrong_arrows(f"from {gcn}.jit import b", "engine/gcn/api.py", "engine/gcn")
+
+
+def test_engines_know_no_check_by_name():
+    for path in FILES:
+        if path.startswith(tuple(f"engine/gcn/{name}/" for name in ENGINES)):
+            tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+            names = [name for _, name in imported_modules(tree, f"softcard.{path.replace('/', '.')}", False)]
+            assert not [name for name in names if name.startswith("softcard.core.checks")], path
+
+
+def test_devices_and_hosts_know_no_check_of_waves():
+    for path in FILES:
+        if path.startswith(("device/", "host/")):
+            tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+            module = f"softcard.{path.removesuffix('.py').replace('/', '.')}"
+            names = [name for _, name in imported_modules(tree, module, False) if not name.startswith(REGISTRY)]
+            assert not {folder(name, "engine/gcn") for name in names} & set(CHECKS), path
+
+
+NAMES = {"MEMORY", "LEAKS", "INIT", "FIDELITY", "WAITS", "SYNC", "RACES", "LANES"}
+NAME_A_CHECK = {
+    "core/memory_check.py": {"MEMORY", "LEAKS"},
+    "device/hsa/compute.py": {"SYNC"},
+    "device/hsa/sync.py": {"SYNC"},
+}
+"""Modules of core and devices that import the name of a check: two have the code of that check, one makes it."""
+
+
+def test_settings_and_devices_treat_checks_by_their_kind():
+    found = {}
+    for path in FILES:
+        if path.startswith(("core/", "device/", "host/")):
+            tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+            names = {
+                each.name
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ImportFrom) and node.module == "softcard.core.checks"
+                for each in node.names
+            }
+            if known := names & NAMES:
+                found[path] = known
+    assert found == NAME_A_CHECK
 
 
 # ---- what is said of it ----------------------------------------------------------------------------------------------
@@ -188,7 +300,7 @@ def test_host_libraries_reach_devices_through_their_ports():
     for path in (PACKAGE / "host").rglob("*.py"):
         module = ".".join(path.relative_to(PACKAGE / "host").with_suffix("").parts)
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for _, name in imported_modules(tree, f"understudy.host.{module}", False):
+        for _, name in imported_modules(tree, f"softcard.host.{module}", False):
             if name.rpartition(".")[2] in found:
                 found[name.rpartition(".")[2]].add(module)
     assert found == OPENERS

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import understudy
-from understudy.core.rule import Choice, Fidelity, Rule, load_choices, load_rules
-from understudy.report.rules import missing_tests
+import softcard
+from softcard.core.rule import Choice, Fidelity, Rule, load_choices, load_rules
+from softcard.report.rules import missing_tests
 
 PACKAGES = {
     **{name: f"device.{name}" for name in ("refsi", "acceldev", "fletcher", "hsa", "amdcl2")},
@@ -19,9 +19,9 @@ PACKAGES = {
 """Where the rules and choices of an interface are; their documents are done."""
 INTERFACES = tuple(PACKAGES)
 HOSTS = ("hsa",)
-"""Interfaces whose `understudy.host` module has choices of its own."""
+"""Interfaces whose `softcard.host` module has choices of its own."""
 TESTS = Path(__file__).parent
-SOURCE = Path(understudy.__file__).parent
+SOURCE = Path(softcard.__file__).parent
 NAMED = sorted(".".join(path.relative_to(SOURCE).parent.parts) for path in SOURCE.rglob("rules.toml"))
 """Packages with rules of their own, and a `rules` module that names those that code raises."""
 
@@ -29,11 +29,11 @@ every_interface = pytest.mark.parametrize("interface", INTERFACES)
 
 
 def rules(interface: str) -> tuple[Rule, ...]:
-    return tuple(load_rules(f"understudy.{PACKAGES[interface]}").values())
+    return tuple(load_rules(f"softcard.{PACKAGES[interface]}").values())
 
 
 def choices(interface: str) -> tuple[Choice, ...]:
-    return tuple(load_choices(f"understudy.{PACKAGES[interface]}").values())
+    return tuple(load_choices(f"softcard.{PACKAGES[interface]}").values())
 
 
 @every_interface
@@ -48,14 +48,14 @@ def test_every_interface_is_tested() -> None:
 @pytest.mark.parametrize("package", NAMED)
 def test_no_two_tables_of_the_file_have_the_same_rule(package: str) -> None:
     tables = tomllib.loads(SOURCE.joinpath(*package.split("."), "rules.toml").read_text("utf-8"))["rules"]
-    assert sum(len(table) - 1 for table in tables) == len(load_rules(f"understudy.{package}"))
+    assert sum(len(table) - 1 for table in tables) == len(load_rules(f"softcard.{package}"))
 
 
 @pytest.mark.parametrize("package", NAMED)
 def test_every_rule_that_code_names_exists_and_is_named_so(package: str) -> None:
-    found = vars(import_module(f"understudy.{package}.rules")).items()
+    found = vars(import_module(f"softcard.{package}.rules")).items()
     named = {name: rule for name, rule in found if isinstance(rule, Rule)}
-    assert {rule.id for rule in named.values()} <= set(load_rules(f"understudy.{package}"))
+    assert {rule.id for rule in named.values()} <= set(load_rules(f"softcard.{package}"))
     assert all(rule.id.endswith(f"/{name.lower().replace('_', '-')}") for name, rule in named.items())
 
 
@@ -76,7 +76,7 @@ def test_ids_are_unique_and_name_the_interface(interface: str) -> None:
 @pytest.mark.parametrize("host", HOSTS)
 def test_choices_of_hosts(host: str) -> None:
     """Their ids are none of the device's."""
-    found = load_choices(f"understudy.host.{host}").values()
+    found = load_choices(f"softcard.host.{host}").values()
     ids = [choice.id for choice in (*found, *choices(host))]
     assert len(set(ids)) == len(ids)
     assert all(choice.id.startswith(f"{host}/") and choice.gap and choice.answer and choice.reason for choice in found)

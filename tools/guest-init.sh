@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # The first process of a guest of tools/guest.py. /plan holds `limit` (seconds for each step) and `module` (its name),
 # /programs the names of the programs in /tests, a line each. The kernel's messages go to the first serial line, what is
-# said here and what the programs write to the second; lines that begin with `understudy-guest:` are for guest.py.
+# said here and what the programs write to the second; lines that begin with `softcard-guest:` are for guest.py.
 /bin/busybox mkdir -p /proc /sys /dev /tmp
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sysfs /sys
@@ -15,7 +15,7 @@ mkfifo /tmp/ended
 exec 3<>/tmp/ended
 number=0
 
-mark() { echo "understudy-guest: $*"; }
+mark() { echo "softcard-guest: $*"; }
 
 seconds() { cut -d ' ' -f 1 /proc/uptime; }
 

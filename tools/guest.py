@@ -1,4 +1,4 @@
-"""Boot a Debian kernel in QEMU with an Acceldev driver, and run test programs there against `understudy serve`.
+"""Boot a Debian kernel in QEMU with an Acceldev driver, and run test programs there against `softcard serve`.
 
 The guest has no disk: its initial RAM disk, made here, holds busybox, the module and the programs, with the libraries
 that they load. What the programs print appears here behind "guest:", the kernel's log behind "kernel:", what the device
@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import IO, Final
 
 FOLDER: Final = Path(__file__).resolve().parent
-SERVE: Final = "import sys; from understudy.cli.serve import app; app(sys.argv[1:])"
-MARKER: Final = "understudy-guest: "
+SERVE: Final = "import sys; from softcard.cli.attach.serve import app; app(sys.argv[1:])"
+MARKER: Final = "softcard-guest: "
 BOOT_SECONDS: Final = 120
 """The longest time that the kernel may take, without KVM, before and after the programs."""
 GOODBYE_SECONDS: Final = 5

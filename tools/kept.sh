@@ -1,7 +1,7 @@
 # Sourced by scripts that make something large once and keep it between runs, whatever becomes of the working tree.
 #
 # kept NAME LINK FILE... makes LINK lead to the folder of NAME and of the content of FILEs (the scripts that make it),
-# under ${XDG_CACHE_HOME:-~/.cache}/understudy-dev, or under build/kept where there is no home to write to. If there is
+# under ${XDG_CACHE_HOME:-~/.cache}/softcard-dev, or under build/kept where there is no home to write to. If there is
 # none, or none that `is_good FOLDER` approves, `make_kept FOLDER` makes it; nobody ever sees half of it. Two at once each
 # make their own, and one is thrown away. What nobody asked for in 30 days is removed.
 # The variable `fresh` is 1 afterwards if LINK was made or made anew.
@@ -39,8 +39,8 @@ shelf() {
     cache=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
     case $cache in
         /*)
-            if [ -d "${cache%/*}" ] && mkdir -p "$cache/understudy-dev" 2>/dev/null && [ -w "$cache/understudy-dev" ]; then
-                echo "$cache/understudy-dev"
+            if [ -d "${cache%/*}" ] && mkdir -p "$cache/softcard-dev" 2>/dev/null && [ -w "$cache/softcard-dev" ]; then
+                echo "$cache/softcard-dev"
                 return
             fi
             ;;

@@ -18,6 +18,8 @@ missing() {
     command -v ld.lld-15 >/dev/null || echo lld-15
     command -v llvm-mc-16 >/dev/null || echo llvm-16
     command -v llvm-mc-19 >/dev/null || echo llvm-19
+    [ -e /usr/riscv64-linux-gnu/lib/libc.a ] || echo libc6-dev-riscv64-cross
+    [ -e /usr/lib/gcc-cross/riscv64-linux-gnu/12/libgcc.a ] || echo libgcc-12-dev-riscv64-cross
     [ -e /etc/OpenCL/vendors/pocl.icd ] || echo pocl-opencl-icd ocl-icd-libopencl1
     command -v rocminfo >/dev/null || echo rocminfo
     command -v hipcc >/dev/null || echo hipcc libamdhip64-dev

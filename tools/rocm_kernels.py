@@ -1,6 +1,6 @@
 """Put the code objects of a tree of ROCm libraries into one archive: ``rocm_kernels.py TREE ARCHIVE``.
 
-Those for GFX8 and GFX9 that Understudy runs: out of the offload bundles that lie one behind the other in a library, and
+Those for GFX8 and GFX9 that Softcard runs: out of the offload bundles that lie one behind the other in a library, and
 files of their own. An entry's name is ``LIBRARY/PROCESSOR/NUMBER.co``. Needs nothing but Python.
 """
 

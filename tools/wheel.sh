@@ -24,13 +24,13 @@ needed = project["dependencies"] + [each for name in extras if name != "dev" for
 lowest = dict(re.match(r"([\w-]+)\W+([\w.]+)", each).groups() for each in needed + extras["dev"])
 names = dict.fromkeys(re.match(r"[\w-]+", each)[0] for each in needed)
 minor = {name: version if "." in version else f"{version}.0" for name, version in lowest.items()}
-print(*(f"{name}=={minor[name]}.*" for name in names if name != "understudy"), sep="\n")
+print(*(f"{name}=={minor[name]}.*" for name in names if name != "softcard"), sep="\n")
 END
     cat "$folder/constraints.txt"
     set -- -W ignore::DeprecationWarning "$@" # old packages on others that are new
 fi
 wheel=$(ls "$PWD/$folder"/*.whl)
-pip install --quiet --constraint "$folder/constraints.txt" "understudy[dev] @ file://$wheel"
-"$python" -c 'import sys, understudy; sys.exit("src" in understudy.__file__.split("/"))'
-"$folder/venv/bin/understudy" demo >/dev/null
+pip install --quiet --constraint "$folder/constraints.txt" "softcard[dev] @ file://$wheel"
+"$python" -c 'import sys, softcard; sys.exit("src" in softcard.__file__.split("/"))'
+"$folder/venv/bin/softcard" demo >/dev/null
 exec "$python" -m pytest -q -m "not slow" "$@"

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site of docs/ (`make docs`): the pages are plain Markdown, what only a site needs is here."""
+"""Configuration of the Sphinx site of docs/ (`make docs`): pages are plain Markdown, site-only additions are here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sphinx.environment import BuildEnvironment
 ROOT = Path(__file__).resolve().parents[2]
 _project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-project = "Understudy"
+project = "Softcard"
 author = _project["authors"][0]["name"]
 version = release = _project["version"]
 extensions = ["myst_parser", "sphinxcontrib.mermaid"]
@@ -21,7 +21,7 @@ exclude_patterns = ["site/*.py"]
 myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
 html_theme = "furo"
-html_title = f"Understudy {version}"
+html_title = f"Softcard {version}"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_copy_source = False
@@ -30,6 +30,7 @@ html_show_copyright = False
 linkcheck_anchors = False
 
 OPCODES = ("opcodes/scalar", "opcodes/vector", "opcodes/comparisons", "opcodes/memory")
+RECORDS = sorted(f"design/{page.stem}" for page in (ROOT / "docs" / "design").glob("[0-9]*.md"))
 CONTENTS = {
     "Ten minutes": [
         "installing",
@@ -50,11 +51,11 @@ CONTENTS = {
         "fletcher",
         "fletcher-maps",
     ],
-    "Machine code": ["gcn", "waits", "gcn-opcodes", *OPCODES, "riscv-vectors", "engines"],
-    "Tools": ["command-line", "assembly-and-running", "checks-of-values", "sync", "reports", "campaigns", "findings"],
+    "Machine code": ["gcn", "gcn-opcodes", *OPCODES, "riscv-vectors", "engines"],
+    "Checks": [f"checks/{name}" for name in ("index", "memory", "races", "values", "waits", "sync")],
+    "Tools": ["command-line", "assembly-and-running", "reports", "campaigns", "findings"],
     "How to": [
         "pytest",
-        "howto/checks",
         "howto/ci",
         "howto/qemu",
         "howto/hip",
@@ -62,38 +63,50 @@ CONTENTS = {
         "howto/debugging",
         "howto/vscode",
     ],
-    "Reference": ["exact", "rules", "public", "api", "performance", "performance-history", "glossary"],
-    "Inside": ["architecture", "decisions", "site/contributing", "site/security", "site/changes"],
+    "Reference": [
+        "exact",
+        "rules",
+        "public",
+        "api",
+        "performance",
+        "performance-tables",
+        "performance-history",
+        "glossary",
+    ],
+    "Inside": ["architecture", "design/index", *RECORDS, "site/contributing", "site/security", "site/changes"],
 }
-"""The pages of the site, in the order of its menu. A page that is in none of the groups is an error."""
+"""The pages of the site, in the order of its menu. A page that no group names is an error."""
 BESIDE = {"site/contributing": "CONTRIBUTING.md", "site/security": "SECURITY.md", "site/changes": "CHANGELOG.md"}
-"""Pages of the site that are files of the repository beside docs/."""
+"""Pages of the site that are files of the repository outside docs/."""
+MEASURED = {"performance-history": "history", "performance-tables": "tables"}
+"""Pages with a comment that is replaced by results of the benchmarks, and its text."""
 
 
-def history() -> str:
-    """Plots of what all benchmarks found, where there are benchmarks: distributions have none."""
+def benchmarks(name: str) -> str:
+    """Return the plots of all runs ("history") or the tables of the last run ("tables")."""
     folder = ROOT / "benchmarks"
     if not folder.is_dir():
-        return "Of this copy of Understudy the benchmarks are no part."
+        return "This copy of Softcard has no benchmarks: see the repository."
     sys.path.insert(0, str(folder))
     try:
         from history import read
         from plots import page
+        from report import tables
     finally:
         sys.path.remove(str(folder))
-    return page(read())
+    return page(read()) if name == "history" else tables()
 
 
 def adapt(app: Sphinx, name: str, source: list[str]) -> None:
-    """Give the first page the menu, pages of files beside docs/ their text, and links to those files their pages."""
+    """Add the menu to the first page, the text to pages of files outside docs/, and site links to such files."""
     if name in BESIDE:
         source[0] = (ROOT / BESIDE[name]).read_text(encoding="utf-8").replace("](docs/", "](../")
     to_root = "" if name in BESIDE else "../"
     to_site = "" if name in BESIDE else "site/"
     for page, file in BESIDE.items():
         source[0] = source[0].replace(f"]({to_root}{file})", f"]({to_site}{Path(page).name}.md)")
-    if name == "performance-history":
-        source[0] = source[0].replace("<!-- history -->", history())
+    if name in MEASURED:
+        source[0] = source[0].replace(f"<!-- {MEASURED[name]} -->", benchmarks(MEASURED[name]))
     if name == "index":
         for caption, pages in CONTENTS.items():
             lines = [":hidden:", f":caption: {caption}", "", *pages]
@@ -101,12 +114,12 @@ def adapt(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def remade(app: Sphinx, env: BuildEnvironment, *changes: set[str]) -> list[str]:
-    """Pages whose text comes from elsewhere: Sphinx cannot see that it has changed."""
-    return [*BESIDE, "index", "performance-history"]
+    """Return pages whose text comes from elsewhere: Sphinx cannot see that it has changed."""
+    return [*BESIDE, *MEASURED, "index"]
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Register what this file adds, when Sphinx loads it."""
     app.add_lexer("plain", TextLexer)
     app.connect("source-read", adapt)
     app.connect("env-get-outdated", remade)

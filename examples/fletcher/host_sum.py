@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from understudy import Platform
-from understudy.fletcher import Context, Kernel, find
+from softcard import Platform
+from softcard.fletcher import Context, Kernel, find
 
 design = find("sum")
 batch = pa.record_batch([pa.array(np.arange(1_000_000))], schema=design.schemas[0])

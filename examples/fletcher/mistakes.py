@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from understudy import Platform, UnderstudyError
-from understudy.fletcher import Context, Kernel, find
+from softcard import Platform, SoftcardError
+from softcard.fletcher import Context, Kernel, find
 
 SUM, FILTER = find("sum"), find("filter")
 
@@ -18,7 +18,7 @@ def wrong_address() -> None:
 
 
 def too_many_rows() -> None:
-    """The index range goes on behind the end of the RecordBatch."""
+    """The index range goes on past the end of the RecordBatch."""
     batch = pa.record_batch([pa.array([1, -3, 3, -7])], schema=SUM.schemas[0])
     with Platform(SUM) as platform, Context(platform) as context:
         context.queue_record_batch(batch)
@@ -43,5 +43,5 @@ def wrong_order() -> None:
 for number, mistake in enumerate((wrong_address, too_many_rows, wrong_order), 1):
     try:
         mistake()
-    except UnderstudyError as error:
+    except SoftcardError as error:
         print(f"{number}. {error}")

@@ -1,18 +1,20 @@
 """A kernel of one's own: the largest number of a column, slice by slice.
 
-    understudy serve fletcher --kernel examples/fletcher/own_kernel.py:largest --socket /tmp/fletcher.sock
+    softcard serve fletcher --kernel examples/fletcher/own_kernel.py:largest --socket /tmp/fletcher.sock
 
 Run as a program it does the same within one process.
 """
 
+from collections.abc import Generator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.fletcher import kernel
+from softcard.fletcher import Job, kernel
 
 
 @kernel("largest", read={"ExampleBatch": [("number", pa.int64())]})
-def largest(job):
+def largest(job: Job) -> Generator[None, None, int | None]:
     """Result: the largest number."""
     found = None
     for part in job.slices(rows=1 << 20):
@@ -23,8 +25,8 @@ def largest(job):
 
 
 if __name__ == "__main__":
-    from understudy import Platform
-    from understudy.fletcher import Context, Kernel
+    from softcard import Platform
+    from softcard.fletcher import Context, Kernel
 
     batch = pa.record_batch([pa.array([3, 17, -5])], schema=largest.schemas[0])
     with Platform(largest) as platform, Context(platform) as context:

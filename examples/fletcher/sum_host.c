@@ -1,5 +1,5 @@
 /* A Fletcher host program without the Fletcher run-time: it finds a platform library the way the run-time does, and makes
- * the calls that the run-time makes for the Sum example. It knows nothing of Understudy.
+ * the calls that the run-time makes for the Sum example. It knows nothing of Softcard.
  *
  *     cc -O2 sum_host.c -o sum_host -ldl
  *     ./sum_host                 detect a platform, sum 1 -3 3 -7

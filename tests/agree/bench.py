@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.agree.qemu import CODE, CODE_SLOT, DATA, DATA_SLOT, SCRATCH_BYTES, SLOTS, Case, State
-from understudy.core.errors import AccessFault, BeyondModel
-from understudy.core.space import PAGE_SIZE, AddressSpace, Ram, Unit
-from understudy.engine.riscv.api import Engine
-from understudy.engine.riscv.stops import Exit
-from understudy.isa.riscv import csr
-from understudy.isa.riscv.isa import ALL
-from understudy.isa.riscv.state import (
+from softcard.core.errors import AccessFault, BeyondModel
+from softcard.core.space import PAGE_SIZE, AddressSpace, Ram, Unit
+from softcard.engine.riscv.api import Engine, Exit
+from softcard.isa.riscv import csr
+from softcard.isa.riscv.isa import ALL
+from softcard.isa.riscv.state import (
     FFLAGS,
     FRM,
     NO_ADDRESS,
@@ -22,8 +20,9 @@ from understudy.isa.riscv.state import (
     F,
     Hart,
 )
+from tests.agree.qemu import CODE, CODE_SLOT, DATA, DATA_SLOT, SCRATCH_BYTES, SLOTS, Case, State
 
-NOBODY = Unit(0)
+UNKNOWN_ORIGIN = Unit(0)
 
 
 Prepare = Callable[[Hart], None]
@@ -52,10 +51,10 @@ class FlatPort:
         self.space = space
 
     def load(self, address: int, size: int) -> int:
-        return int.from_bytes(self.space.read(address, size, NOBODY), "little")
+        return int.from_bytes(self.space.read(address, size, UNKNOWN_ORIGIN), "little")
 
     def store(self, address: int, size: int, value: int) -> None:
-        self.space.write(address, (value & (1 << 8 * size) - 1).to_bytes(size, "little"), NOBODY)
+        self.space.write(address, (value & (1 << 8 * size) - 1).to_bytes(size, "little"), UNKNOWN_ORIGIN)
 
     def fetch(self, address: int) -> int:
         return self.load(address, 2)
@@ -67,13 +66,13 @@ class FlatPort:
             if self.space.find(address) is None:
                 raise AccessFault(f"no memory at {address:#x}", address=address, access=access)
             return None
-        host = found.region.host_address(page - found.base, NOBODY)
+        host = found.region.host_address(page - found.base, UNKNOWN_ORIGIN)
         return None if host is None else (host - page) % (1 << 64)
 
     def place(self, address: int) -> int | None:
         """Where in this process a byte lies."""
         found = self.space.find(address)
-        return None if found is None else found.region.host_address(address - found.base, NOBODY)
+        return None if found is None else found.region.host_address(address - found.base, UNKNOWN_ORIGIN)
 
 
 class WidePort(FlatPort):
@@ -99,10 +98,10 @@ class Bench:
     def load_code(self, cases: Sequence[Case]) -> None:
         """Place the code of all cases, as a host would: the engine is told."""
         for case in cases:
-            self.space.write(case.slot.code, case.code, NOBODY)
+            self.space.write(case.slot.code, case.code, UNKNOWN_ORIGIN)
             found = self.space.find(case.slot.code)
             assert found is not None
-            host = found.region.host_address(case.slot.code - found.base, NOBODY)
+            host = found.region.host_address(case.slot.code - found.base, UNKNOWN_ORIGIN)
             assert host is not None
             self.engine.code_written(host, len(case.code))
 
@@ -131,7 +130,7 @@ class Bench:
             privilege=hart.privilege,
             csr={number: value for number, value in sorted(hart.csr.items()) if value},
             reservation=None if reserved == NO_ADDRESS else (reserved, words[RESERVED_VALUE]),
-            elsewhere=self.space.read(case.slot.data & -PAGE_SIZE, 2 * PAGE_SIZE, NOBODY),
+            elsewhere=self.space.read(case.slot.data & -PAGE_SIZE, 2 * PAGE_SIZE, UNKNOWN_ORIGIN),
         )
 
     def enter(self, case: Case) -> None:
@@ -142,7 +141,7 @@ class Bench:
         words[FFLAGS], words[FRM] = before.fcsr & 31, before.fcsr >> 5
         words[RETURN_ADDRESS] = case.slot.code + len(case.code)
         hart.pc = case.slot.code
-        self.space.write(case.slot.scratch, before.memory, NOBODY)
+        self.space.write(case.slot.scratch, before.memory, UNKNOWN_ORIGIN)
 
     def state(self, case: Case) -> State:
         """The state now."""
@@ -151,5 +150,5 @@ class Bench:
             x=tuple(words[:32].tolist()),
             f=tuple(words[F : F + 32].tolist()),
             fcsr=words[FRM] << 5 | words[FFLAGS],
-            memory=self.space.read(case.slot.scratch, SCRATCH_BYTES, NOBODY),
+            memory=self.space.read(case.slot.scratch, SCRATCH_BYTES, UNKNOWN_ORIGIN),
         )

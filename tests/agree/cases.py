@@ -6,6 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from softcard.ir import softfloat
+from softcard.isa.riscv.decode import encode
+from softcard.isa.riscv.floatstate import EXTENSIONS
+from softcard.isa.riscv.insn import Insn
 from tests.agree.qemu import SCRATCH_BYTES, Case, Slot
 from tests.agree.values import MASK64, related, state
 from tests.agree.words import (
@@ -19,10 +23,6 @@ from tests.agree.words import (
     sample,
     usable_by_a_user,
 )
-from understudy.ir import softfloat
-from understudy.isa.riscv.decode import encode
-from understudy.isa.riscv.floatstate import EXTENSIONS
-from understudy.isa.riscv.insn import Insn
 
 MEMORY = tuple(SIZES)
 MARKERS = (1, 2, 4, 8)
@@ -113,7 +113,7 @@ def straight(random: Random, slot: Slot, insn: Insn) -> Case:
     return Case(slot, raw(insn), replace(before, x=tuple(x), f=tuple(f)), keeper)
 
 
-def marks(register: int) -> list[bytes]:
+def shadows(register: int) -> list[bytes]:
     """Two-byte instructions (c.addi) whose sum in a register tells which of them ran."""
     return [(register << 7 | n << 2 | 1).to_bytes(2, "little") for n in MARKERS]
 
@@ -143,12 +143,20 @@ def control(random: Random, slot: Slot, insn: Insn) -> Case | None:
     before = state(random)
     x = list(before.x)
     keeper = pick(random, registers(insn))
-    marked = marks(pick(random, {keeper}))
+    shadowed = shadows(pick(random, {keeper}))
     if backwards:
         end = at + insn.length + 4
-        code = word("jal", imm=12) + marked[0] + marked[1] + word("jal", imm=end - 8) + code + marked[2] + marked[3]
+        code = (
+            word("jal", imm=12)
+            + shadowed[0]
+            + shadowed[1]
+            + word("jal", imm=end - 8)
+            + code
+            + shadowed[2]
+            + shadowed[3]
+        )
     else:
-        code += b"".join(marked)
+        code += b"".join(shadowed)
     relate(random, insn, x, list(before.f))
     if insn.spec.flow == "indirect":
         if not insn.rs1:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from softcard.core.errors import SoftcardError
+from softcard.isa.riscv.assembler import text
+from softcard.isa.riscv.decode import decode, length
+from softcard.isa.riscv.floatstate import EXTENSIONS
+from softcard.isa.riscv.isa import ALL
 from tests.agree.bench import Outcome
 from tests.agree.qemu import Case, State
-from understudy.core.errors import UnderstudyError
-from understudy.isa.riscv.assembler import text
-from understudy.isa.riscv.decode import decode, length
-from understudy.isa.riscv.floatstate import EXTENSIONS
-from understudy.isa.riscv.isa import ALL
 
 
 def differences(expected: State, actual: State) -> list[str]:
@@ -51,7 +51,7 @@ def describe(case: Case) -> str:
             named = {insn.rd, insn.rs1, insn.rs2, insn.rs3}
             x_used |= named
             f_used |= named if insn.spec.extension in EXTENSIONS else set()
-        except UnderstudyError as error:
+        except SoftcardError as error:
             shown = str(error)
         lines.append(f"  {pc:#x}  {value:0{2 * size}x}  {shown}")
         at += size

@@ -6,17 +6,16 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from softcard.engine.riscv.api import Engine, Why
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.engine.riscv.reference import ReferenceEngine
+from softcard.ir import llvm
+from softcard.ir.object_cache import ObjectCache
 from tests.agree import qemu
 from tests.agree.bench import Bench
 from tests.agree.compare import differences, report
 from tests.agree.programs import batch
 from tests.agree.qemu import Case, State
-from understudy.engine.riscv.api import Engine
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.engine.riscv.reference import ReferenceEngine
-from understudy.engine.riscv.stops import Why
-from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache
 
 ENGINES: dict[str, Callable[[], Engine]] = {
     "reference": ReferenceEngine,

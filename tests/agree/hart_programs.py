@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from understudy.core.errors import UnderstudyError
-from understudy.host.refsi.refsi import RefSi
+from softcard.core.errors import SoftcardError
+from softcard.host.refsi.refsi import RefSi
 
 OWN: Final = 768
 """Offset of what instances store in the end."""
@@ -79,6 +79,6 @@ def found_by(program: bytes, words: int, instances: int, **options: Any) -> tupl
         for _ in range(2):
             try:
                 instructions += device.launch("kernel", instances, [x]).instructions
-            except UnderstudyError as failed:
+            except SoftcardError as failed:
                 error += str(failed)
         return [each.as_dict() for each in device.findings], x.array.tobytes(), instructions, error

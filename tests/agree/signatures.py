@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
-from understudy.isa.riscv.table import BASE, FURTHER, PARCELS
-from understudy.riscv import assemble_program
+from softcard.isa.riscv.table import BASE, FURTHER, HALFWORDS
+from softcard.riscv import assemble_program
 
 FAMILIES: Final = ("M", "A", "F", "D", "C", "Zba", "Zbb", "Zbs", "Zbc", "Zfh")
 LEFT_OUT: Final = frozenset({"c.ebreak"})
@@ -61,7 +61,7 @@ OUTPUT: Final = {"rd": ("a2", "sd"), "fd": ("fa2", "fsd")}
 def rows(family: str) -> tuple[tuple[str, str], ...]:
     """Names and operands of the instructions of a family."""
     if family == "C":
-        return tuple((row.name, row.operands) for row in PARCELS if row.name not in LEFT_OUT)
+        return tuple((row.name, row.operands) for row in HALFWORDS if row.name not in LEFT_OUT)
     return tuple((row.name, row.operands) for table in (BASE, FURTHER) for row in table if row.what.extension == family)
 
 

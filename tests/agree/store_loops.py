@@ -9,19 +9,19 @@ from itertools import cycle, islice
 from random import Random
 from typing import Final
 
+from softcard.core.space import Ram
+from softcard.engine.riscv.code_stores.engines import CodeStoreEngine, CodeStores
+from softcard.engine.riscv.code_stores.layout import StoreRam
+from softcard.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
+from softcard.isa.riscv import csrnames
+from softcard.isa.riscv.state import Hart
 from tests.agree.hart_programs import TextMaker
 from tests.engine.riscv.rig import CACHE, DATA, OddPort, Outcome, Rig, WidePort
-from understudy.core.space import Ram
-from understudy.engine.riscv.code_stores.codes import StoreRam
-from understudy.engine.riscv.code_stores.judge import CodeStoreEngine, CodeStores
-from understudy.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
-from understudy.isa.riscv import csrnames
-from understudy.isa.riscv.state import Hart
 
 PLACES: Final = DATA + 0x800
 SPAN: Final = 0x300
 """Bytes from there on that loops begin in."""
-LOOKED: Final = 0x1C00
+CHECKED_BYTES: Final = 0x1C00
 """Bytes of the data memory whose parcels are compared."""
 SIZES: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsw": 4, "fsd": 8}
 Known = dict[tuple[int, int], tuple[int, int]]
@@ -167,7 +167,7 @@ def known(rig: Rig, harts: list[Hart]) -> Known:
     """What an engine knows of each parcel of the data memory, and harts that may not see it."""
     engine, first = rig.engine, rig.host(DATA)
     assert isinstance(engine, CodeStores)
-    found = {(at, hart.index): engine.unfenced(hart, first + at) for at in range(0, LOOKED, 2) for hart in harts}
+    found = {(at, hart.index): engine.unfenced(hart, first + at) for at in range(0, CHECKED_BYTES, 2) for hart in harts}
     return {key: value for key, value in found.items() if value}
 
 
@@ -193,7 +193,7 @@ def agree(seed: str, tier: int) -> int:
             elif event == "sync":
                 rig.engine.code_synced()
             known_then.append(known(rig, harts))
-        seen.append((known_then, bytes(rig.data.view[:LOOKED])))
+        seen.append((known_then, bytes(rig.data.view[:CHECKED_BYTES])))
     for step, (one, other) in enumerate(zip(seen[0][0], seen[1][0], strict=True)):
         assert one == other, f"{seed}, step {step}\n{text}"
     assert seen[0][1] == seen[1][1], f"{seed}, memory\n{text}"

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from softcard.image.assembly.files import assemble_program
 from tests.agree.code_harts import WORDS, Maker
 from tests.agree.hart_programs import found_by
-from understudy.image.assembly.files import assemble_program
 
 PROGRAMS = 24
 CHECKS = ("waits", "waits", "waits", "waits,races", "waits,init", "waits,init,races")

@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from softcard.engine.riscv.api import Why
+from softcard.engine.riscv.jit.engine import JitEngine
 from tests.agree.bench import Bench, FlatPort, WidePort
 from tests.agree.cases import word
 from tests.agree.compare import divergences, report
@@ -15,8 +17,6 @@ from tests.agree.qemu import SLOTS, Case, Slot
 from tests.agree.values import BOX, state
 from tests.agree.wild import Try, program_tries, tries
 from tests.agree.words import KNOWN, compressed, names
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.engine.riscv.stops import Why
 
 WORDS, STATES = 4, 10
 """Instruction words of each mnemonic, and states each of them runs in."""

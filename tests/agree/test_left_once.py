@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from softcard.device.refsi.spec import schedule
+from softcard.engine.riscv.code_stores.layout import NUMBERS
+from softcard.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
+from softcard.image.assembly.files import assemble_program
 from tests.agree.hart_programs import found_by
-from understudy.device.refsi.spec import schedule
-from understudy.engine.riscv.code_stores.codes import NUMBERS
-from understudy.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
-from understudy.image.assembly.files import assemble_program
 
 HEAD = """
 .globl kernel
@@ -103,7 +103,7 @@ def _counts(text: str, **options: Any) -> Counts:
 
 
 @pytest.mark.parametrize("check", ["races,init", "waits,races,init"])
-def test_a_load_that_is_left_because_of_marks(check: str) -> None:
+def test_a_load_that_is_left_because_of_shadow_bits(check: str) -> None:
     assert _counts(UNDEFINED_LOAD, check=check) == {("write-read", "lw"): 24}
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agree.narrow import FEATURES
-from understudy.ir.host import host, is_x86
+from softcard.ir.host import LEVELS, is_x86, this_machine
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +28,7 @@ MASKED = ["--vlen", "512", "--names", "vmerge.vvm,vadc.vvm,vmerge.vim,vsbc.vvm"]
 )
 def test_lesser_processors(name: str, options: list[str]) -> None:
     """Before AVX2 LLVM makes shifts that raise flags, and with it wrong lanes of masks of more than 64 bits."""
-    if not set(FEATURES[name].split()) <= host().names:
+    if not LEVELS[name] <= this_machine().names:
         pytest.skip(f"this machine's processor is less than {name}")
     words = [sys.executable, "-m", "tests.agree.narrow", name, *options]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from softcard.image.assembly.files import assemble_program
 from tests.agree.hart_programs import found_by
 from tests.agree.race_harts import WORDS, Maker
-from understudy.image.assembly.files import assemble_program
 
 PROGRAMS = 24
 CHECKS = ("races", "races", "races,init", "races,init", "waits,init,races")

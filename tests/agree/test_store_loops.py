@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.ir import llvm
 from tests.agree.store_loops import agree
-from understudy.ir import llvm
 
 PROGRAMS = 60
 TIERS = {"quick": llvm.QUICK, "optimised": llvm.OPTIMISED}

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.isa.riscv.decode import encode
+from softcard.isa.riscv.state import Hart
+from softcard.isa.riscv.table import VECTOR
 from tests.agree import qemu, vectors
 from tests.agree.fuzz import ENGINES
 from tests.agree.vectors import ARITHMETIC, NAMES, PLAIN, Case, Ours, State, disagreements, make
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.isa.riscv.decode import encode
-from understudy.isa.riscv.state import Hart
-from understudy.isa.riscv.table import VECTOR
 
 ORACLE = pytest.mark.skipif(qemu.QEMU is None, reason="qemu-riscv64 is not installed (Debian: qemu-user)")
-JUDGED = [name for name in NAMES if ".rtz." not in name]
+COMPARED = [name for name in NAMES if ".rtz." not in name]
 
 
 @pytest.mark.oracle
@@ -27,7 +27,7 @@ JUDGED = [name for name in NAMES if ".rtz." not in name]
 @ORACLE
 @pytest.mark.parametrize("vlen", [128, 512, 1024])
 def test_every_instruction_agrees_with_qemu(vlen: int) -> None:
-    names = cycle(JUDGED)
+    names = cycle(COMPARED)
 
     def each(random: Random, vlen: int) -> Case:
         return make(random, vlen, [next(names)])
@@ -115,7 +115,7 @@ def test_translated_code_runs_what_it_is_said_to_run(vl: int, monkeypatch: pytes
 
     monkeypatch.setattr(JitEngine, "steps", noted)
     memory = bytes(range(256)) * (vectors.MEMORY_BYTES // 256)
-    jit, judge = (Ours(ENGINES[name](), 128, memory) for name in ("quick", "reference"))
+    jit, detector = (Ours(ENGINES[name](), 128, memory) for name in ("quick", "reference"))
     reset = encode("vmv.v.i", rd=8, imm=1)
     for sew, code in ((32, 0b10_000), (64, 0b11_000)):
         count = vl * 2 if sew == 32 else vl
@@ -126,8 +126,8 @@ def test_translated_code_runs_what_it_is_said_to_run(vl: int, monkeypatch: pytes
             for name in names:
                 words += [reset, natural(name), encode("vadd.vv", rd=12, rs2=12, rs1=8, vm=1)]
             case = Case(words, natural_state(code, count), 128)
-            judge.memory.view[:] = memory
-            wanted = judge.run(case)
+            detector.memory.view[:] = memory
+            wanted = detector.run(case)
             assert wanted is not None
             assert wanted.traps == 0, case.notes
             for _ in range(3):  # the first times pages are not known
@@ -135,7 +135,7 @@ def test_translated_code_runs_what_it_is_said_to_run(vl: int, monkeypatch: pytes
                 stepped.clear()
                 found = jit.run(case)
             assert found == wanted, names
-            assert jit.memory.view == judge.memory.view
+            assert jit.memory.view == detector.memory.view
             assert stepped == [], names
     assert {name for sew in (32, 64) for name in NATIVE if _exists(name, sew)} == set(NATIVE)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from softcard.isa.riscv import csr, csrnames
+from softcard.isa.riscv.decode import length
+from softcard.isa.riscv.state import RESERVED_ADDRESS, RESERVED_VALUE, Hart, M, S, U
 from tests.agree.bench import Prepare
 from tests.agree.cases import single, straight
 from tests.agree.programs import program, walk
 from tests.agree.qemu import CODE, DATA, DATA_SLOT, SCRATCH_BYTES, SLOTS, Case, Slot
 from tests.agree.values import MASK64, integer
 from tests.agree.words import KNOWN, SIZES, decoded, sample
-from understudy.isa.riscv import csr, csrnames
-from understudy.isa.riscv.decode import length
-from understudy.isa.riscv.state import RESERVED_ADDRESS, RESERVED_VALUE, Hart, M, S, U
 
 DATA_END = DATA + SLOTS * DATA_SLOT
 ADDRESSES = (0, 1, CODE - 8, DATA - 4, DATA_END - 8, 1 << 31, (1 << 32) - 8, 1 << 32, 1 << 63, MASK64 - 7, MASK64)

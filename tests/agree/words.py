@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from functools import cache
 from random import Random
 
+from softcard.core.errors import SoftcardError
+from softcard.isa.riscv.decode import SPECS, decode, encode
+from softcard.isa.riscv.floatstate import EXTENSIONS
+from softcard.isa.riscv.insn import Insn
+from softcard.isa.riscv.isa import ALL
+from softcard.isa.riscv.table import FURTHER, HALFWORDS
 from tests.agree.qemu import SCRATCH_BYTES
-from understudy.core.errors import UnderstudyError
-from understudy.isa.riscv.decode import SPECS, decode, encode
-from understudy.isa.riscv.floatstate import EXTENSIONS
-from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.isa import ALL
-from understudy.isa.riscv.table import FURTHER, PARCELS
 
 KNOWN = {**SPECS, **{row.name: row.what for row in FURTHER}}
 """What is known of every mnemonic that is no vector instruction's."""
-UNJUDGED = ("ctzw", *(name for name, spec in KNOWN.items() if spec.extension == "Zicond"))
+UNCOMPARED = ("ctzw", *(name for name, spec in KNOWN.items() if spec.extension == "Zicond"))
 """What qemu-riscv64 7.2 has not, or wrong: there ctzw looks beyond the low word where that is zero."""
 
 SIZES = {
@@ -37,7 +37,7 @@ SIZES = {
 
 CSR = tuple(name for name in SPECS if name.startswith("csrr"))
 CONTROL = tuple(name for name, spec in SPECS.items() if spec.flow in ("branch", "jump", "indirect"))
-PLAIN = tuple(name for name, spec in KNOWN.items() if spec.flow == "next" and name not in UNJUDGED)
+PLAIN = tuple(name for name, spec in KNOWN.items() if spec.flow == "next" and name not in UNCOMPARED)
 SYSTEM = tuple(name for name, spec in SPECS.items() if spec.flow == "system")
 FENCES = tuple(name for name in SPECS if name.startswith("fence"))
 FLOAT_CSRS = (1, 2, 3)
@@ -48,7 +48,7 @@ def decoded(word: int) -> Insn | None:
     """The instruction in `word`, or None where there is none."""
     try:
         return decode(word, ALL)
-    except UnderstudyError:
+    except SoftcardError:
         return None
 
 
@@ -74,7 +74,7 @@ def compressed() -> dict[str, tuple[Insn, ...]]:
 
 def names() -> tuple[str, ...]:
     """All base mnemonics, then all compressed ones."""
-    return (*KNOWN, *(parcel.name for parcel in PARCELS))
+    return (*KNOWN, *(parcel.name for parcel in HALFWORDS))
 
 
 def sample(random: Random, name: str) -> Insn:

@@ -5,10 +5,10 @@ import socket
 import threading
 from contextlib import contextmanager
 
-from understudy.attach.vfio_user import Client, Server, Settings, events
-from understudy.core.errors import AccessFault, WireError
-from understudy.core.line import Line
-from understudy.core.pci import Bar, PciIdentity
+from softcard.attach.vfio_user import Client, Server, Settings, events
+from softcard.core.completion import Line
+from softcard.core.errors import AccessFault, WireError
+from softcard.core.pci import Bar, PciIdentity
 
 BAR_SIZE = 0x1000
 INTR, SCRATCH, ADDRESS, LENGTH, VALUE, BELL, RESULT, FAULTS = 0x00, 0x04, 0x08, 0x10, 0x14, 0x18, 0x1C, 0x20

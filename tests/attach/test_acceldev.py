@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from softcard.attach.vfio_user import Settings, SharedMemory, events
+from softcard.device.acceldev.device import AcceldevDevice
+from softcard.device.acceldev.user import UserCommands
 from tests.attach.rig import rig
-from understudy.attach.vfio_user import Settings, SharedMemory, events
-from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.acceldev.user import UserCommands
 
 INTR, INTR_ENABLE, ENABLE, CONFIGS, FEED, FENCE_LAST, FENCE_WAIT = 0x00, 0x04, 0x08, 0x0C, 0x8C, 0xA0, 0xA4
 CONTEXTS, TABLE, CODE, DATA_TABLE, DATA = 0x0000, 0x10000, 0x11000, 0x20000, 0x21000

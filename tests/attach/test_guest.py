@@ -53,7 +53,7 @@ def test_our_driver_passes_its_tests_in_a_guest(built):
     assert lints <= {"interrupt-coalesced"}, "which no driver can avoid"
 
 
-def test_a_program_that_fails_and_a_file_that_is_no_module_are_told(built):
+def test_a_program_that_fails_and_a_file_that_is_no_module_are_reported(built):
     (built / "no.ko").write_bytes(b"no module")
     done = boot("--ko", built / "no.ko", built / "acceldev-test")
     assert done.returncode == 1

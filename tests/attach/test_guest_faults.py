@@ -124,7 +124,7 @@ def test_hanging_failing_and_oopsing_programs(built):
     lines = done.stdout.splitlines()
     assert done.returncode == 1, done.stdout + done.stderr
     late = "still running after 5 s, and killed: where it waited is shown above"
-    for told in (
+    for reported in (
         "guest:   fine: ok",
         f"guest:   loops: {late}",
         f"guest:   threads: {late}",
@@ -136,7 +136,7 @@ def test_hanging_failing_and_oopsing_programs(built):
         "guest: three things",
         "guest: two threads",
     ):
-        assert told in lines, done.stdout
+        assert reported in lines, done.stdout
     assert "guest:   fails: failed with status 3 after" in done.stdout
     assert "guest:   oopses: failed with status 137 (ended by signal 9) after" in done.stdout
     assert "guest: rmmod failed with status" in done.stdout
@@ -168,14 +168,14 @@ def test_a_panic_and_what_was_not_run(built):
     done = boot("--ko", built / "faulty.ko", *(built / name for name in ("fine", "panics", "later")))
     lines = done.stdout.splitlines()
     assert done.returncode == 1, done.stdout + done.stderr
-    for told in (
+    for reported in (
         "guest:   fine: ok",
         "guest:   panics: the guest died",
         "guest:   later: was not run",
         "guest: the guest died during panics: Kernel panic - not syncing: enough of this",
         "guest: 1 of 3 programs passed",
     ):
-        assert told in lines, done.stdout
+        assert reported in lines, done.stdout
     assert re.search(r"^kernel: .*faulty_write.*\[faulty\]", done.stdout, re.MULTILINE), "the call trace is shown"
 
 
@@ -194,7 +194,7 @@ def test_a_guest_that_does_not_answer_in_time(built):
     assert "guest:   later: was not run" in done.stdout
 
 
-def test_programs_that_cannot_be_told_apart_or_have_no_library(built, tmp_path):
+def test_programs_that_cannot_be_distinguished_or_have_no_library(built, tmp_path):
     (tmp_path / "later").write_bytes(b"")
     done = boot("--ko", built / "faulty.ko", built / "later", tmp_path / "later")
     assert done.returncode == 2

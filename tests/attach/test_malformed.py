@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softcard.attach.vfio_user import Capabilities, Disconnected, ServerError, Settings, events
+from softcard.attach.vfio_user.client import Memory
+from softcard.attach.vfio_user.messages import Command, HeaderFlags
 from tests.attach.rig import SCRATCH, plugged, rig
-from understudy.attach.vfio_user import Capabilities, Disconnected, ServerError, Settings, events
-from understudy.attach.vfio_user.client import Memory
-from understudy.attach.vfio_user.messages import Command, HeaderFlags
 
 ALIVE = 0xFFFF_FFFF
 
@@ -43,25 +43,50 @@ def dma_map(flags=3, offset=0, address=0x1000, size=0x1000, argsz=32):
 @pytest.mark.parametrize(
     ("command", "payload", "number", "message"),
     [
-        (0, b"", errno.ENOTSUP, "there is no command 0, at byte 0x2 (of the header)"),
-        (14, b"", errno.ENOTSUP, "there is no command 14"),
-        (0xFFFF, b"", errno.ENOTSUP, "there is no command 65535"),
-        (Command.DMA_READ, bytes(16), errno.ENOTSUP, "DMA_READ goes from the server to the client"),
-        (Command.DMA_WRITE, bytes(16), errno.ENOTSUP, "DMA_WRITE goes from the server to the client"),
+        (0, b"", errno.ENOTSUP, "unknown command 0, at byte 0x2 (of the header)"),
+        (14, b"", errno.ENOTSUP, "unknown command 14"),
+        (0xFFFF, b"", errno.ENOTSUP, "unknown command 65535"),
+        (Command.DMA_READ, bytes(16), errno.ENOTSUP, "DMA_READ may only be sent by the server, not by the client"),
+        (Command.DMA_WRITE, bytes(16), errno.ENOTSUP, "DMA_WRITE may only be sent by the server, not by the client"),
         (Command.VERSION, bytes(4), errno.EINVAL, "the version is agreed on already"),
         # short and long
-        (Command.DMA_MAP, bytes(31), errno.EINVAL, "DmaMap takes 32 bytes, not 31, at byte 0x1f (of the payload)"),
-        (Command.DMA_MAP, bytes(33), errno.EINVAL, "DmaMap takes 32 bytes, not 33, at byte 0x20 (of the payload)"),
-        (Command.DMA_UNMAP, b"", errno.EINVAL, "DmaUnmap takes 24 bytes, not 0"),
-        (Command.DEVICE_GET_INFO, bytes(12), errno.EINVAL, "DeviceInfo takes 16 bytes, not 12"),
-        (Command.DEVICE_GET_REGION_INFO, bytes(16), errno.EINVAL, "RegionInfo takes 32 bytes, not 16"),
-        (Command.DEVICE_GET_IRQ_INFO, bytes(20), errno.EINVAL, "IrqInfo takes 16 bytes, not 20"),
-        (Command.DEVICE_SET_IRQS, bytes(19), errno.EINVAL, "IrqSet takes 20 bytes and the data has 19 left"),
-        (Command.REGION_READ, bytes(15), errno.EINVAL, "REGION_READ takes 16 bytes, not 15, at byte 0xf"),
-        (Command.REGION_READ, bytes(17), errno.EINVAL, "REGION_READ takes 16 bytes, not 17"),
-        (Command.REGION_WRITE, bytes(15), errno.EINVAL, "REGION_WRITE takes 16 bytes and data, not 15"),
-        (Command.DEVICE_RESET, bytes(1), errno.EINVAL, "DEVICE_RESET has no payload, not 1 bytes"),
-        (Command.DEVICE_FEATURE, bytes(7), errno.EINVAL, "DeviceFeature takes 8 bytes"),
+        (
+            Command.DMA_MAP,
+            bytes(31),
+            errno.EINVAL,
+            "the payload (DmaMap) must have 32 bytes, not 31, at byte 0x1f (of the payload)",
+        ),
+        (
+            Command.DMA_MAP,
+            bytes(33),
+            errno.EINVAL,
+            "the payload (DmaMap) must have 32 bytes, not 33, at byte 0x20 (of the payload)",
+        ),
+        (Command.DMA_UNMAP, b"", errno.EINVAL, "the payload (DmaUnmap) must have 24 bytes, not 0"),
+        (Command.DEVICE_GET_INFO, bytes(12), errno.EINVAL, "the payload (DeviceInfo) must have 16 bytes, not 12"),
+        (
+            Command.DEVICE_GET_REGION_INFO,
+            bytes(16),
+            errno.EINVAL,
+            "the payload (RegionInfo) must have 32 bytes, not 16",
+        ),
+        (Command.DEVICE_GET_IRQ_INFO, bytes(20), errno.EINVAL, "the payload (IrqInfo) must have 16 bytes, not 20"),
+        (Command.DEVICE_SET_IRQS, bytes(19), errno.EINVAL, "IrqSet needs 20 bytes, but the data has 19 left"),
+        (
+            Command.REGION_READ,
+            bytes(15),
+            errno.EINVAL,
+            "the payload of REGION_READ must have 16 bytes, not 15, at byte 0xf",
+        ),
+        (Command.REGION_READ, bytes(17), errno.EINVAL, "the payload of REGION_READ must have 16 bytes, not 17"),
+        (
+            Command.REGION_WRITE,
+            bytes(15),
+            errno.EINVAL,
+            "the payload of REGION_WRITE must have 16 bytes and data, not 15",
+        ),
+        (Command.DEVICE_RESET, bytes(1), errno.EINVAL, "DEVICE_RESET must have no payload, not 1 bytes"),
+        (Command.DEVICE_FEATURE, bytes(7), errno.EINVAL, "DeviceFeature needs 8 bytes"),
         # argsz and fields that must be zero
         (Command.DEVICE_GET_INFO, words(15, 0, 0, 0), errno.EINVAL, "argsz must be 16 or more, not 15, at byte 0x0"),
         (Command.DEVICE_GET_INFO, words(16, 1, 0, 0), errno.EINVAL, "flags of a request must be 0, not 0x1"),
@@ -83,21 +108,29 @@ def dma_map(flags=3, offset=0, address=0x1000, size=0x1000, argsz=32):
         (Command.REGION_WRITE, words(0, 0, 0, 4, 0, 0), errno.EINVAL, "REGION_WRITE of 4 bytes has 8 bytes of data"),
         (Command.REGION_WRITE, words(0x1000, 0, 0, 4, 0), errno.EINVAL, "4 bytes at 0x1000 do not lie in region 0"),
         # DMA
-        (Command.DMA_MAP, dma_map(size=0), errno.EINVAL, "no window can lie at 0x1000..0x1000, at byte 0x18 (size)"),
-        (Command.DMA_MAP, dma_map(address=2**64 - 1), errno.EINVAL, "no window can lie at 0xffffffffffffffff"),
+        (
+            Command.DMA_MAP,
+            dma_map(size=0),
+            errno.EINVAL,
+            "a DMA window cannot lie at 0x1000..0x1000: it must have a byte or more and end within 64 bits, at byte "
+            "0x18 (size)",
+        ),
+        (Command.DMA_MAP, dma_map(address=2**64 - 1), errno.EINVAL, "a DMA window cannot lie at 0xffffffffffffffff"),
         (Command.DMA_MAP, dma_map(flags=0), errno.EINVAL, "flags must be readable (1), writeable (2) or both, not 0x0"),
         (Command.DMA_MAP, dma_map(flags=7), errno.EINVAL, "or both, not 0x7, at byte 0x4 (flags)"),
         (
             Command.DMA_UNMAP,
             struct.pack("<IIQQ", 24, 0, 0x1000, 0),
             errno.EINVAL,
-            "no window can lie at 0x1000..0x1000, at byte 0x10 (size)",
+            "a DMA window cannot lie at 0x1000..0x1000: it must have a byte or more and end within 64 bits, at byte "
+            "0x10 (size)",
         ),
         (
             Command.DMA_UNMAP,
             struct.pack("<IIQQ", 24, 0, 2**64 - 1, 2),
             errno.EINVAL,
-            "no window can lie at 0xffffffffffffffff..0x10000000000000001, at byte 0x10 (size)",
+            "a DMA window cannot lie at 0xffffffffffffffff..0x10000000000000001: it must have a byte or more and "
+            "end within 64 bits, at byte 0x10 (size)",
         ),
         (
             Command.DMA_UNMAP,
@@ -127,10 +160,15 @@ def dma_map(flags=3, offset=0, address=0x1000, size=0x1000, argsz=32):
             Command.DEVICE_SET_IRQS,
             words(20, 0x0C, 0, 0, 1),
             errno.ENOTTY,
-            "no eventfd is signalled when the guest masks",
+            "an eventfd that is signalled when the guest masks an interrupt is not modelled",
         ),
         # not agreed on
-        (Command.REGION_WRITE_MULTI, bytes(8), errno.ENOTSUP, "write_multiple was not agreed on"),
+        (
+            Command.REGION_WRITE_MULTI,
+            bytes(8),
+            errno.ENOTSUP,
+            "REGION_WRITE_MULTI requires the capability write_multiple, which was not negotiated",
+        ),
     ],
 )
 def test_a_message_is_refused(command, payload, number, message):
@@ -140,10 +178,13 @@ def test_a_message_is_refused(command, payload, number, message):
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        (bytes(7), "WriteMultiHead takes 8 bytes and the data has 7 left"),
+        (bytes(7), "WriteMultiHead needs 8 bytes, but the data has 7 left"),
         (struct.pack("<Q", 1), "REGION_WRITE_MULTI of 1 writes has 0 bytes of them, 24 each"),
         (struct.pack("<Q", 2**63), "REGION_WRITE_MULTI of 9223372036854775808 writes has 0 bytes"),
-        (struct.pack("<QQIIQ", 1, 0, 0, 9, 0), "a single write has 8 bytes at most, not 9, at byte 0x14"),
+        (
+            struct.pack("<QQIIQ", 1, 0, 0, 9, 0),
+            "one write of REGION_WRITE_MULTI must have at most 8 bytes, not 9, at byte 0x14",
+        ),
         (struct.pack("<QQIIQ", 1, 0x1000, 0, 4, 0), "4 bytes at 0x1000 do not lie in region 0 of 0x1000"),
         (struct.pack("<QQIIQ", 1, 0, 3, 4, 0), "the device has no region 3, at byte 0x10"),
     ],
@@ -172,7 +213,7 @@ def test_too_many_descriptors(pipe):
 
 
 def test_two_descriptors_for_one_window(pipe):
-    refused(Command.DMA_MAP, dma_map(), errno.EINVAL, "one file descriptor at most belongs to a window", fds=pipe)
+    refused(Command.DMA_MAP, dma_map(), errno.EINVAL, "DMA_MAP takes at most one file descriptor", fds=pipe)
 
 
 def test_an_interrupt_descriptor_that_is_no_eventfd(pipe):
@@ -196,7 +237,7 @@ def test_a_window_longer_than_its_file():
 def test_a_window_in_something_that_is_no_memory(pipe):
     with plugged() as (made, client):
         client.call(Command.DMA_MAP, dma_map(), pipe[:1])
-        assert made.of(events.Mapped)[0].reason == "the file behind it is not sealed against shrinking"
+        assert made.of(events.Mapped)[0].reason == "the file of the mapping is not sealed against shrinking"
 
 
 def test_no_descriptor_is_kept(pipe):
@@ -223,8 +264,10 @@ def test_windows_that_overlap():
             with pytest.raises(ServerError) as caught:
                 client.unmap(address, size)
             assert caught.value.errno == errno.EINVAL
-            told = f"{address:#x}..{address + size:#x} would cut the window at 0x1000..0x3000, at byte 0x8 (address)"
-            assert told in made.refusals[-1]
+            reported = (
+                f"{address:#x}..{address + size:#x} would cut the window at 0x1000..0x3000, at byte 0x8 (address)"
+            )
+            assert reported in made.refusals[-1]
         assert made.of(events.Unmapped) == []
 
 
@@ -235,7 +278,7 @@ def test_too_many_windows():
         with pytest.raises(ServerError) as caught:
             client.call(Command.DMA_MAP, dma_map(address=0x8000))
         assert caught.value.errno == errno.ENOSPC
-        assert "2 windows are mapped already" in made.refusals[0]
+        assert "2 DMA windows are mapped already, which is the maximum" in made.refusals[0]
 
 
 def test_a_posted_message_is_dropped_without_a_reply():
@@ -249,7 +292,10 @@ def test_replies_to_nothing():
     with plugged() as (made, client):
         client.channel.send(5, Command.DMA_READ, HeaderFlags.REPLY, 0, bytes(16), ())
         assert client.read_u32(SCRATCH) == ALIVE
-        assert "a reply to a command that is not under way, at message 3 (DMA_READ, id 0x5)" in made.refusals[0]
+        assert (
+            "the client replied to a command that the server did not send, at message 3 (DMA_READ, id 0x5)"
+            in made.refusals[0]
+        )
 
 
 # What ends the connection.
@@ -272,7 +318,7 @@ def ends(made, client, message):
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        (0, "a message takes 16 to 1048624 bytes, not 0, at byte 0x0, at message 1 (VERSION)"),
+        (0, "a message must have 16 to 1048624 bytes, not 0, at byte 0x0, at message 1 (VERSION)"),
         (15, "not 15"),
         (1048625, "not 1048625"),
         (0xFFFF_FFFF, "not 4294967295"),
@@ -302,13 +348,13 @@ def test_a_first_message_that_is_not_version():
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        (b"", "VersionHead takes 4 bytes and the data has 0 left"),
+        (b"", "VersionHead needs 4 bytes, but the data has 0 left"),
         (b"\1\0\0\0", "the client speaks version 1.0, this server 0.0, at byte 0x0"),
         (bytes(4) + b"{}", "the version data must end with NUL, at byte 0x5"),
         (bytes(4) + b"\xff\0", "the version data must be UTF-8, not 0xff, at byte 0x4"),
         (bytes(4) + b"{\0", "the version data must be JSON: Expecting property name enclosed in double quotes"),
         (bytes(4) + b"[" * 100_000 + b"\0", "the version data must be JSON: nested too deeply"),
-        (bytes(4) + b"[]\0", "an object must hold capabilities, not a list of 0"),
+        (bytes(4) + b"[]\0", "the value must be a JSON object with capabilities, not a list of 0"),
         (bytes(4) + b'{"capabilities":3}\0', "capabilities must be of type dict, not 3"),
         (bytes(4) + b'{"capabilities":{"max_msg_fds":"x"}}\0', "max_msg_fds must be a whole number from 0"),
         (bytes(4) + b'{"capabilities":{"max_data_xfer_size":0}}\0', "max_data_xfer_size must be a whole number from 1"),

@@ -6,6 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from softcard.attach.vfio_user import Capabilities, ServerError, Settings, SharedMemory, Timeout, events
+from softcard.attach.vfio_user.client import Memory
+from softcard.attach.vfio_user.messages import (
+    Command,
+    DeviceInfo,
+    Header,
+    IrqFlags,
+    IrqInfo,
+    IrqSetFlags,
+    RegionAccess,
+    RegionInfo,
+)
+from softcard.core.pci import Bar, PciIdentity
 from tests.attach.rig import (
     ADDRESS,
     BAR_SIZE,
@@ -23,19 +36,6 @@ from tests.attach.rig import (
     plugged,
     rig,
 )
-from understudy.attach.vfio_user import Capabilities, ServerError, Settings, SharedMemory, Timeout, events
-from understudy.attach.vfio_user.client import Memory
-from understudy.attach.vfio_user.messages import (
-    Command,
-    DeviceInfo,
-    Header,
-    IrqFlags,
-    IrqInfo,
-    IrqSetFlags,
-    RegionAccess,
-    RegionInfo,
-)
-from understudy.core.pci import Bar, PciIdentity
 
 NONE, BOOL, EVENTFD = IrqSetFlags.DATA_NONE, IrqSetFlags.DATA_BOOL, IrqSetFlags.DATA_EVENTFD
 MASK, UNMASK, TRIGGER = IrqSetFlags.ACTION_MASK, IrqSetFlags.ACTION_UNMASK, IrqSetFlags.ACTION_TRIGGER
@@ -244,7 +244,7 @@ def test_one_access_may_span_windows():
         assert [part.view.tobytes().count(7) for part in parts] == [0x10, 0x10]
 
 
-def test_memory_that_could_shrink_is_not_mapped_unless_told():
+def test_memory_that_could_shrink_is_not_mapped_unless_requested():
     for choice, direct in ((SharedMemory.SEALED, False), (SharedMemory.ANY, True), (SharedMemory.NONE, False)):
         with plugged(Settings(shared_memory=choice)) as (made, client):
             client.enable_interrupt()

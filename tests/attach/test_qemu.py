@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
+from softcard.attach.vfio_user import Server, events
+from softcard.device.acceldev.device import AcceldevDevice
 from tests.attach.qtest import QTest, qemu
 from tests.attach.rig import ADDRESS, BELL, FILL, INTR, LENGTH, RESULT, SCRATCH, SUM, VALUE, Toy
-from understudy.attach.vfio_user import Server, events
-from understudy.device.acceldev.device import AcceldevDevice
 
 pytestmark = [pytest.mark.oracle, pytest.mark.skipif(not qemu()[0], reason=qemu()[1]), pytest.mark.slow]
 

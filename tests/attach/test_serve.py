@@ -1,4 +1,4 @@
-"""`understudy serve` in a process of its own, as users start it."""
+"""`softcard serve` in a process of its own, as users start it."""
 
 import os
 import signal
@@ -11,10 +11,10 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from softcard.attach.vfio_user import Client, Disconnected
 from tests.attach.rig import ended
-from understudy.attach.vfio_user import Client, Disconnected
 
-SERVE = "import sys; from understudy.cli.serve import app; app(sys.argv[1:])"
+SERVE = "import sys; from softcard.cli.attach.serve import app; app(sys.argv[1:])"
 UNHEARD = """
 import signal, threading, time
 threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
@@ -47,7 +47,7 @@ def serve(tmp_path):
         yield start
 
 
-def test_a_client_is_served_and_told_of(serve):
+def test_a_client_is_served_and_reported(serve):
     process, (path,) = serve("a.sock", options=("--once",))
     with Client.connect(path) as client:
         assert client.read(7, 0, 4) == bytes.fromhex("66061900")
@@ -67,9 +67,9 @@ def test_a_client_is_served_and_told_of(serve):
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 0
     assert "a.sock: client 1 connected\n" in output
-    assert "a.sock: context 0 errored: header 0x00000009: there is no user command of type 9" in output
+    assert "a.sock: context 0 failed: header 0x00000009: unknown user command type 9" in output
     assert "a.sock: lint: odd-access: " in output
-    assert "a.sock: refused: there is no command 99, at byte 0x2 (of the header), at message " in output
+    assert "a.sock: refused: unknown command 99, at byte 0x2 (of the header), at message " in output
     assert "a.sock: client 1 is gone\n" in output
     assert not path.exists()
 
@@ -121,7 +121,7 @@ def test_the_same_socket_twice(tmp_path):
         check=False,
     )
     assert done.returncode != 0
-    assert "--vfio-user names one twice" in done.stderr
+    assert "--vfio-user names a socket twice" in done.stderr
 
 
 def driver(client):
@@ -234,7 +234,7 @@ def test_each_failure_is_one_line_and_all_are_counted(serve):
     lines = [line.removeprefix("a.sock: ") for line in output.splitlines()]
     failed = [line for line in lines if "nothing is mapped" in line]
     assert len(failed) == 5
-    assert all(line.startswith("context 0 errored: ") for line in failed)
+    assert all(line.startswith("context 0 failed: ") for line in failed)
     assert failed[-1].endswith(", and further ones are not shown")
     assert len([line for line in lines if line.startswith("refused: ")]) == 5
     assert [line for line in lines if "lint: " in line and "interrupt-un" not in line] == []
@@ -271,7 +271,7 @@ def test_what_ends_a_session_is_one_line(serve):
     ]
 
 
-def test_who_waits_and_what_coalesces_is_told(serve):
+def test_who_waits_and_what_coalesces_is_reported(serve):
     process, (path,) = serve("a.sock", options=("--once",))
     with Client.connect(path) as client:
         _, submit = driver(client)

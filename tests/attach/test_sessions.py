@@ -9,6 +9,20 @@ import time
 
 import pytest
 
+from softcard.attach.vfio_user import (
+    Capabilities,
+    Client,
+    Disconnected,
+    Server,
+    Settings,
+    SocketError,
+    Timeout,
+    events,
+)
+from softcard.attach.vfio_user import server as session_module
+from softcard.attach.vfio_user.messages import Command, HeaderFlags
+from softcard.core.errors import AccessFault, ModelBug, WireError
+from softcard.core.pci import Bar
 from tests.attach.rig import (
     ADDRESS,
     BELL,
@@ -24,20 +38,6 @@ from tests.attach.rig import (
     plugged,
     rig,
 )
-from understudy.attach.vfio_user import (
-    Capabilities,
-    Client,
-    Disconnected,
-    Server,
-    Settings,
-    SocketError,
-    Timeout,
-    events,
-)
-from understudy.attach.vfio_user import session as session_module
-from understudy.attach.vfio_user.messages import Command, HeaderFlags
-from understudy.core.errors import AccessFault, ModelBug, WireError
-from understudy.core.pci import Bar
 
 ALIVE = 0xFFFF_FFFF
 
@@ -88,10 +88,10 @@ def test_dma_that_the_window_does_not_allow(shared):
         dma = made.device.dma
         if shared:
             assert dma.read(0x1000, 2) == b"\0\0"
-        with pytest.raises(AccessFault, match=r"the window at 0x1000\.\.0x2000 does not allow it"):
+        with pytest.raises(AccessFault, match=r"the window at 0x1000\.\.0x2000 does not allow a"):
             dma.write(0xFFF, b"ab")
         client.map(type(memory)(0x2000, 0x1000, shared=False), flags=2)
-        with pytest.raises(AccessFault, match=r"the window at 0x2000\.\.0x3000 does not allow it"):
+        with pytest.raises(AccessFault, match=r"the window at 0x2000\.\.0x3000 does not allow a"):
             dma.read(0x2000, 1)
 
 
@@ -100,9 +100,9 @@ def test_dma_of_nothing_and_of_nonsense():
         dma = made.device.dma
         assert dma.read(5, 0) == b""
         dma.write(5, b"")
-        with pytest.raises(AccessFault, match="not possible"):
+        with pytest.raises(AccessFault, match="address and size must be 0 or more"):
             dma.read(5, -1)
-        with pytest.raises(AccessFault, match="not possible"):
+        with pytest.raises(AccessFault, match="address and size must be 0 or more"):
             dma.read(-5, 1)
 
 
@@ -128,8 +128,13 @@ def test_bus_master_can_be_ignored():
     ("flags", "number", "payload", "message"),
     [
         (HeaderFlags.ERROR, 14, b"", "read of 16 bytes at 0x1000: the client answers with errno 14"),
-        (0, 0, b"", "the reply of 0 bytes does not tell of 16 bytes at 0x1000"),
-        (0, 0, struct.pack("<QQ", 0x1000, 16) + bytes(15), "the reply of 31 bytes does not tell of 16 bytes"),
+        (0, 0, b"", "the reply of 0 bytes does not have address 0x1000 and count 16"),
+        (
+            0,
+            0,
+            struct.pack("<QQ", 0x1000, 16) + bytes(15),
+            "the reply of 31 bytes does not have address 0x1000 and count 16",
+        ),
         (0, 0, struct.pack("<QQ", 0x2000, 16) + bytes(16), "at reply DMA_READ (address, count = 0x2000, 0x10)"),
         (0, 0, struct.pack("<QQ", 0x1000, 17) + bytes(17), "address, count = 0x1000, 0x11"),
     ],
@@ -154,7 +159,7 @@ def test_a_bad_reply_to_dma_write():
         assert request.payload == struct.pack("<QQ", 0x1000, 16) + b"\7" * 16
         client.channel.send(request.message_id, request.command, int(HeaderFlags.REPLY), 0, bytes(16), ())
         client.wait_interrupt()
-        assert "does not tell of 16 bytes at 0x1000" in str(made.device.faults[0])
+        assert "does not have address 0x1000 and count 16" in str(made.device.faults[0])
 
 
 def test_a_short_reply_to_dma_write_is_as_the_document_has_it():
@@ -183,7 +188,7 @@ def test_a_client_that_never_replies(command):
         assert "the client has not replied within 0.02 s" in str(made.device.faults[0])
         client.channel.send(request.message_id, request.command, 1, 0, request.payload[:16], ())
         assert client.read_u32(FAULTS) == 1
-        assert "a reply to a command that is not under way" in made.refusals[0]
+        assert "the client replied to a command that the server did not send" in made.refusals[0]
 
 
 def test_commands_that_come_during_dma_of_the_receiving_thread_wait_their_turn():
@@ -392,7 +397,7 @@ def test_surprise_removal():
 # What the device itself does wrong.
 
 
-def test_an_error_of_the_device_is_answered_and_told():
+def test_an_error_of_the_device_is_answered_and_reported():
     class Broken(Toy):
         def read_bar(self, bar, offset, size):
             raise ModelBug("the device has failed")
@@ -469,7 +474,7 @@ def test_a_socket_in_use_is_refused_and_a_stale_one_replaced(served, tmp_path):
     _, path, _ = served
     device = Toy()
     with Server(device) as other:
-        with pytest.raises(SocketError, match="another server does"):
+        with pytest.raises(SocketError, match="another server listens there"):
             other.listen(path)
         stale = tmp_path / "stale.sock"
         with socket.socket(socket.AF_UNIX) as dead:
@@ -483,7 +488,7 @@ def test_paths_that_cannot_be_listened_at(tmp_path):
     device = Toy()
     (tmp_path / "file").write_text("precious")
     with Server(device) as server:
-        with pytest.raises(SocketError, match="a file that is no socket is there"):
+        with pytest.raises(SocketError, match="the existing file is not a socket"):
             server.listen(tmp_path / "file")
         with pytest.raises(SocketError, match="No such file or directory"):
             server.listen(tmp_path / "no" / "folder")

@@ -12,16 +12,16 @@ from contextlib import closing
 
 import pytest
 
+from softcard.attach import sockets
+from softcard.attach.sockets import Listener, SocketError
+from softcard.attach.vfio_user import Client, Disconnected, Server, events
 from tests.attach.rig import SCRATCH, Toy, ended
-from understudy.attach import sockets
-from understudy.attach.sockets import Listener, SocketError
-from understudy.attach.vfio_user import Client, Disconnected, Server, events
 
 ALIVE = 0xFFFF_FFFF
 LISTEN = """
 import sys, time
 from pathlib import Path
-from understudy.attach.sockets import Listener
+from softcard.attach.sockets import Listener
 listener = Listener(Path(sys.argv[1]), lambda: None, lambda why: None)
 print("listens", flush=True)
 time.sleep(600)
@@ -70,7 +70,8 @@ def test_other_users_are_turned_away(tmp_path, monkeypatch):
         with connect(tmp_path / "s") as sock:
             assert sock.recv(1) == b""
         assert seen.is_turned_away.acquire(timeout=30)
-        assert seen.turned_away == [f"user {os.geteuid() + 1} has connected to a socket of user {os.geteuid()}"]
+        users = f"user {os.geteuid() + 1} has connected to a socket of user {os.geteuid()}"
+        assert seen.turned_away == [f"{users}, expected the same user or root"]
         monkeypatch.setattr(sockets, "_peer", lambda sock: 0)
         with connect(tmp_path / "s"):
             listener.accept("client").close()
@@ -113,9 +114,9 @@ def test_it_listens_before_it_has_its_name(tmp_path, monkeypatch):
 def test_nothing_is_left_behind(tmp_path):
     listen(tmp_path / "s").close()
     (tmp_path / "file").touch()
-    with pytest.raises(SocketError, match="a file that is no socket is there"):
+    with pytest.raises(SocketError, match="the existing file is not a socket"):
         listen(tmp_path / "file")
-    with pytest.raises(SocketError, match="a file that is no socket is there"):
+    with pytest.raises(SocketError, match="the existing file is not a socket"):
         listen(tmp_path / "..")
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
@@ -144,7 +145,7 @@ def test_two_servers_at_one_path(tmp_path):
         thread = threading.Thread(target=server.serve, args=(1,))
         thread.start()
         for _ in range(3):
-            with pytest.raises(SocketError, match="another server does"):
+            with pytest.raises(SocketError, match="another server listens there"):
                 listen(tmp_path / "s")
         assert seen == []
         with Client.connect(tmp_path / "s") as client:
@@ -159,7 +160,7 @@ def test_a_server_that_was_killed_is_replaced(tmp_path):
         subprocess.Popen([sys.executable, "-c", LISTEN, str(path)], stdout=subprocess.PIPE, text=True)
     ) as process:
         assert process.stdout.readline() == "listens\n"
-        with pytest.raises(SocketError, match="another server does"):
+        with pytest.raises(SocketError, match="another server listens there"):
             listen(path)
         process.kill()
         process.wait(30)
@@ -183,7 +184,7 @@ def test_a_socket_of_somebody_else_is_left_alone(tmp_path, kind):
                 sock.setblocking(False)
                 waiting.append(sock)
                 sock.connect_ex(str(path))
-        with pytest.raises(SocketError, match="another server does"):
+        with pytest.raises(SocketError, match="another server listens there"):
             listen(path)
         assert [file.name for file in tmp_path.iterdir()] == ["s"]
         for sock in waiting:
@@ -207,7 +208,7 @@ def test_another_socket_in_its_place_is_not_taken_away(tmp_path):
         assert path.exists()
 
 
-def test_who_waits_is_told_of_and_served_in_turn(tmp_path):
+def test_who_waits_is_reported_and_served_in_turn(tmp_path):
     path, seen = tmp_path / "s", Seen()
     with closing(listen(path, seen)) as listener:
         clients = [connect(path)]
@@ -217,7 +218,7 @@ def test_who_waits_is_told_of_and_served_in_turn(tmp_path):
             assert seen.waits.acquire(timeout=30)
         assert connect_and_read(path) == b""
         assert seen.is_turned_away.acquire(timeout=30)
-        assert seen.turned_away == [f"{sockets.WAITING} others wait already"]
+        assert seen.turned_away == [f"{sockets.WAITING} connections are waiting already"]
         first.close()
         for client in clients[1:]:
             with listener.accept("client") as sock:
@@ -244,7 +245,7 @@ def test_who_waits_when_it_is_closed_is_disconnected(tmp_path):
         assert listener.accept("client") is None
 
 
-def test_a_silent_client_is_told_of_and_does_not_count(tmp_path):
+def test_a_silent_client_is_reported_and_does_not_count(tmp_path):
     device, seen = Toy(), []
     with Server(device) as server:
         server.probes.subscribe(seen.append)

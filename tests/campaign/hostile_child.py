@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from understudy.campaign.child import serve
-from understudy.campaign.task import Task
+from softcard.campaign.task import Task
+from softcard.campaign.worker import serve
 
 ENDLESS = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(1000)"
 """A compiler that does not end, and leaves its number in a file."""

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from understudy.campaign import cluster
-from understudy.campaign.dataset import Dataset
-from understudy.campaign.errors import CampaignError
-from understudy.campaign.plan import parse_plan
-from understudy.cli import main
-from understudy.cli.campaign import _Shown
+from softcard.campaign import cluster
+from softcard.campaign.dataset import Dataset
+from softcard.campaign.plan import parse_plan
+from softcard.campaign.task import CampaignError
+from softcard.cli import main
+from softcard.cli.campaign import _ProgressBar
 
 pytest.importorskip("distributed")
 Capture = pytest.CaptureFixture[str]
@@ -46,9 +49,9 @@ class Workers:
 @pytest.mark.parametrize(
     ("workers", "message"),
     [
-        (Workers(), "no worker has come within 30 s: none came"),
+        (Workers(), "no worker has connected to the scheduler within 30 s: none came"),
         (Workers(a=(), b=("clang-19",)), "worker b has no compiler clang-19"),
-        (Workers(a=(), b=ImportError("no understudy")), "worker b cannot run tasks: ImportError: no understudy"),
+        (Workers(a=(), b=ImportError("no softcard")), "worker b cannot run tasks: ImportError: no softcard"),
     ],
 )
 def test_a_worker_that_lacks_something_is_named(workers: Workers, message: str, tmp_path: Path) -> None:
@@ -90,7 +93,7 @@ def test_tasks_of_lost_workers_are_tried_alone_and_then_blamed(tmp_path: Path) -
     assert runner._lost(Lost(KilledWorker()), tasks) == ([], tasks)
     [row], again = runner._lost(Lost(KilledWorker()), tasks[1:2])
     assert (row["seed"], row["outcome"], row["signature"], again) == (1, "died", "died worker", [])
-    assert row["message"] == "10 workers ended while it ran"
+    assert row["message"] == "10 workers ended while this task ran"
     with pytest.raises(CampaignError, match="a worker cannot run tasks: ImportError: no numpy"):
         runner._lost(Lost(ImportError("no numpy")), tasks)
 
@@ -104,16 +107,16 @@ def test_how_far_it_is_is_shown(
     if is_terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
     plan = parse_plan("[[matrix]]\nprograms = ['generate:gcn']\nseeds = '0..39'", "c.toml", tmp_path)
-    with _Shown(plan) as shown:
+    with _ProgressBar(plan) as shown:
         for done in range(0, 41, 2):
             counts = {"ok": done - 1, "fault": 1} if done else {}
-            shown.tell(cluster.Progress(40, done, 0, counts, 2, "http://here/status"))
-    told = capsys.readouterr().err
-    assert told.count("dashboard: http://here/status") == 1
-    assert "ok 39 fault 1 on 2 workers" in told
-    lines = re.findall(r"(\d+) of 40 tasks: ", told)
+            shown.update(cluster.Progress(40, done, 0, counts, 2, "http://here/status"))
+    reported = capsys.readouterr().err
+    assert reported.count("dashboard: http://here/status") == 1
+    assert "ok 39 fault 1 on 2 workers" in reported
+    lines = re.findall(r"(\d+) of 40 tasks: ", reported)
     assert lines == ([] if is_terminal else ["0", *map(str, range(4, 41, 4))])
-    assert ("40/40" in told) == is_terminal
+    assert ("40/40" in reported) == is_terminal
 
 
 @pytest.mark.slow
@@ -136,7 +139,7 @@ def test_a_cluster_that_is_there_is_used(tmp_path: Path) -> None:
             time.sleep(0.05)
         scheduler = json.loads(address.read_text())["address"]
         command = ["campaign", str(file), "--output", str(output), "--scheduler", scheduler]
-        done = subprocess.run([sys.executable, "-m", "understudy", *command], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", "softcard", *command], capture_output=True, text=True)
     assert "c: 6 tasks: 6 ok" in done.stdout, done.stderr
     assert len({row["worker"] for row in Dataset(output).rows()}) == 1
 
@@ -151,7 +154,7 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
             process.terminate()
 
 
-def test_a_kernel_that_there_is_not_is_told_with_its_line(tmp_path: Path, capsys: Capture) -> None:
+def test_a_kernel_that_there_is_not_is_reported_with_its_line(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "k.s").write_text(
         (Path(__file__).parents[2] / "examples" / "campaigns" / "kernels" / "scale.s").read_text()
     )
@@ -159,9 +162,102 @@ def test_a_kernel_that_there_is_not_is_told_with_its_line(tmp_path: Path, capsys
     file.write_text('[[matrix]]\nprograms = ["k.s"]\n\nkernels = ["scal"]')
     task = next(parse_plan(file.read_text(), str(file), tmp_path).tasks())
     assert main(["campaign", str(file), "--only", task.id]) == 2
-    assert capsys.readouterr().err == f"error: no kernel 'scal'; close to it: scale, at line {file}:4\n"
+    assert capsys.readouterr().err == f"error: unknown kernel 'scal'; close to it: scale, at line {file}:4\n"
     assert main(["campaign", str(file)]) == 2
-    assert capsys.readouterr().err == "error: --output is missing: the folder where results go\n"
+    assert capsys.readouterr().err == "error: --output is missing: give the folder for the results\n"
     file.write_text("[[matrix]\n")
     assert main(["campaign", str(file)]) == 2
     assert f"at line {file}:1" in capsys.readouterr().err
+
+
+# ---- a cluster of its own --------------------------------------------------------------------------------------------
+
+
+def test_without_cryptography_no_cluster_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with (
+        pytest.raises(CampaignError, match=r"campaigns need cryptography: pip install 'softcard\[dask\]'"),
+        cluster.connected("", 1),
+    ):
+        pass
+
+
+def processes() -> dict[str, list[str]]:
+    """All processes: state, parent, group, and what else Linux says of them."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            found[path.parent.name] = path.read_text().rpartition(") ")[2].split()
+    return found
+
+
+def listening() -> set[str]:
+    """Addresses in hexadecimal at which this process and its children listen."""
+    me = str(os.getpid())
+    mine = {me} | {each for each, words in processes().items() if words[1] == me}
+    sockets = set()
+    for path in (each for pid in mine for each in Path("/proc", pid, "fd").glob("*")):
+        with suppress(OSError):
+            sockets.add(os.readlink(path))
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
+
+
+def tls_settings(security: Any) -> dict[str, str]:
+    """Dask's settings that give a client these certificates."""
+    return {
+        "distributed.comm.tls.ca-file": security.tls_ca_file,
+        "distributed.comm.tls.client.key": security.tls_client_key,
+        "distributed.comm.tls.client.cert": security.tls_client_cert,
+    }
+
+
+@pytest.mark.slow
+def test_nobody_else_can_connect_to_a_cluster_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without TLS, with another certificate, or from another machine; with its certificate one can."""
+    pytest.importorskip("cryptography")
+    distributed, dask = cluster.need("distributed"), cluster.need("dask")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 2)
+    with cluster.connected("", 1) as client:
+        address = client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        assert client.run_on_scheduler(os.getpid) == os.getpid()
+        assert listening() == {"0100007F"}
+        [worker] = client.scheduler_info(n_workers=-1)["workers"]
+        for place in (address, worker):
+            with pytest.raises(OSError, match=r"imed out|closed"):
+                cluster._probe(distributed, place.replace("tls:", "tcp:"))
+            wrong = tls_settings(distributed.Security.temporary())
+            with dask.config.set(wrong), pytest.raises(OSError, match=r"imed out|certificate"):
+                cluster._probe(distributed, place)
+        with dask.config.set(tls_settings(client.security)), cluster.connected(address, 1) as another:
+            assert another.submit(sum, [3, 4]).result() == 7
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_all_its_processes_leaves_nothing(number: signal.Signals, status: int, tmp_path: Path) -> None:
+    """No tracebacks of workers, no files of Dask, and no processes."""
+    pytest.importorskip("cryptography")
+    file, temporary = tmp_path / "c.toml", tmp_path / "tmp"
+    temporary.mkdir()
+    file.write_text("[[matrix]]\nprograms = ['generate:gcn']\nseeds = '0..9999'\n[campaign]\nbatch = 1")
+    command = [sys.executable, "-m", "softcard", "campaign", str(file), "-o", str(tmp_path / "out"), "--workers", "1"]
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment
+    ) as process:
+        assert process.stderr is not None
+        while not re.match(r"\d+ of 10000 tasks: ", process.stderr.readline()):
+            assert process.poll() is None
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (status, "")
+    assert [line for line in err.splitlines() if line and " of 10000 tasks: " not in line] == []
+    assert list(temporary.iterdir()) == []
+    end = time.monotonic() + 60  # the last one ends when it sees that the others have
+    while living := [each for each, words in processes().items() if words[2] == str(process.pid) and words[0] != "Z"]:
+        assert time.monotonic() < end, living
+        time.sleep(0.1)

@@ -9,13 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from understudy.campaign.compare import Comparison, Kind, compare, compare_columns
-from understudy.campaign.compare_output import MOST_SHOWN, as_html, as_junit, as_text
-from understudy.campaign.dataset import Dataset
-from understudy.campaign.errors import CampaignError
-from understudy.campaign.task import Task
-from understudy.campaign.worker import row_of
-from understudy.cli import main
+from softcard.campaign.compare import MOST_SHOWN, Comparison, Kind, as_html, as_junit, as_text, compare, compare_columns
+from softcard.campaign.dataset import Dataset
+from softcard.campaign.task import CampaignError, Task
+from softcard.campaign.worker import row_of
+from softcard.cli import main
 
 Capture = pytest.CaptureFixture[str]
 
@@ -54,6 +52,22 @@ def test_kinds_of_differences(found: Comparison) -> None:
     assert not compare([BEFORE[2]], [AFTER[2]], ("a", "b")).is_worse
 
 
+def test_names_that_xml_cannot_hold() -> None:
+    """Control characters, surrogates and noncharacters of names and messages: written escaped."""
+    hostile = "k\x1b\x00\ud800\udcff\ufffe\r"
+    after = row(1, "died", message=hostile, signature=hostile) | {"program": hostile, "kernel": hostile}
+    before = row(1) | {"id": after["id"], "program": hostile, "kernel": hostile}
+    found = compare([before], [after], (hostile, "b"))
+    [suite] = ElementTree.fromstring(as_junit(found).encode())
+    shown = r"k\x1b\x00\ud800\xff\ufffe\x0d"
+    assert suite.get("name") == f"{shown} and b"
+    case = suite[1]
+    assert case.get("classname") == shown
+    assert f"kernel={shown}" in str(case.get("name"))
+    assert case[0].text == f"task {after['id']}\n{shown}"
+    assert shown.encode() in as_html(found).encode()
+
+
 def test_as_text(found: Comparison) -> None:
     lines = as_text(found).splitlines()
     assert lines[0] == (
@@ -78,7 +92,7 @@ def test_as_junit(found: Comparison) -> None:
     assert "3 without a difference" in cases
     failure = cases["program=a.cl engine=jit check=plain seed=1"].find("failure")
     assert failure is not None
-    assert failure.text == f"task {AFTER[1]['id']}\nits process <ended> "
+    assert failure.text == f"task {AFTER[1]['id']}\nits process <ended> \\x01"
     assert cases["program=a.cl engine=jit check=plain seed=2"].find("failure") is None
 
 
@@ -103,10 +117,14 @@ def test_columns_of_one_campaign() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "message"),
     [
-        ("engin=jit", "engine=jit", "no column 'engin=jit'; close to it: engine: expected NAME=VALUE, of program, "),
-        ("engine", "engine=jit", "no column 'engine'"),
-        ("engine=jit", "options=-O0", "'engine=jit' and 'options=-O0' do not name the same columns"),
-        ("options=-O3", "options=-O0", "no task has options=-O3: options is "),
+        (
+            "engin=jit",
+            "engine=jit",
+            "unknown column 'engin=jit'; close to it: engine: expected NAME=VALUE with a NAME of program, ",
+        ),
+        ("engine", "engine=jit", "unknown column 'engine'"),
+        ("engine=jit", "options=-O0", "'engine=jit' and 'options=-O0' must name the same columns"),
+        ("options=-O3", "options=-O0", "no task has options=-O3: in the results options is "),
     ],
 )
 def test_columns_that_there_are_not(one: str, other: str, message: str) -> None:
@@ -128,6 +146,6 @@ def test_the_command(tmp_path: Path, capsys: Capture) -> None:
     assert main(["compare", a, "seed=0", "seed=5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"common": 1, "counts": {}, "differences": []}
     assert main(["compare", a, "sed=0", "seed=5"]) == 2
-    assert "no column 'sed=0'; close to it: seed" in capsys.readouterr().err
+    assert "unknown column 'sed=0'; close to it: seed: expected NAME=VALUE" in capsys.readouterr().err
     assert main(["compare", str(tmp_path), b]) == 2
-    assert f"{tmp_path} is no campaign's output: it has no results" in capsys.readouterr().err
+    assert f"{tmp_path} has no folder results, expected the output of a campaign" in capsys.readouterr().err

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from understudy.campaign import dataset
-from understudy.campaign.dataset import FOLDER, Dataset, count
-from understudy.campaign.errors import CampaignError
-from understudy.campaign.task import Task
-from understudy.campaign.worker import row_of
+from softcard.campaign import dataset
+from softcard.campaign.dataset import FOLDER, Dataset, count
+from softcard.campaign.task import CampaignError, Task
+from softcard.campaign.worker import row_of
 
 pytest.importorskip("pyarrow")
 
@@ -31,6 +30,8 @@ def test_rows_come_back_and_count_once(tmp_path: Path) -> None:
     assert list(results.outcomes().values()) == ["ok", "ok", "ok"]
     assert [each["seed"] for each in Dataset(tmp_path).rows()] == [1, 2, 3]
     assert results.rows()[0] == row(1)
+    results.append([row(4) | {"message": "no file \udcff"}])
+    assert results.rows()[-1]["message"] == r"no file \udcff"
 
 
 def test_many_parts_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +84,7 @@ def test_where_results_cannot_go(tmp_path: Path) -> None:
 
 
 def test_without_an_extra_there_is_the_line_that_gets_it() -> None:
-    with pytest.raises(CampaignError, match=r"campaigns need nomodule: pip install 'understudy\[dask\]'"):
+    with pytest.raises(CampaignError, match=r"campaigns need nomodule: pip install 'softcard\[dask\]'"):
         dataset.need("nomodule.inside")
 
 

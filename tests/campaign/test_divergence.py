@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from understudy.campaign.dataset import Dataset
-from understudy.campaign.divergence import divergence, instructions_of_waves
-from understudy.campaign.generators.registry import GENERATORS
-from understudy.campaign.kept_gpu import GPUS
-from understudy.campaign.perform import assembled, perform, run_generated
-from understudy.campaign.task import Task
-from understudy.campaign.triage import Failure
-from understudy.campaign.worker import row_of
-from understudy.cli import main, triage
-from understudy.engine.gcn.threaded import emit
-from understudy.engine.gcn.threaded.library import shared_library
-from understudy.engine.riscv.jit.emit_integer import Integers
-from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.operations.table import named
+from softcard.campaign.bisection import divergence, instructions_of_waves
+from softcard.campaign.cached_gpu import GPU_CACHE
+from softcard.campaign.dataset import Dataset
+from softcard.campaign.generators.registry import GENERATORS
+from softcard.campaign.perform import assembled, perform, run_generated
+from softcard.campaign.task import Task
+from softcard.campaign.triage import Failure
+from softcard.campaign.worker import row_of
+from softcard.cli import campaign, main
+from softcard.engine.gcn.threaded import emit
+from softcard.engine.gcn.threaded.library import shared_library
+from softcard.engine.riscv.jit.emit_integer import Integers
+from softcard.isa.gcn.builder import Builder
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.operations.table import named
 
 
 def row(
@@ -43,10 +43,10 @@ def run(task: Task, data: bytes) -> dict[str, Any]:
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing that was compiled before or is compiled now serves others."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    GPUS.drop()
+    GPU_CACHE.drop()
     shared_library.cache_clear()
     yield
-    GPUS.drop()
+    GPU_CACHE.drop()
     shared_library.cache_clear()
 
 
@@ -55,7 +55,7 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ("name", "wrong", "instruction"),
     [("v_not_b32", "v_bfrev_b32", "v_not_b32_e32 v10, v8"), ("v_xor_b32", "v_or_b32", "v_xor_b32_e32 v14, s18, v15")],
 )
-def test_a_wrong_meaning_of_machine_code_is_found(
+def test_a_wrong_semantics_of_machine_code_is_found(
     monkeypatch: pytest.MonkeyPatch, name: str, wrong: str, instruction: str
 ) -> None:
     """Of several places where it stands it is the first one whose result matters."""
@@ -75,19 +75,19 @@ def test_a_wrong_meaning_of_machine_code_is_found(
 
 @pytest.mark.oracle
 @pytest.mark.usefixtures("apart")
-def test_the_command_tells_of_it(
+def test_the_command_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of harts, this time; no pass is looked for then."""
     pytest.importorskip("pyarrow")
     monkeypatch.setattr(Integers, "xor", Integers.or_)
-    monkeypatch.setattr(triage, "_performer", lambda: nullcontext(run))
+    monkeypatch.setattr(campaign, "_performer", lambda: nullcontext(run))
     sides = [row(3, engine, "rv64-small", "", "ziglang") | {"options": "-O1"} for engine in ("jit", "reference")]
     Dataset(tmp_path).append([*sides, sides[1] | {"options": "-O2"}])
     assert main(["triage", str(tmp_path), "--passes"]) == 1
-    told = "\n".join(capsys.readouterr().out.splitlines()[-2:])
-    found = r"jit and reference do not agree about (\S*xor\S*): 1 program\n   seed 3, ziglang -O1: 0x[0-9a-f]+: \1 .*"
-    assert re.fullmatch(found, told)
+    reported = "\n".join(capsys.readouterr().out.splitlines()[-2:])
+    found = r"jit and reference differ in (\S*xor\S*): 1 program\n   seed 3, ziglang -O1: 0x[0-9a-f]+: \1 .*"
+    assert re.fullmatch(found, reported)
 
 
 def test_engines_that_agree_have_none() -> None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.campaign.generators.registry import GENERATORS
-from understudy.campaign.perform import perform, run_generated
-from understudy.campaign.task import Task
-from understudy.core.errors import WireError
-from understudy.host.compiling import named
-from understudy.testing import generated_programs
+from softcard.campaign.generators.registry import GENERATORS
+from softcard.campaign.perform import perform, run_generated
+from softcard.campaign.task import Task
+from softcard.core.errors import WireError
+from softcard.core.lint import FindingWarning, LintWarning
+from softcard.host.compiling import named
+from softcard.testing import generated_programs
 
 PINNED = {
     "opencl 1": "1cadecff7e90a80f",
@@ -67,9 +70,19 @@ def test_commands_do_the_same_on_both_engines(name: str) -> None:
 @pytest.mark.parametrize(
     ("program", "text", "message"),
     [
-        ("a.refsi.txt", b"COPY", "no command 'COPY'"),
-        ("a.acceldev.txt", b"fill 1 2", "'fill 1 2' is no user command: fill SLOT VALUE START LENGTH, fence, nop"),
-        ("a.aql.txt", b"add 1\n", "'add 1' is no packet: add CELL VALUE GRID GROUP BARRIER, and, or"),
+        ("a.refsi.txt", b"COPY", "unknown command 'COPY'"),
+        (
+            "a.acceldev.txt",
+            b"fill 1 2",
+            "'fill 1 2' is not a user command, expected fill SLOT VALUE START LENGTH, fence or nop",
+        ),
+        ("a.acceldev.txt", b"fill 1 2 x 4", "'fill 1 2 x 4' has 'x', expected a number from 0 to 2^32 - 1"),
+        (
+            "a.aql.txt",
+            b"add 1 2 3 4 0x100000000\n",
+            "'add 1 2 3 4 0x100000000' has '0x100000000', expected a number from 0 to 2^32 - 1",
+        ),
+        ("a.aql.txt", b"add 1\n", "'add 1' is not a packet, expected add CELL VALUE GRID GROUP BARRIER, and, or or"),
         ("a.gcn.s", b"v_nothing v0", "v_nothing"),
     ],
 )
@@ -93,7 +106,7 @@ def test_what_stops_the_queue_is_raised_with_its_packet(before: int) -> None:
     found = perform(Task("a.aql.txt", ""), "\n".join([*lines, ""]).encode(), run_generated)
     assert found["outcome"] == "fault"
     assert f"AQL packet {before}" in found["message"]
-    assert "a work-group of 2000 work-items" in found["message"]
+    assert "the work-group has 2000 work-items" in found["message"]
 
 
 @given(st.data())
@@ -107,7 +120,7 @@ def test_hypothesis_decides_instead_of_a_seed(data: st.DataObject) -> None:
 
 
 def test_a_strategy_of_no_generator() -> None:
-    with pytest.raises(WireError, match="no generator 'opncl'; close to it: opencl"):
+    with pytest.raises(WireError, match="unknown generator 'opncl'; close to it: opencl"):
         generated_programs("opncl")
 
 
@@ -153,3 +166,13 @@ def test_programs_have_no_undefined_behaviour(tmp_path: Path) -> None:
             subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
             said.add(subprocess.run([tmp_path / "p"], capture_output=True, check=True, timeout=60).stdout)
         assert len(said) == 1
+
+
+def test_what_a_task_is_warned_of_is_a_finding() -> None:
+    def run(task: Task, data: bytes) -> Any:
+        warnings.warn("error: memory/out-of-bounds: read", FindingWarning, stacklevel=1)
+        warnings.warn("odd: it is so", LintWarning, stacklevel=1)
+        raise WireError("no result")
+
+    found = perform(Task("a", ""), b"", run)
+    assert found["findings"] == ["error: memory/out-of-bounds: read", "odd: it is so"]

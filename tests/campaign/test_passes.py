@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from understudy.campaign.dataset import Dataset
-from understudy.campaign.errors import CampaignError
-from understudy.campaign.passes import NO_PASS, Change, blamed, listed, together
-from understudy.campaign.perform import perform, run_generated
-from understudy.campaign.task import Task
-from understudy.campaign.triage import Failure
-from understudy.campaign.worker import row_of
-from understudy.cli import main
+from softcard.campaign.bisection import NO_PASS, Change, blamed, grouped, listed
+from softcard.campaign.dataset import Dataset
+from softcard.campaign.perform import perform, run_generated
+from softcard.campaign.task import CampaignError, Task
+from softcard.campaign.triage import Failure
+from softcard.campaign.worker import row_of
+from softcard.cli import main
 
 SWITCH = 398
 """A program whose value behind a `switch` is lost with optimisations: see docs/findings.md."""
@@ -48,21 +47,21 @@ def test_the_pass_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_passes_that_change_nothing_are_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Halving asks about the one pass before it is told of; a side that is the same without all passes is right."""
-    told = "\n".join(f"BISECT: running pass ({number}) pass {number} on function (k)" for number in range(1, 11))
+    reported = "\n".join(f"BISECT: running pass ({number}) pass {number} on function (k)" for number in range(1, 11))
     asked: list[str] = []
 
     def compiled(source: bytes, language: str, agent: str, compiler: str, options: str) -> Any:
         code = b"after" if options.endswith(("=7", "=-1")) else b"before"
-        return type("Compiled", (), {"told": told, "code": code})
+        return type("Compiled", (), {"diagnostics": reported, "code": code})
 
     def outcome(task: Task, data: bytes) -> dict[str, Any]:
         asked.append(task.options)
         limit = int(task.options.rpartition("=")[2]) if "=" in task.options else 10
         return {"outcome": "ok", "digest": "wrong" if limit >= 7 and "-O1" in task.options else "right"}
 
-    monkeypatch.setattr("understudy.campaign.passes.compile_generated", compiled)
+    monkeypatch.setattr("softcard.campaign.bisection.compile_generated", compiled)
     monkeypatch.setattr(
-        "understudy.campaign.passes.listed", lambda code, language: iter([(0, "s_nop 0"), (4, str(code))])
+        "softcard.campaign.bisection.listed", lambda code, language: iter([(0, "s_nop 0"), (4, str(code))])
     )
     failure = Failure(row("-O1", "x"), row("-O0", "y"))
     changes = blamed(failure, outcome, 20.0)
@@ -71,17 +70,20 @@ def test_passes_that_change_nothing_are_not_found(monkeypatch: pytest.MonkeyPatc
     assert str(changes[0]) == (
         "ziglang -O1: pass 7, pass 7 on function (k); code differs from 0x4 on: b'before' became b'after'"
     )
-    [blame] = together([(failure, changes)])
+    [blame] = grouped([(failure, changes)])
     assert (blame.signature, blame.seeds, blame.makers) == ("pass 7", [SWITCH], ["ziglang -O1"])
-    assert [each.signature for each in together([(failure, []), (failure, [])])] == [NO_PASS]
+    assert [each.signature for each in grouped([(failure, []), (failure, [])])] == [NO_PASS]
 
 
 @pytest.mark.parametrize(
     ("failure", "message"),
     [
-        (Failure(row("-O1", "x"), None), "is no generated program that does something else elsewhere"),
-        (Failure(row("", "x", "gcn"), row("", "y", "gcn")), "generate:gcn is not compiled"),
-        (Failure(row("-O1", "x"), row("-O1", "y")), "does not differ again"),
+        (Failure(row("-O1", "x"), None), "expected a generated program whose runs disagree"),
+        (
+            Failure(row("", "x", "gcn"), row("", "y", "gcn")),
+            "generate:gcn is not compiled: only compiled programs can be searched for a compiler pass",
+        ),
+        (Failure(row("-O1", "x"), row("-O1", "y")), "no longer differs when it is run again"),
     ],
 )
 def test_what_has_no_pass(failure: Failure, message: str) -> None:
@@ -89,7 +91,7 @@ def test_what_has_no_pass(failure: Failure, message: str) -> None:
         blamed(failure, lambda task, data: {"outcome": "ok", "digest": "same"}, 20.0)
 
 
-def test_what_a_compiler_cannot_do_is_told() -> None:
+def test_what_a_compiler_cannot_do_is_reported() -> None:
     failure = Failure(row("-O1 --no-such-option", "x"), row("-O0", "y"))
     with pytest.raises(CampaignError, match=f"task {failure.row['id']}: ziglang refused the source"):
         blamed(failure, lambda task, data: {"outcome": "ok", "digest": task.options}, 20.0)
@@ -97,8 +99,8 @@ def test_what_a_compiler_cannot_do_is_told() -> None:
 
 @pytest.mark.oracle
 def test_code_of_both_kinds_is_listed() -> None:
-    from understudy.campaign.compilation import compile_generated
-    from understudy.campaign.generators.registry import GENERATORS
+    from softcard.campaign.compilation import compile_generated
+    from softcard.campaign.generators.registry import GENERATORS
 
     for name, last in (("opencl-small", "s_endpgm"), ("rv64-small", "jalr")):
         generator = GENERATORS[name]

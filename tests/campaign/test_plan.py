@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from understudy.campaign.errors import CampaignError
-from understudy.campaign.plan import Plan, parse_plan, read_plan
-from understudy.campaign.task import Input
+from softcard.campaign.plan import Plan, parse_plan, read_plan
+from softcard.campaign.task import CampaignError, Input
 
 WHOLE = """
 [campaign]
@@ -101,40 +101,82 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
     ("text", "message"),
     [
         ("[campaign\n", "Expected ']' at the end of a table declaration (at line 1, column 10), at line c.toml:1"),
-        ("[campaign]\nname = 7\n" + MATRIX, "name 7, expected a text, at line c.toml:2"),
-        ("[campaign]\nnam = ''", "no such key: nam; close to it: name, at line c.toml:2"),
-        ("[campain]\n", "no such key: campain; close to it: campaign, at line c.toml:1"),
+        ("[campaign]\nname = 7\n" + MATRIX, "name is 7, expected a string, at line c.toml:2"),
+        ("[campaign]\nnam = ''", "unknown key nam; close to it: name, at line c.toml:2"),
+        ("[campain]\n", "unknown key campain; close to it: campaign, at line c.toml:1"),
         ("[campaign]\ntime-limit = 0\n" + MATRIX,
-         "time-limit 0, expected seconds of one task, up to 86400, at line c.toml:2"),
-        ("[campaign]\n\nbatch = 0\n" + MATRIX, "batch 0, expected 1 to 10000, at line c.toml:3"),
-        ("[campaign]\ntogether = 501\n" + MATRIX, "together 501, expected 1 to 500, at line c.toml:2"),
-        (MATRIX + "combinations = 3\noptions = ['a', 'b']", "combinations 3, expected 1 to 2, at line c.toml:3"),
-        ("[campaign]\n", "no [[matrix]] that says what to run, at line c.toml:1"),
-        ("[[matrix]]\n", "no programs: files, or generate:NAME, at line c.toml:1"),
+         "time-limit is 0, expected the seconds that one task may run, up to 86400, at line c.toml:2"),
+        ("[campaign]\n\nbatch = 0\n" + MATRIX, "batch is 0, expected a whole number from 1 to 10000, at line c.toml:3"),
+        ("[campaign]\ntogether = 501\n" + MATRIX,
+         "together is 501, expected a whole number from 1 to 500, at line c.toml:2"),
+        (MATRIX + "combinations = 3\noptions = ['a', 'b']",
+         "combinations is 3, expected a whole number from 1 to 2, at line c.toml:3"),
+        ("[campaign]\n", "expected a table [[matrix]] with the programs to run, at line c.toml:1"),
+        ("[[matrix]]\n", "programs is empty, expected files or generate:NAME, at line c.toml:1"),
         (MATRIX + "engines = ['jti']\n", "engines: 'jti'; close to it: jit, at line c.toml:3"),
         (MATRIX + "inputs = ['x']\n", "inputs: 'x', there are no [inputs.NAME], at line c.toml:3"),
-        (MATRIX + "agents = 'gfx900'\n", "agents 'gfx900', expected a list of texts, at line c.toml:3"),
-        (MATRIX + "options = []\n", "options is empty: nothing would be run, at line c.toml:3"),
+        (MATRIX + "agents = 'gfx900'\n", "agents is 'gfx900', expected a list of strings, at line c.toml:3"),
+        (MATRIX + "options = []\n",
+         "options is an empty list, so nothing would run: give one value or more, at line c.toml:3"),
         (MATRIX + "\nseeds = '9..1'\n",
-         "seeds '9..1', expected a list of numbers, or their first and last like \"0..99\", at line c.toml:4"),
+         "seeds is '9..1', expected a list of numbers, or the first and the last like \"0..99\", at line c.toml:4"),
         (MATRIX + MATRIX + "seeds = [true]\n",
-         "seeds [True], expected a list of numbers, or their first and last like \"0..99\", at line c.toml:5"),
-        ("[[matrix]]\nprograms = ['generate:opncl']", "no generator 'opncl'; close to it: opencl, at line c.toml:2"),
+         "seeds is [True], expected a list of numbers, or the first and the last like \"0..99\", at line c.toml:5"),
+        ("[[matrix]]\nprograms = ['generate:opncl']",
+         "unknown generator 'opncl'; close to it: opencl, at line c.toml:2"),
         ("[[matrix]]\nprograms = ['no.cl']", "cannot read program no.cl: No such file or directory, at line c.toml:2"),
-        ("[[matrix]]\nprograms = ['no*.cl']", "no file is called no*.cl, at line c.toml:2"),
-        (MATRIX + "[inputs]\na = 1", "inputs.a is no table, at line c.toml:1"),
-        (MATRIX + "[inputs.a]\nargument = []", "no such key: argument; close to it: arguments, at line c.toml:4"),
+        ("[[matrix]]\nprograms = ['no*.cl']", "no file matches no*.cl, at line c.toml:2"),
+        (MATRIX + "[inputs]\na = 1", "inputs.a must be a table, at line c.toml:1"),
+        ("a = 1\nb = " + "1" * 5000, "a number has more than 4300 digits, at line c.toml:2"),
+        ("a = 1\n\nb = [\"]\",\n" + "[" * 20000, "arrays or tables nest more than 64 deep, at line c.toml:4"),
+        ("[campaign]\nbatch = 0x" + "f" * 5000 + "\n" + MATRIX,
+         "batch is a number of 20000 bits, expected a whole number from 1 to 10000, at line c.toml:2"),
+        (MATRIX + "seeds = '0.." + "9" * 5000 + "'",
+         "seeds is '0.." + "9" * 176 + " ... " + "9" * 14 + "', expected a list of numbers, "
+         "or the first and the last like \"0..99\", at line c.toml:3"),
+        ("[campaign]\n" + "batch" + ".a" * 5000 + " = 1\n" + MATRIX,
+         "batch is a value that is too large to show, expected a whole number from 1 to 10000, at line c.toml:1"),
+        (MATRIX + "[inputs.a]\nargument = []", "unknown key argument; close to it: arguments, at line c.toml:4"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line(text: str, message: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_with_its_line(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(CampaignError) as caught:
         plan(text, tmp_path)
     assert str(caught.value) == message
+
+
+def test_a_program_whose_name_is_no_utf8(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff.cl")).write_text("")
+    with pytest.raises(CampaignError, match=r"the name of program \\xff\.cl: expected UTF-8.*, at line c\.toml:2"):
+        plan("[[matrix]]\nprograms = ['*.cl']", tmp_path)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match=r"cannot read .*none\.toml: No such file"):
         read_plan(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(CampaignError, match="it is no text"):
+    with pytest.raises(CampaignError, match="expected a text in UTF-8"):
         read_plan(tmp_path / "binary.toml")
+
+
+def test_each_program_is_run_natively_once() -> None:
+    """Whatever the other axes are, also where seeds get some of the combinations."""
+    head = (
+        '[[matrix]]\nprograms = ["generate:opencl", "generate:rv64"]\nagents = ["gfx803", "gfx900"]\nseeds = "0..3"\n'
+    )
+    found = plan(head + 'engines = ["jit", "native"]\ncompilers = ["ziglang"]\noptions = ["-O0", "-O2"]')
+    own = [task for task in found.tasks() if task.engine == "native"]
+    assert len(found) == len(list(found.tasks())) == 2 * 4 * (4 + 1)
+    assert [(task.program, task.seed) for task in own] == [
+        (f"generate:{name}", n) for name in ("opencl", "rv64") for n in range(4)
+    ]
+    assert {(task.agent, task.compiler, task.options, task.check, task.joins) for task in own} == {
+        ("", "", "", "plain", False)
+    }
+    some = plan(head + 'engines = ["jit", "native"]\ncombinations = 1')
+    assert len(some) == len(list(some.tasks())) == 2 * 4 * 2
+    alone = plan(head + 'engines = ["native"]')
+    assert [task.engine for task in alone.tasks()] == ["native"] * 8 == ["native"] * len(alone)
+    message = r"engine 'native' runs generated programs in C and OpenCL C \(opencl, .*\), not generate:gcn"
+    with pytest.raises(CampaignError, match=message):
+        plan('[[matrix]]\nprograms = ["generate:gcn"]\nengines = ["native"]')

@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from understudy.campaign.dataset import Dataset
-from understudy.campaign.errors import CampaignError
-from understudy.campaign.generators.registry import GENERATORS
-from understudy.campaign.perform import perform, run_generated
-from understudy.campaign.plan import read_plan
-from understudy.campaign.reduce import Reducer
-from understudy.campaign.reproduce import NotReproduced, reduce_failure, write
-from understudy.campaign.task import Task
-from understudy.campaign.triage import Failure, Group, groups
-from understudy.campaign.worker import row_of
-from understudy.cli import main
+from softcard.campaign.dataset import Dataset
+from softcard.campaign.generators.registry import GENERATORS
+from softcard.campaign.perform import perform, run_generated
+from softcard.campaign.plan import read_plan
+from softcard.campaign.reproduce import NotReproduced, Reducer, reduce_failure, write
+from softcard.campaign.task import CampaignError, Task
+from softcard.campaign.triage import Failure, Group, groups
+from softcard.campaign.worker import row_of
+from softcard.cli import main
 
 Capture = pytest.CaptureFixture[str]
 
@@ -54,6 +52,23 @@ def test_who_disagrees_is_named() -> None:
     third = made("gfx900", "-O3", "y")
     assert [each.signature for each in groups([*two, third])] == ["opencl differs: gfx700 c -O1"]
     assert not groups([made("gfx700", "-O1", "x", "gcn"), made("gfx900", "-O1", "y", "gcn")])
+
+
+def test_the_native_result_is_right_whatever_most_runs_have() -> None:
+    rows = [row(1, options, digest="x") for options in ("-O0", "-O1", "-O2")]
+    own = row_of(Task("generate:gcn", "gcn 1", agent="gfx900", engine="native", seed=1), 0) | {
+        "outcome": "ok",
+        "digest": "y",
+    }
+    [group] = groups([*rows, own])
+    assert group.signature == "gcn differs: c -O0, c -O1, c -O2 against native"
+    assert [each.good for each in group.failures] == [own] * 3
+    assert not groups([*rows, own | {"digest": "x"}])
+    assert (
+        not groups([*rows, own | {"outcome": "refused-source", "digest": "", "signature": "s"}])[0]
+        .failures[0]
+        .is_difference
+    )
 
 
 @pytest.mark.parametrize("name", ["gcn", "opencl", "rv64"])
@@ -96,26 +111,26 @@ def test_a_failure_is_kept_as_a_campaign(tmp_path: Path, capsys: Capture) -> Non
     assert main(["campaign", str(file), "--only", next(plan.tasks()).id]) == 0
     assert "ok, " in capsys.readouterr().out
     assert main(["campaign", str(file), "--only", "0"]) == 2
-    assert f"no task '0' in {file}" in capsys.readouterr().err
+    assert f"{file} has no task '0'" in capsys.readouterr().err
 
 
 def test_what_cannot_be_reduced() -> None:
-    with pytest.raises(NotReproduced, match="does not fail again"):
+    with pytest.raises(NotReproduced, match="no longer fails when it is run again"):
         reduce_failure(failure(), lambda task, data: perform(task, data, run_generated), 10.0)
     other = row(1, "-O0") | {"program": "a.cl"}
-    with pytest.raises(CampaignError, match=r"a\.cl was not generated: only generated programs are made smaller"):
+    with pytest.raises(CampaignError, match=r"a\.cl was not generated: only generated programs can be reduced"):
         reduce_failure(Failure(other, None), fake, 10.0)
 
 
 def test_the_command(tmp_path: Path, capsys: Capture) -> None:
     pytest.importorskip("pyarrow")
     assert main(["triage", str(tmp_path)]) == 2
-    assert "is no campaign's output" in capsys.readouterr().err
+    assert "expected the output of a campaign" in capsys.readouterr().err
     Dataset(tmp_path).append([row(1, "-O0", digest="x"), row(1, "-O2"), row(1, "-O3")])
     assert main(["triage", str(tmp_path), "--only", "nothing has this"]) == 0
     assert capsys.readouterr().out == "nothing failed\n"
     assert main(["triage", str(tmp_path), "--reduce"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "1. gcn differs: c -O0: 1 runs of 1 program"
-    assert lines[1] == f"   understudy campaign {tmp_path / 'campaign.toml'} --only {row(1, '-O0')['id']}"
-    assert lines[2] == f"   not reduced: task {row(1, '-O0')['id']} does not fail again"
+    assert lines[0] == "1. gcn differs: c -O0: 1 run of 1 program"
+    assert lines[1] == f"   softcard campaign {tmp_path / 'campaign.toml'} --only {row(1, '-O0')['id']}"
+    assert lines[2] == f"   not reduced: task {row(1, '-O0')['id']} no longer fails when it is run again"

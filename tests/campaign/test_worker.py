@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from understudy.campaign import worker
-from understudy.campaign.task import Task
-from understudy.campaign.worker import lacking, run_batch
+from softcard.campaign import worker
+from softcard.campaign.task import Task
+from softcard.campaign.worker import lacking, run_batch
 
 COMMAND = (sys.executable, "-m", "tests.campaign.hostile_child")
 
@@ -44,8 +44,8 @@ def test_whatever_a_task_does_the_next_is_run(monkeypatch: pytest.MonkeyPatch) -
     assert [(row["outcome"], row["signature"]) for row in rows] == [
         ("died", "died 3"), ("ok", ""), ("died", "died SIGSEGV"), ("ok", ""), ("timeout", "timeout"), ("ok", ""),
     ]  # fmt: skip
-    assert rows[2]["message"] == "its process was ended by SIGSEGV"
-    assert rows[4]["message"] == "nothing came of it within 0.1 s"
+    assert rows[2]["message"] == "the process of the task was ended by SIGSEGV"
+    assert rows[4]["message"] == "the task did not end within 0.1 s"
 
 
 def test_nothing_stays_of_a_worker_that_is_killed(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_nothing_stays_of_a_worker_that_is_killed(tmp_path: Path) -> None:
     note = tmp_path / "number"
     text = f"""
 from tests.campaign.test_worker import COMMAND
-from understudy.campaign.child import Child
-from understudy.campaign.task import Task
+from softcard.campaign.worker import Child
+from softcard.campaign.task import Task
 Child(COMMAND).run([Task("a.cl", "0", options="compile {note}")], b"", 100)
 """
     with subprocess.Popen([sys.executable, "-c", text]) as worker:
@@ -71,7 +71,7 @@ def test_one_of_several_that_ends_the_process_is_found() -> None:
     assert [(row["outcome"], row["seed"], row["instructions"]) for row in rows] == [
         ("ok", 0, 2), ("ok", 1, 2), ("died", 2, 0), ("ok", 3, 1), ("ok", 4, 1), ("ok", 0, 1), ("ok", 1, 1),
     ]  # fmt: skip
-    assert rows[2]["message"] == "its process was ended by SIGSEGV"
+    assert rows[2]["message"] == "the process of the task was ended by SIGSEGV"
     assert [row["instructions"] for row in run_batch(some[:2], {}, COMMAND)] == [1, 1]
 
 

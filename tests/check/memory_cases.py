@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.allocations import OUT_OF_BOUNDS, USE_AFTER_FREE, WILD
-from understudy.core.memory_check import LDS, MISALIGNED, PRIVATE
-from understudy.host.hsa.gpu import Gpu, Local
+from softcard.core.allocations import OUT_OF_BOUNDS, USE_AFTER_FREE, WILD
+from softcard.core.memory_check import LDS, MISALIGNED, PRIVATE
+from softcard.host.hsa.gpu import Gpu, Local
 
 SOURCE = (Path(__file__).parent / "memory.cl").read_text("utf-8")
 Arguments = Callable[[Gpu], list[Any]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.host.hsa.gpu import Gpu
+from softcard.host.hsa.gpu import Gpu
 
 SOURCE = (Path(__file__).parent / "races.cl").read_text("utf-8")
 GROUP = 256

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.engine.gcn.barriers import DEADLOCK, DIFFERENT, DIVERGENT, NOT_REACHED
+from softcard.engine.gcn.checks.barriers import DEADLOCK, DIFFERENT, DIVERGENT, NOT_REACHED
 
 HEAD = "v_readfirstlane_b32 s20, v0\ns_lshr_b32 s20, s20, 6\n"
 MARKS = "+-<> "
@@ -61,7 +61,7 @@ PLANTED = (
         > s_barrier
         out:
         < s_endpgm
-    """, "wave 2 of 4 ended and never came to this barrier", 2),
+    """, "wave 2 of 4 ended without reaching this barrier", 2),
     Planted("a wave returns between two", NOT_REACHED, """
         s_barrier
         + s_cmp_eq_u32 s20, 0
@@ -69,14 +69,14 @@ PLANTED = (
         > s_barrier
         out:
         < s_endpgm
-    """, "wave 0 of 4 ended and never came to this barrier", 2, 1),
-    Planted("waves behind the end of the data return", NOT_REACHED, """
+    """, "wave 0 of 4 ended without reaching this barrier", 2, 1),
+    Planted("waves past the end of the data return", NOT_REACHED, """
         + s_cmp_gt_u32 s20, 1
         + s_cbranch_scc1 out
         > s_barrier
         out:
         < s_endpgm
-    """, "waves 2, 3 of 4 ended and never came to this barrier", 2),
+    """, "waves 2, 3 of 4 ended without reaching this barrier", 2),
     Planted("a wave of one group returns", NOT_REACHED, """
         + s_lshl_b32 s21, s0, 2
         + s_or_b32 s21, s21, s20
@@ -85,7 +85,7 @@ PLANTED = (
         > s_barrier
         out:
         < s_endpgm
-    """, "wave 1 of 4 ended and never came to this barrier"),
+    """, "wave 1 of 4 ended without reaching this barrier"),
     Planted("waves loop as often as their number says", NOT_REACHED, """
         + s_add_u32 s21, s20, 1
         - s_mov_b32 s21, 4
@@ -95,7 +95,7 @@ PLANTED = (
         s_cmp_lg_u32 s21, 0
         s_cbranch_scc1 again
         < s_endpgm
-    """, "wave 0 of 4 ended and never came to this barrier", 6, 1),
+    """, "wave 0 of 4 ended without reaching this barrier", 6, 1),
     Planted("a barrier in either branch", DIFFERENT, """
         s_cmp_lt_u32 s20, 2
         s_cbranch_scc1 low
@@ -138,7 +138,7 @@ PLANTED = (
         s_barrier
         s_endpgm
     """, "32 lanes of the wave do not take part: EXEC is 0xaaaaaaaaaaaaaaaa", 8, 0, tuple(range(0, 64, 2))),
-    Planted("work-items behind the end of the data return", DIVERGENT, """
+    Planted("work-items past the end of the data return", DIVERGENT, """
         s_movk_i32 s24, 200
         v_cmp_gt_u32 vcc, s24, v0
         s_and_saveexec_b64 s[22:23], vcc
@@ -188,7 +188,7 @@ PLANTED = (
         on:
         > s_barrier
         s_endpgm
-    """, "waves 0, 2, 3 wait at this barrier, which wave 1 does not come to in time"),
+    """, "waves 0, 2, 3 wait at this barrier, which wave 1 does not reach within the time limit"),
     Planted("a wave polls what another stores behind the barrier", DEADLOCK, """
         s_mov_b32 m0, -1
         v_mov_b32 v4, 0
@@ -208,6 +208,6 @@ PLANTED = (
         > s_barrier
         ds_write_b32 v4, v5
         s_endpgm
-    """, "waves 1, 2, 3 wait at this barrier, which wave 0 does not come to in time", 1, 1),
+    """, "waves 1, 2, 3 wait at this barrier, which wave 0 does not reach within the time limit", 1, 1),
 )
 # fmt: on

@@ -14,10 +14,10 @@ from tests.check import (
     test_memory_rv64,
     test_races_rv64,
 )
-from tests.engine.gcn.marks import planted as marks
+from tests.engine.gcn.shadow import planted as marks
 from tests.engine.gcn.waits import planted as waits
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "checks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "checks" / "index.md"
 KERNELS = {
     ("memory", "gfx700"): [case.name for case in memory_cases.CASES],
     ("memory", "RV64"): [case.name for case in test_memory_rv64.CASES],

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.core.errors import BeyondModel
-from understudy.core.space import Ram
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.interfaces import HOST
-from understudy.device.refsi.spec.marks import parts
-from understudy.device.refsi.spec.memory import SpecMemory
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.host.refsi.compile import compile_kernels, riscv_compilers
-from understudy.host.refsi.refsi import RefSi, demo_kernels
+from softcard.core.errors import BeyondModel
+from softcard.core.space import Ram
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.interfaces import HOST
+from softcard.device.refsi.spec.memory import SpecMemory
+from softcard.device.refsi.spec.shadow import parts
+from softcard.device.refsi.toolkit.builder import CommandBuffer
+from softcard.host.refsi.compile import compile_kernels, riscv_compilers
+from softcard.host.refsi.refsi import RefSi, demo_kernels
 
 PATH = Path(__file__).parent / "init_rv64.c"
 LINES = PATH.read_text("utf-8").splitlines()
@@ -38,11 +38,11 @@ CASES = {
     "tcdm": "undefined-branch",
 }
 ORIGINS = {
-    "branch": "which nobody has written, loaded by",
+    "branch": "which are uninitialised, loaded by",
     "saved_register": "s3, which nothing has written",
     "float_register": "fs3, which nothing has written",
     "argument": "a3, which nothing has written",
-    "copied": ", by way of 4 bytes at ",
+    "copied": ", through 4 bytes at ",
 }
 
 
@@ -59,14 +59,15 @@ def _run(program: bytes, name: str, engine: str, check: str, tier: str = "auto")
         device.load_elf(program)
         x, y = device.empty(16, np.int32), device.zeros(16, np.int32)
         device.write(x.address, np.arange(1, 9, dtype=np.int32).tobytes())
-        device.launch(name, COUNT, [x, y])
+        kernel = device.kernel(name, ["u64", "ptr", "ptr"] if name == "argument" else None)
+        device.launch(kernel, COUNT, [x, y])
         return y.array.tobytes(), device.findings
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", CASES)
-def test_a_bug_is_found_and_its_corrected_twin_is_not(programs: dict[int, bytes], name: str) -> None:
-    told = []
+def test_a_bug_is_found_and_its_corrected_version_is_not(programs: dict[int, bytes], name: str) -> None:
+    reported = []
     line = _marked(name)
     for engine, tier in (("reference", "auto"), ("jit", "first")):
         assert _run(programs[0], name, engine, "init", tier)[1] == []
@@ -76,8 +77,8 @@ def test_a_bug_is_found_and_its_corrected_twin_is_not(programs: dict[int, bytes]
         assert found.kind == CASES[name], found
         assert found.source.endswith(f"/init_rv64.c:{line}"), found
         assert ORIGINS.get(name, "") in found.message
-        told.append((found.at, found.insn, found.message, found.count))
-    assert told[0] == told[1]
+        reported.append((found.at, found.insn, found.message, found.count))
+    assert reported[0] == reported[1]
 
 
 def _marked(name: str) -> int:
@@ -100,7 +101,7 @@ void sum(unsigned long i, const int *x, int *y, unsigned long n) {
 
 @pytest.mark.oracle
 @pytest.mark.parametrize(("kernel", "bad"), [("add", 120), ("sum", 4)])
-def test_marks_travel_through_vectors(tmp_path: Path, kernel: str, bad: int) -> None:
+def test_shadow_bits_travel_through_vectors(tmp_path: Path, kernel: str, bad: int) -> None:
     if not riscv_compilers():
         pytest.skip("no compiler for RV64 is installed")
     (tmp_path / "vectors.c").write_text(VECTORS)
@@ -122,7 +123,7 @@ def test_marks_travel_through_vectors(tmp_path: Path, kernel: str, bad: int) -> 
 def test_no_finding_on_kernels_that_are_right() -> None:
     """Nor another result; and machine code runs as without."""
     numbers, square = np.arange(4096, dtype=np.int32), np.ones((16, 16), np.float32)
-    told = []
+    reported = []
     for check in ("", "init"):
         with RefSi.open(check=check, tier="first") as device:
             device.load_elf(demo_kernels())
@@ -130,12 +131,12 @@ def test_no_finding_on_kernels_that_are_right() -> None:
             first = device.launch("vector_add", 4, [numbers, numbers, sums, 1024])
             second = device.launch("matmul_f32", 16, [square, square, product, 16])
             assert device.findings == []
-            told.append((sums.tobytes(), product.tobytes(), first.instructions, second.instructions))
+            reported.append((sums.tobytes(), product.tobytes(), first.instructions, second.instructions))
             assert first.interpreted + second.interpreted < 1000
-    assert told[0] == told[1]
+    assert reported[0] == reported[1]
 
 
-def test_transfers_and_commands_carry_marks() -> None:
+def test_transfers_and_commands_carry_shadow_bits() -> None:
     """A copy of what nobody has written is no less undefined; what a command stores is written."""
     with RefSi.open(check="init") as device:
         x, y, z = (device.empty(4, np.int64).address for _ in range(3))
@@ -163,7 +164,12 @@ def test_nothing_is_known_of_what_was_restored() -> None:
 
 
 def test_refused() -> None:
-    with pytest.raises(BeyondModel, match="check 'init' with coherence 'strict': what is in data caches has no marks"):
+    with pytest.raises(
+        BeyondModel,
+        match="check 'init' cannot be used with coherence 'strict', whose data caches have no shadow memory",
+    ):
         RefSi.open(check="init", coherence="strict")
-    with pytest.raises(BeyondModel, match="check 'init' of a device whose memory another process shares"):
+    with pytest.raises(
+        BeyondModel, match="check 'init' requires memory made by Ram or SharedRam, not by another `ram`"
+    ):
         RefSiDevice(check="init", ram=lambda size: Ram(size))

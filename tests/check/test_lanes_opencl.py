@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.host.hsa.compile import compile_opencl, compilers
-from understudy.hsa import Gpu
+from softcard.host.hsa.compile import compile_opencl, compilers
+from softcard.hsa import Gpu
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 SOURCE = (Path(__file__).parent / "lanes.cl").read_text("utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.amdcl2 import load
-from understudy.check.sarif import to_sarif
-from understudy.core.checks import ALL, CHECKS, checks_of, read_suppressions
-from understudy.core.diagnostic import Diagnostic
-from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
-from understudy.core.findings import Finding, FindingError
-from understudy.core.memory_check import DOUBLE_FREE, INVALID_FREE, LEAK
-from understudy.host.amdcl2.demo import demo_program
-from understudy.host.hsa.gpu import Gpu, demo_code
-from understudy.host.refsi.refsi import RefSi, demo_kernels
+from softcard.amdcl2 import load
+from softcard.check.sarif import to_sarif
+from softcard.core.checks import ALL, CHECKS, checks_of, read_suppressions
+from softcard.core.errors import AccessFault, BeyondModel, RuleError, WireError
+from softcard.core.findings import Diagnostic, Finding, FindingError
+from softcard.core.lint import FindingWarning, LintDesk
+from softcard.core.memory_check import DOUBLE_FREE, INVALID_FREE, LEAK
+from softcard.host.amdcl2.demo import demo_program
+from softcard.host.hsa.gpu import Gpu, demo_code
+from softcard.host.refsi.refsi import RefSi, demo_kernels
 
 
 def saxpy(gpu: Gpu, items: int, grid: int, **more: Any) -> Any:
@@ -32,7 +33,7 @@ def saxpy(gpu: Gpu, items: int, grid: int, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
-def test_a_kernel_goes_on_and_its_findings_are_told(engine: str) -> None:
+def test_a_kernel_goes_on_and_its_findings_are_reported(engine: str) -> None:
     with Gpu.open("gfx900", check="memory", engine=engine, threads=1) as gpu:
         assert saxpy(gpu, 200, 200).findings == ()
         result = saxpy(gpu, 200, 256)
@@ -45,7 +46,7 @@ def test_a_kernel_goes_on_and_its_findings_are_told(engine: str) -> None:
         assert first.allocation is not None
         assert first.allocation.size == 800
         assert first.allocation.made.startswith(f"{__file__}:")
-        assert "right behind the end of array float32[200] (800 bytes at" in str(first)
+        assert "0 bytes past the end of array float32[200] (800 bytes at" in str(first)
         assert "at pc 0x" in str(first)
         assert "lanes 8, 9, 10, 11, 12, 13, 14, 15 and 48 more, wave 0, work-group 3,0,0, 56 times" in str(first)
 
@@ -90,13 +91,13 @@ def test_suppressions_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(WireError, match=r"cannot read .*none: No such file"):
         read_suppressions(tmp_path / "none")
     file.write_bytes(b"\xff")
-    with pytest.raises(WireError, match="known is no text"):
+    with pytest.raises(WireError, match="known is not UTF-8 text"):
         read_suppressions(file)
     file.write_text("*\n" + "[" * 100_000)
-    with pytest.raises(WireError, match=r"a pattern of more than 1000 characters.*line 2"):
+    with pytest.raises(WireError, match=r"the line has a pattern of more than 1000 characters.*line 2"):
         read_suppressions(file)
     file.write_text("memroy/leak\n")
-    with pytest.raises(WireError, match=r"no check is called 'memroy': there are memory.*line 1"):
+    with pytest.raises(WireError, match=r"unknown check .memroy., expected one of memory.*line 1"):
         read_suppressions(file)
 
 
@@ -121,21 +122,23 @@ def test_names_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks_of("lanes,all") == frozenset(CHECKS)
     with pytest.raises(
         WireError,
-        match=r"no check 'memroy', expected some of .*, fidelity, races, lanes, waits, sync, all; close to it: memory",
+        match=r"unknown check 'memroy', expected some of .*, races, lanes, waits, sync, all; close to it: memory",
     ):
         Gpu.open("gfx900", check="memroy")
-    monkeypatch.setenv("UNDERSTUDY_CHECK", "memory")
+    monkeypatch.setenv("SOFTCARD_CHECK", "memory")
     with Gpu.open("gfx900", threads=1) as gpu:
         assert saxpy(gpu, 200, 256).findings
-    monkeypatch.setenv("UNDERSTUDY_CHECK", "things")
-    with pytest.raises(WireError, match="UNDERSTUDY_CHECK=things: no check 'things'"):
+    monkeypatch.setenv("SOFTCARD_CHECK", "things")
+    with pytest.raises(WireError, match="SOFTCARD_CHECK=things: unknown check 'things'"):
         Gpu.open("gfx900")
 
 
 def test_what_does_not_go_with_checks() -> None:
-    with pytest.raises(BeyondModel, match="check 'memory' with coherence 'strict', expected one of them"):
+    with pytest.raises(
+        BeyondModel, match="check 'memory' cannot be used with coherence 'strict': set one of them only"
+    ):
         Gpu.open("gfx900", check="memory", coherence="strict")
-    with pytest.raises(WireError, match="finding_limit 0, expected 1 or more"):
+    with pytest.raises(WireError, match="finding_limit is 0, expected 1 or more"):
         Gpu.open("gfx900", check="memory", finding_limit=0)
 
 
@@ -158,10 +161,10 @@ def test_double_and_invalid_free() -> None:
         assert [each.kind for each in gpu.findings] == [DOUBLE_FREE, INVALID_FREE, DOUBLE_FREE]
         assert "made at" in gpu.findings[0].message
         assert "freed at" in gpu.findings[0].message
-        assert f"free of {other + 64:#x}, which is inside device memory" in gpu.findings[1].message
+        assert f"free of {other + 64:#x}, which lies inside device memory" in gpu.findings[1].message
 
 
-def test_leaks_are_told_of_at_the_end_where_that_is_asked_for() -> None:
+def test_leaks_are_reported_at_the_end_where_that_is_asked_for() -> None:
     for check, wanted in (("memory", []), ("memory,leaks", [LEAK, LEAK])):
         with Gpu.open("gfx900", check=check, threads=1) as gpu:
             saxpy(gpu, 64, 64)
@@ -172,7 +175,10 @@ def test_leaks_are_told_of_at_the_end_where_that_is_asked_for() -> None:
         device.zeros(7).free()
         findings = device.findings
     assert [each.kind for each in findings] == [LEAK]
-    assert f"not freed: array float32[5] (20 bytes at {kept.address:#x}" in findings[0].message
+    assert (
+        f"memory was not freed before the device was closed: array float32[5] (20 bytes at {kept.address:#x}"
+        in findings[0].message
+    )
 
 
 def test_arrays_of_refsi_are_called_by_their_arguments() -> None:
@@ -181,9 +187,9 @@ def test_arrays_of_refsi_are_called_by_their_arguments() -> None:
         x = np.ones(15, np.int32)
         device.launch("vector_add", 1, [x, x, kept, 16])
         found = device.findings
-        assert ": right behind the end of argument 0, array int32[15] (60 bytes at 0x" in found[0].message
+        assert ": 0 bytes past the end of argument 0, array int32[15] (60 bytes at 0x" in found[0].message
         device.launch("vector_add", 1, [np.ones(32, np.int32), np.ones(32, np.int32), kept, 17])
-        assert ": right behind the end of array int32[16] (64 bytes at 0x" in found[-1].message
+        assert ": 0 bytes past the end of array int32[16] (64 bytes at 0x" in found[-1].message
 
 
 def test_an_array_of_the_host_ends_with_its_last_byte() -> None:
@@ -206,7 +212,7 @@ def test_programs_of_amd_opencl_2() -> None:
             kernel.run(64, 64, [x, y, 2.0])
         (found, *_) = program.findings
     assert (found.kernel, found.access, found.lanes) == ("saxpy", "read", (60, 61, 62, 63))
-    assert "right behind the end of y (240 bytes" in found.message
+    assert "0 bytes past the end of y (240 bytes" in found.message
 
 
 # ---- no result is another one ---------------------------------------------------------------------------------------
@@ -246,3 +252,103 @@ def test_a_snapshot_has_what_was_allocated() -> None:
         gpu.free(array)
         gpu.reset()
         assert saxpy(gpu, 64, 64).findings == ()
+
+
+# ---- warnings ------------------------------------------------------------------------------------------------------
+
+
+def _reported(found: pytest.WarningsRecorder) -> list[str]:
+    """Return the warnings to the host, each at a line of this file."""
+    assert all((each.category, each.filename) == (FindingWarning, __file__) for each in found)
+    return [str(each.message) for each in found]
+
+
+def test_findings_are_warnings_on_gpus(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always", FindingWarning)
+    for execution in ("synchronous", "threaded"):
+        with Gpu.open("gfx900", check="memory,leaks", execution=execution, threads=1) as gpu:
+            saxpy(gpu, 200, 200)
+            assert _reported(recwarn) == []
+            result = saxpy(gpu, 200, 256)
+            assert _reported(recwarn) == [str(each) for each in result.findings]
+            recwarn.clear()
+            x, y = gpu.zeros(200), gpu.zeros(200)
+            launch = gpu.dispatch(gpu.load(demo_code()).kernels["saxpy"], 256, args=[2.0, x, y])
+            assert launch.wait() is launch.wait()
+            assert "memory/out-of-bounds" in _reported(recwarn)[0]
+            recwarn.clear()
+        assert (
+            "warning: memory/leak: memory was not freed" in _reported(recwarn)[0]
+        )  # reported when the device is closed
+        recwarn.clear()
+
+
+def test_findings_are_warnings_on_refsi(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always", FindingWarning)
+    with RefSi.open(check="memory") as device:
+        device.load_elf(demo_kernels())
+        buffer = device.zeros(16, np.int32)
+        for again in (False, True):
+            result = device.launch("vector_add", 1, [np.ones(32, np.int32), np.ones(32, np.int32), buffer, 17])
+            (finding,) = result.findings
+            assert _reported(recwarn) == ([] if again else [str(finding)])
+            assert finding.kernel == "vector_add"
+            recwarn.clear()
+        device.free(8)
+        assert "memory/invalid-free" in _reported(recwarn)[0]
+        recwarn.clear()
+
+
+def test_findings_are_warnings_on_amd_opencl_2(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always", FindingWarning)
+    with load(demo_program("tonga", 200406), check="init") as program:
+        buffer, x = np.empty(64, np.float32), np.ones(64, np.float32)
+        program.kernel("saxpy").run(64, 64, [x, buffer, 2.0])
+        assert _reported(recwarn) == []
+        program.desk.found(Finding("init", "undefined-branch", "an undefined value"))
+        program.kernel("saxpy").run(64, 64, [x, buffer, 2.0])
+        assert _reported(recwarn) == ["error: init/undefined-branch: an undefined value"]
+        recwarn.clear()
+    with load(demo_program("tonga", 200406), check="memory") as program:
+        with pytest.raises(AccessFault) as caught:
+            program.kernel("saxpy").run(64, 64, [np.zeros(64, np.float32), np.zeros(60, np.float32), 2.0])
+        assert str(program.findings[0]) in caught.value.__notes__
+        assert _reported(recwarn) == []
+
+
+def test_warnings_that_are_errors_lose_no_result() -> None:
+    with RefSi.open(check="memory") as device, warnings.catch_warnings():
+        warnings.simplefilter("error", FindingWarning)
+        device.load_elf(demo_kernels())
+        a, c = np.ones(32, np.int32), np.zeros(16, np.int32)
+        with pytest.raises(FindingWarning, match="memory/out-of-bounds: write of 4 bytes"):
+            device.launch("vector_add", 1, [a, a, c, 17])
+        assert c.tolist() == [2] * 16
+        assert device.launch("vector_add", 1, [a, a, c, 16]).findings == ()
+    with Gpu.open("gfx900", check="memory", threads=1) as gpu, warnings.catch_warnings():
+        warnings.simplefilter("error", FindingWarning)
+        x, y = gpu.zeros(200), gpu.zeros(200)
+        launch = gpu.dispatch(gpu.load(demo_code()).kernels["saxpy"], 256, args=[2.0, x, y])
+        with pytest.raises(FindingWarning, match="memory/out-of-bounds: read of 4 bytes"):
+            launch.wait()
+        assert len(launch.wait().findings) == 3
+
+
+def test_whoever_reads_the_list_is_not_warned(recwarn: pytest.WarningsRecorder) -> None:
+    with Gpu.open("gfx900", check="memory", on_finding="keep", threads=1) as gpu:
+        assert saxpy(gpu, 200, 256).findings
+    assert not recwarn
+
+
+def test_of_many_findings_some_are_reported_one_by_one(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always", FindingWarning)
+    desk = LintDesk()
+    with desk:
+        for number in range(8):
+            desk.found(Finding("memory", "out-of-bounds", f"number {number}"))
+        assert not recwarn
+    reported = _reported(recwarn)
+    assert [each.partition(" (")[0] for each in reported] == [
+        f"error: memory/out-of-bounds: number {number}" for number in range(5)
+    ]
+    assert reported[-1].endswith("number 4 (and 3 more: see `findings` of the device)")

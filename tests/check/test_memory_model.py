@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.check.memory_model import atomics, gaps
-from understudy.core.errors import WireError
-from understudy.device.hsa.memory_model import Order, lower
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.target import target
+from softcard.check.memory_model import atomics, gaps
+from softcard.core.errors import WireError
+from softcard.device.hsa.memory.memory_model import Order, lower
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.target import target
 
 # The tables as the document prints them: segment | operation | orders | scopes | machine code sequence.
 DOCUMENT = """
@@ -124,9 +124,11 @@ def test_without_pcie_each_has_its_instruction() -> None:
     assert lower("atomic rmw", "rlx", "wg", "group", gfx, rmw="cas") == ("ds_cmpst_b32",)
     assert lower("atomic rmw", "rlx", "system", "flat", gfx, rmw="sub", pcie=True) == ("v_sub_i32", "flat_atomic_add")
     assert lower("atomic load", "rlx", "system", "flat", gfx, pcie=True) == ("flat_load_dword glc",)
-    with pytest.raises(WireError, match="'nand' is no read-modify-write, expected one of add, sub, max"):
+    with pytest.raises(WireError, match="'nand' is not a read-modify-write, expected one of add, sub, max"):
         lower("atomic rmw", "rlx", "system", "flat", gfx, rmw="nand")
-    with pytest.raises(WireError, match="group memory does not lie behind PCIe"):
+    with pytest.raises(
+        WireError, match="--pcie cannot be used with the group segment: group memory is not accessed over PCIe"
+    ):
         lower("atomic rmw", "rlx", "wg", "group", gfx, pcie=True)
 
 
@@ -215,10 +217,11 @@ def test_what_the_code_around_an_atomic_gives_it(lines: tuple[str, ...], order: 
 def test_gaps_name_both_places() -> None:
     seen = found("|".join([STORE, ADD, WAIT, LOAD, "s_endpgm"]))
     assert [str(gap) for gap in gaps(seen, Order.ACQUIRE_RELEASE)] == [
-        "pc 0x1008 (flat_atomic_add v[2:3], v4): no s_waitcnt vmcnt(0) between it and an access before it (release), "
+        "pc 0x1008 (flat_atomic_add v[2:3], v4): s_waitcnt vmcnt(0) is missing between this release atomic and an "
+        "access before it, "
         "see pc 0x1000",
-        "pc 0x1008 (flat_atomic_add v[2:3], v4): no s_waitcnt vmcnt(0) and buffer_wbinvl1_vol before an access "
-        "behind it (acquire), see pc 0x1014",
+        "pc 0x1008 (flat_atomic_add v[2:3], v4): s_waitcnt vmcnt(0) and buffer_wbinvl1_vol are missing between "
+        "this acquire atomic and an access after it, see pc 0x1014",
     ]
     assert gaps(seen, Order.RELAXED) == []
 
@@ -230,10 +233,10 @@ def test_gaps_name_both_places() -> None:
         ("flat_atomic_swap_x2 v[2:3], v[4:5]", ""),
         ("flat_atomic_cmpswap v[2:3], v[4:5]", ""),
         ("flat_load_dword v5, v[2:3] glc", ""),
-        ("flat_atomic_umax v[2:3], v4", "max takes a loop of compare-and-swap [hsa/pcie-loops"),
-        ("flat_atomic_inc_x2 v[2:3], v[4:5]", "wrapinc takes a loop of compare-and-swap [hsa/pcie-loops"),
-        ("buffer_atomic_and v2, off, s[4:7], 0", "and takes a loop of compare-and-swap [hsa/pcie-loops"),
-        ("flat_atomic_sub v[2:3], v4", "sub is an addition of the negated value [hsa/pcie-sequences"),
+        ("flat_atomic_umax v[2:3], v4", "max needs a compare-and-swap loop [hsa/pcie-loops"),
+        ("flat_atomic_inc_x2 v[2:3], v[4:5]", "wrapinc needs a compare-and-swap loop [hsa/pcie-loops"),
+        ("buffer_atomic_and v2, off, s[4:7], 0", "and needs a compare-and-swap loop [hsa/pcie-loops"),
+        ("flat_atomic_sub v[2:3], v4", "sub has to be written as an addition of the negated value [hsa/pcie-sequences"),
     ],
 )
 def test_gaps_over_pcie(line: str, missing: str) -> None:
@@ -241,7 +244,7 @@ def test_gaps_over_pcie(line: str, missing: str) -> None:
     assert gaps(seen, Order.RELAXED) == []
     said = [str(gap) for gap in gaps(seen, Order.RELAXED, pcie=True)]
     if missing:
-        text = f"pc 0x1000 ({line}): PCIe has no such atomic: {missing}: PCIe Gen3 Atomic Operations]"
+        text = f"pc 0x1000 ({line}): PCIe does not support this atomic: {missing}: PCIe Gen3 Atomic Operations]"
         assert said == [text]
     else:
         assert said == []
@@ -249,7 +252,7 @@ def test_gaps_over_pcie(line: str, missing: str) -> None:
 
 def test_float_atomics_do_not_cross_pcie() -> None:
     [gap] = gaps(found("flat_atomic_fmax v[2:3], v4|s_endpgm", "gfx700"), Order.RELAXED, pcie=True)
-    assert "fmax takes a loop of compare-and-swap" in gap.missing
+    assert "fmax needs a compare-and-swap loop" in gap.missing
 
 
 @pytest.mark.parametrize("processor", ["gfx803", "gfx900"])
@@ -259,3 +262,31 @@ def test_what_the_tables_lower_to_passes_the_checker(processor: str, order: str)
     lines = [ADD if name.startswith("flat_atomic") else name for name in names]
     [each] = found("|".join([STORE, *lines, LOAD, "s_endpgm"]), processor)
     assert each.order in (order, Order.ACQUIRE_RELEASE)
+
+
+ACQUIRE_942 = (
+    "global_load_dword v2, v[0:1], off sc1\ns_waitcnt vmcnt(0)\nbuffer_inv sc1\nglobal_load_dword v3, v[4:5], off"
+)
+RELEASE_942 = (
+    "global_store_dword v[4:5], v3, off\nbuffer_wbl2 sc1\ns_waitcnt vmcnt(0)\nglobal_atomic_add v[0:1], v2, off"
+)
+
+
+def orders_942(text: str) -> list[Order]:
+    code = assemble(target("gfx942"), f"{text}\ns_endpgm")
+    return [each.order for each in atomics(0, lambda pc: decode(target("gfx942"), code[pc:], pc))]
+
+
+def test_acquire_and_release_of_gfx942() -> None:
+    """An invalidation with sc1, and for stores a write-back with sc1 before the wait."""
+    assert orders_942(ACQUIRE_942) == [Order.ACQUIRE_RELEASE]
+    assert orders_942(ACQUIRE_942.replace("buffer_inv sc1", "buffer_inv sc0")) == [Order.RELEASE]
+    assert orders_942(ACQUIRE_942.replace("off sc1", "off sc0")) == []
+    assert orders_942(RELEASE_942) == [Order.ACQUIRE_RELEASE]
+    assert orders_942(RELEASE_942.replace("buffer_wbl2 sc1\n", "")) == [Order.ACQUIRE]
+    assert orders_942(RELEASE_942.replace("buffer_wbl2 sc1", "buffer_wbl2 sc0")) == [Order.ACQUIRE]
+    assert orders_942(RELEASE_942.replace("s_waitcnt vmcnt(0)\n", "")) == [Order.ACQUIRE]
+    code = assemble(target("gfx942"), RELEASE_942.replace("buffer_wbl2 sc1\n", "") + "\ns_endpgm")
+    found = gaps(atomics(0, lambda pc: decode(target("gfx942"), code[pc:], pc)), Order.RELEASE)
+    missing = "buffer_wbl2 sc1 and s_waitcnt vmcnt(0) are missing between this release atomic and an access before it"
+    assert missing in str(found[0])

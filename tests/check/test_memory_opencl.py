@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault
+from softcard.host.hsa.compile import compile_opencl, compilers
+from softcard.host.hsa.gpu import Executable, Gpu
 from tests.check.memory_cases import CASES, SOURCE, Case, marked
-from understudy.core.errors import AccessFault
-from understudy.host.hsa.compile import compile_opencl, compilers
-from understudy.host.hsa.gpu import Executable, Gpu
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 ENGINES = {"gfx700": ("jit",), "gfx803": ("jit",), "gfx900": ("jit", "reference")}
@@ -50,7 +50,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 @every_case
 @pytest.mark.parametrize("devices", ["gfx900"], indirect=True)
-def test_a_bug_is_found_and_its_corrected_twin_is_not(devices: Devices, case: Case) -> None:
+def test_a_bug_is_found_and_its_corrected_version_is_not(devices: Devices, case: Case) -> None:
     found_and_not(devices, case)
 
 
@@ -63,13 +63,13 @@ def test_likewise_on_older_generations(devices: Devices, case: Case) -> None:
 
 def found_and_not(devices: Devices, case: Case) -> None:
     """Run both, on each engine."""
-    told = []
+    reported = []
     for gpu, codes in devices.values():
         run(gpu, codes[0], case, False)
         assert gpu.findings == []
         run(gpu, codes[1], case, case.faults)
         first = gpu.findings[0]
-        told.append([_facts(each) for each in gpu.findings])
+        reported.append([_facts(each) for each in gpu.findings])
         gpu.findings.clear()
         assert (first.kind, first.access, first.lanes) == (case.kind, case.access, case.lanes)
         assert first.kernel == case.name
@@ -79,7 +79,7 @@ def found_and_not(devices: Devices, case: Case) -> None:
         assert {"read": "load", "write": "store", "atomic": "a"}[case.access] in first.insn or "ds_" in first.insn
         if first.allocation is not None and case.kind != "private-out-of-bounds":
             assert "memory_cases.py:" in first.allocation.made
-    assert all(each == told[0] for each in told)
+    assert all(each == reported[0] for each in reported)
 
 
 def _facts(finding: Any) -> tuple[Any, ...]:
@@ -99,5 +99,8 @@ def test_an_index_below_zero_is_before_lds(engine: str) -> None:
     }"""
     with Gpu.open("gfx900", check="memory", engine=engine) as gpu:
         (found,) = gpu.run(gpu.compile(source), "k", 64, 64, [gpu.zeros(64, np.int32)]).findings
-    assert found.message == "write of 4 bytes at LDS offset 0xfffffff8: 8 bytes before the 256 bytes of the work-group"
+    assert (
+        found.message
+        == "write of 4 bytes at LDS offset 0xfffffff8: 8 bytes before the 256 bytes of LDS of the work-group"
+    )
     assert (found.lanes, found.distance) == ((0, 1), -8)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.core.allocations import OUT_OF_BOUNDS, USE_AFTER_FREE, WILD
-from understudy.core.errors import AccessFault, BeyondModel
-from understudy.core.memory_check import REFUSED
-from understudy.host.refsi.compile import compile_kernels, riscv_compilers
-from understudy.host.refsi.refsi import RefSi
+from softcard.core.allocations import OUT_OF_BOUNDS, USE_AFTER_FREE, WILD
+from softcard.core.errors import AccessFault, BeyondModel
+from softcard.core.memory_check import REFUSED
+from softcard.host.refsi.compile import compile_kernels, riscv_compilers
+from softcard.host.refsi.refsi import RefSi
 
 PATH = Path(__file__).parent / "memory_rv64.c"
 LINES = PATH.read_text("utf-8").splitlines()
@@ -79,8 +79,8 @@ def devices() -> Iterator[RefSi]:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_bug_is_found_and_its_corrected_twin_is_not(programs: dict[int, bytes], case: Case) -> None:
-    told = []
+def test_a_bug_is_found_and_its_corrected_version_is_not(programs: dict[int, bytes], case: Case) -> None:
+    reported = []
     for device in devices():
         device.load_elf(programs[0])
         device.launch(case.name, COUNT, case.arguments(device))
@@ -99,8 +99,8 @@ def test_a_bug_is_found_and_its_corrected_twin_is_not(programs: dict[int, bytes]
         )  # fmt: skip
         assert found.source.endswith(f"/memory_rv64.c:{_marked(case.name)}")
         assert found.kernel == case.name
-        told.append((found.at, found.insn, found.distance))
-    assert told[0] == told[1]
+        reported.append((found.at, found.insn, found.distance))
+    assert reported[0] == reported[1]
 
 
 def _marked(name: str) -> int:
@@ -109,5 +109,13 @@ def _marked(name: str) -> int:
 
 
 def test_the_reference_drivers_profile_has_no_checks() -> None:
-    with pytest.raises(BeyondModel, match="check 'memory' in profile refsidrv: only the profile spec has checks"):
+    with pytest.raises(BeyondModel, match="check 'memory' is not supported in profile refsidrv, only waits"):
         RefSi.open(profile="refsidrv", check="memory")
+
+
+def test_freeing_address_0_is_no_mistake() -> None:
+    with RefSi.open(check="memory") as device:
+        device.free(0)
+        assert device.findings == []
+        device.free(8)
+        assert [each.kind for each in device.findings] == ["invalid-free"]

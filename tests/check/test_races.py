@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.amdcl2 import load
+from softcard.check.sarif import to_sarif
+from softcard.core.errors import BeyondModel, WireError
+from softcard.core.findings import Diagnostic, Finding, FindingError, FindingLog, Level
+from softcard.engine.gcn.hooks import Checks
+from softcard.engine.gcn.races import events as module
+from softcard.engine.gcn.races import layout, tables
+from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.host.amdcl2.demo import demo_program
+from softcard.host.hsa.gpu import Gpu, demo_code
 from tests.device.hsa.rig import Bench, barrier, dispatch
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.races.eager import be_eager
-from understudy.amdcl2 import load
-from understudy.check.sarif import to_sarif
-from understudy.core.diagnostic import Diagnostic
-from understudy.core.errors import BeyondModel, WireError
-from understudy.core.findings import Finding, FindingError, FindingLog, Level
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.races import codes, tables
-from understudy.engine.gcn.races import events as module
-from understudy.engine.gcn.races.watch import RaceWatch
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.host.amdcl2.demo import demo_program
-from understudy.host.hsa.gpu import Gpu, demo_code
 
 STORE = "v_mov_b32 v0, s0|v_mov_b32 v1, s1|v_mov_b32 v2, {}|flat_store_dword v[0:1], v2|s_endpgm"
 PLACE = "s_mov_b32 s4, 0x200000|s_mov_b32 s5, 0|v_mov_b32 v4, s4|v_mov_b32 v5, s5|"
@@ -37,16 +37,16 @@ def watched(
     options |= {"groups": [(n, 0, 0) for n in range(groups)], "size": (size, 1, 1)}
     plain = program(text + "|s_endpgm", name, **options)
     ReferenceEngine().run(plain)
-    told = []
+    reported = []
     for engine in (ReferenceEngine(), JitEngine()):
         made, found = program(text + "|s_endpgm", name, **options), list[Finding]()
         watch = RaceWatch(made.memory, FindingLog(found), equal_stores)
         watch.begin()
-        engine.run(replace(made, races=watch))
+        engine.run(replace(made, checks=Checks(watch)))
         assert dwords(made, 256) == dwords(plain, 256)
-        told.append(found)
-    assert [each.as_dict() for each in told[0]] == [each.as_dict() for each in told[1]]
-    return told[0]
+        reported.append(found)
+    assert [each.as_dict() for each in reported[0]] == [each.as_dict() for each in reported[1]]
+    return reported[0]
 
 
 def kinds(text: str, **options: Any) -> list[str]:
@@ -59,31 +59,32 @@ WAVE = "s_mov_b32 m0, -1|v_readfirstlane_b32 s8, v0|v_mov_b32 v2, s8|"
 """v2: 0 in the first wave, 64 in the second."""
 
 
-def test_both_parties_are_named() -> None:
+def test_both_accesses_are_named() -> None:
     (found,) = watched(WAVE + PLACE + "v_add_u32 v2, vcc, 1, v2|flat_store_dword v[4:5], v2")
     assert (found.name, found.level, found.access, found.space) == ("races/write-write", Level.ERROR, "write", "global")
     assert found.message == (
-        "write of 4 bytes at 0x200000 in data and a write of the same by waves of a work-group in no order"
+        "write of 4 bytes at 0x200000 in data and a write of the same bytes by waves of a work-group without a "
+        "happens-before order"
     )
     assert (found.lanes, found.unit, found.group, found.address) == (tuple(range(64)), "wave 1", "0,0,0", 0x200000)
     assert found.insn == "flat_store_dword v[4:5], v2"
     assert found.other == f"pc {found.pc:#x} (flat_store_dword v[4:5], v2), lane 63, wave 0, work-group 0,0,0"
-    assert found.suggestion == "a barrier between them, or atomics"
+    assert found.suggestion == "add a barrier between the accesses, or use atomics"
     assert found.count == 64
 
 
-def test_stores_of_what_is_there_already_are_told_of_where_that_is_asked_for() -> None:
+def test_stores_of_what_is_there_already_are_reported_where_that_is_asked_for() -> None:
     text = PLACE + "v_mov_b32 v2, 7|flat_store_dword v[4:5], v2"
     assert kinds(text) == kinds(text, groups=2, size=64) == []
     assert kinds(text, equal_stores=True) == ["write-write"]
-    with pytest.raises(WireError, match="equal_stores without check 'races', which it is for"):
+    with pytest.raises(WireError, match="equal_stores requires check='races'"):
         Gpu.open("gfx900", check="memory", equal_stores=True)
     for opened in (
         Gpu.open("gfx900", check="races", equal_stores=True),
         load(demo_program("tonga", 200406), check="races", equal_stores=True),
     ):
         with opened:
-            watch = opened.device._compute.races if isinstance(opened, Gpu) else opened.device.races
+            watch = opened.device.checks.find(RaceWatch)
             assert watch is not None
             assert watch.equal_stores
 
@@ -162,8 +163,35 @@ def test_a_release_and_an_acquire_order_work_groups(wait: str, invalidate: str, 
     found = watched(text, groups=3, size=64)
     assert [each.kind for each in found] == expected
     assert all(
-        each.suggestion == "a release and an acquire between them, atomics, or a kernel for each" for each in found
+        each.suggestion
+        == "add a release and an acquire between the accesses, use atomics, or split the kernel into two"
+        for each in found
     )
+
+
+NEW_PASS = PASS.replace("flat_atomic_or v6, v[8:9], v2 glc", "flat_atomic_or v6, v[8:9], v2 {}")
+
+
+@pytest.mark.parametrize(("name", "returned", "invalidate", "expected"), [
+    ("gfx90a", "glc", "buffer_wbinvl1_vol", []),
+    ("gfx90a", "glc", "buffer_invl2", ["write-read"]),
+    ("gfx942", "sc0", "buffer_inv sc1", []),
+    ("gfx942", "sc0", "buffer_inv sc0 sc1", []),
+    ("gfx942", "sc0", "buffer_inv sc0", ["write-read"]),
+    ("gfx950", "sc0", "buffer_inv sc1", []),
+])  # fmt: skip
+def test_an_acquire_of_new_processors(name: str, returned: str, invalidate: str, expected: list[str]) -> None:
+    """Only an invalidation for the agent's other work-groups acquires."""
+    one = "s_mov_b64 exec, 1|" + PLACE + "v_add_u32 v8, 64, v4|v_mov_b32 v9, v5|"
+    text = one + NEW_PASS.format("s_waitcnt vmcnt(0)", returned, invalidate).strip().replace("\n", "|")
+    assert [each.kind for each in watched(text, name, groups=3, size=64)] == expected
+
+
+@pytest.mark.parametrize(("flags", "expected"), [("", 1), ("sc0", 1), ("sc1", 0), ("sc0 sc1", 0)])
+def test_coherent_loads_of_gfx942(flags: str, expected: int) -> None:
+    """A load with the scope of the agent is atomic: it does not race with atomics of other work-groups."""
+    add = PLACE + f"v_mov_b32 v2, 1|flat_atomic_add v[4:5], v2|flat_load_dword v6, v[4:5] {flags}"
+    assert kinds(add, name="gfx942", groups=2, size=64) == ["read-atomic"] * expected
 
 
 def test_private_memory_is_no_matter() -> None:
@@ -192,53 +220,70 @@ LATER = "s_waitcnt lgkmcnt(0)|s_barrier|v_lshlrev_b32 v7, 2, v0|ds_write_b32 v7,
     SCATTER + "v_add_u32 v4, {}s4, v3|flat_load_dword v10, v[4:5]|flat_load_ubyte v11, v[4:5]",
     "s_mov_b32 exec_lo, 0xff|ds_read2_b32 v[10:11], v7 offset0:3|ds_write_b32 v7, v10",
 ], ids=["many", "one place", "LDS", "global", "some lanes"])  # fmt: skip
-def test_machine_code_looks_at_all_of_it(name: str, accesses: str) -> None:
+def test_machine_code_checks_all_of_it(name: str, accesses: str) -> None:
     """Nothing is left to Python: each loop but the first looks in line, or by one function for all lanes."""
     loop = f"s_mov_b32 s20, 3|again:|{LATER}{accesses}|s_mov_b64 exec, -1|s_sub_u32 s20, s20, 1|s_cmp_lg_u32 s20, 0|"
     text = WAVE + PLACE + "v_mov_b32 v8, 0|" + loop.format("vcc, " if name == "gfx803" else "") + "s_cbranch_scc1 again"
     made, found = program(text + "|s_endpgm", name, size=(64, 1, 1), lds_bytes=1024), list[Finding]()
     watch = RaceWatch(made.memory, FindingLog(found))
     watch.begin()
-    assert JitEngine(threads=1).run(replace(made, races=watch)).interpreted == 0
+    assert JitEngine(threads=1).run(replace(made, checks=Checks(watch))).interpreted == 0
     assert found == []
 
 
 def test_too_many_accesses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EVENTS", 1)
-    with pytest.raises(BeyondModel, match=r"check 'races' of launches with more than 1 accesses by wave and place"):
-        watched(PLACE + "flat_load_dword v6, v[4:5]")
+    made = program(PLACE + "flat_load_dword v6, v[4:5]|s_endpgm", size=(128, 1, 1))
+    watch = RaceWatch(made.memory, FindingLog([]))
+    watch.launches.unseen.add(0)  # the host has not waited for all that ran before
+    for _ in range(2):
+        watch.begin()
+        with pytest.raises(
+            BeyondModel,
+            match=r"check 'races' supports launches with at most 1 different accesses \(counted by wave and pc\)",
+        ):
+            ReferenceEngine().run(replace(made, checks=Checks(watch)))
+    monkeypatch.undo()
+    watch.begin()
+    ReferenceEngine().run(replace(made, checks=Checks(watch)))
 
 
 @pytest.mark.parametrize(("name", "value", "text"), [
-    ("next_uid", codes.UIDS - 1, "4194304 waves"),
-    ("range_count", codes.RANGES, "4194304 waves"),
-    ("bound_count", codes.UIDS, "4194304 waves"),
-    ("page_count", codes.PAGES, "2097152 pages of memory"),
-    ("end", 0, "accesses than there is room for"),
-    ("site_count", codes.SITES, "16384 instructions that access memory"),
-    ("told_count", codes.TOLD // 2, "4096 pairs of instructions that race"),
-    ("full", codes.NO_TICKS, "1048576 barriers and releases of a wave"),
+    ("next_uid", layout.UIDS - 1, "4194304 waves"),
+    ("range_count", layout.RANGES, "4194304 waves"),
+    ("bound_count", layout.UIDS, "4194304 waves"),
+    ("page_count", layout.PAGES, "2097152 pages of memory"),
+    ("end", 0, "the accesses that fit in its shadow memory"),
+    ("site_count", layout.SITES, "16384 instructions that access memory"),
+    ("report_count", layout.REPORTS // 2, "4096 pairs of instructions that race"),
+    ("full", layout.NO_EPOCHS, "1048576 barriers and releases of a wave"),
 ])  # fmt: skip
 def test_what_there_is_no_room_for(name: str, value: int, text: str) -> None:
     body = "s_barrier|" + WAVE + PLACE + "v_mov_b32 v2, s0|flat_store_dword v[4:5], v2|flat_store_dword v[4:5], v0"
     made = program(body + "|s_endpgm", "gfx803", size=(128, 1, 1))
-    watch = RaceWatch(made.memory, FindingLog([]))
+    found: list[Finding] = []
+    watch = RaceWatch(made.memory, FindingLog(found))
     watch.begin()
     setattr(watch.native.race, name, value)
-    with pytest.raises(BeyondModel, match=f"^check 'races' of launches with more than {text}"):
-        JitEngine(threads=1).run(replace(made, races=watch))
+    with pytest.raises(BeyondModel, match=f"^check 'races' supports launches with at most {text}"):
+        JitEngine(threads=1).run(replace(made, checks=Checks(watch)))
+    found.clear()
+    for queue in (0, 1):  # the next launches have room again, and what they do is found
+        watch.begin(queue, 1, {queue: 1, 0: 5, 1: 5})
+        JitEngine(threads=1).run(replace(made, checks=Checks(watch)))
+        assert [each.name for each in found][:1] == ["races/write-write"]
 
 
 def test_memory_of_the_check_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between launches, and nothing is told that was not."""
     monkeypatch.setattr(tables, "WORTH", 0)
-    made, told = program(WAVE + PLACE + "flat_store_dword v[4:5], v2|s_endpgm", "gfx803", size=(128, 1, 1)), []
-    watch = RaceWatch(made.memory, FindingLog(told))
+    made, reported = program(WAVE + PLACE + "flat_store_dword v[4:5], v2|s_endpgm", "gfx803", size=(128, 1, 1)), []
+    watch = RaceWatch(made.memory, FindingLog(reported))
     for run in (1, 2, 3):
         watch.begin()
-        JitEngine(threads=1).run(replace(made, races=watch))
-        assert [each.count for each in told] == [64 * run]
-        assert watch.native.race.next_uid == codes.FIRST_UID + 2
+        JitEngine(threads=1).run(replace(made, checks=Checks(watch)))
+        assert [each.count for each in reported] == [64 * run]
+        assert watch.native.race.next_uid == layout.FIRST_UID + 2
 
 
 # ---- packets -------------------------------------------------------------------------------------------------------
@@ -266,8 +311,8 @@ def of_packets(*barriers: int, between: bytes = b"", at_once: bool = True) -> li
 
 def test_packets_without_the_barrier_bit_are_in_no_order() -> None:
     assert of_packets(0, 0) == [
-        "write-write: a write of the same by kernels in no order: "
-        "the barrier bit, or a wait for the first one's completion signal"
+        "write-write: a write of the same bytes by kernels of queue 0 without a happens-before order: "
+        "set the barrier bit of the second packet, or wait for the completion signal of the first kernel"
     ]
     assert of_packets(0, 1) == []
     assert of_packets(1, 0) != []
@@ -315,7 +360,7 @@ def test_packets_behind_a_barrier_packet_are_ordered() -> None:
 # ---- devices -------------------------------------------------------------------------------------------------------
 
 
-def test_a_race_is_counted_in_each_run_and_told_of_once() -> None:
+def test_a_race_is_counted_in_each_run_and_reported_once() -> None:
     rig = Bench(check="races")
     address, _ = rig.words()
     text = "v_readfirstlane_b32 s4, v0|" + STORE.format("s4")

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.findings import Level
+from softcard.device.hsa import host_order
+from softcard.device.hsa.queues.packets import PacketType
+from softcard.device.hsa.queues.signals import Condition, Signal
+from softcard.engine.gcn.races import native_detector
+from softcard.engine.gcn.races.watch import RaceWatch
 from tests.device.hsa.rig import Bench, barrier, dispatch
-from understudy.core.findings import Level
-from understudy.device.hsa import host_order
-from understudy.device.hsa.packets import PacketType
-from understudy.device.hsa.signals import Condition, Signal
-from understudy.engine.gcn.races import native_judge
 
 ENGINES = ("reference", "jit")
 PLACE = """
@@ -77,7 +78,7 @@ class Host(Bench):
 
 def began(host: Host) -> None:
     """Wait until the first kernel runs."""
-    races = host.device._compute.races
+    races = host.device.checks.find(RaceWatch)
     assert races is not None
     end = time.monotonic() + 30
     while not races.launches.present.number:
@@ -93,18 +94,19 @@ def host(request: pytest.FixtureRequest) -> Host:
 # ---- what it may not do ----------------------------------------------------------------------------------------------
 
 
-def test_what_the_host_reads_before_it_has_waited_is_told_of_with_both_places(host: Host) -> None:
+def test_what_the_host_reads_before_it_has_waited_is_reported_with_both_places(host: Host) -> None:
     host.submit(signal=host.done)
     assert host.device.array(host.place + 8, 4, np.uint32).tolist() == [2, 3, 4, 5]
     (found,) = host.device.findings
     assert (found.name, found.level, found.unit, found.access) == ("races/write-read", Level.ERROR, "the host", "read")
     assert (found.address, found.size, found.space, found.count) == (host.place + 8, 16, "global", 1)
     assert found.message == (
-        f"read of 16 bytes at {host.place + 8:#x} in device memory and a write of the same by the host and a kernel "
-        "that it has not waited for, in no order"
+        f"read of 16 bytes at {host.place + 8:#x} in device memory and a write of the same bytes by the host and a "
+        "kernel "
+        "that it has not waited for, without a happens-before order"
     )
     assert found.other.endswith("(flat_store_dword v[2:3], v0), lane 2, wave 0, work-group 0,0,0")
-    assert found.suggestion == "a wait for the kernel's completion signal before it"
+    assert found.suggestion == "wait for the kernel's completion signal before the host's access"
     host.device.memory.read(host.place, 4)
     host.device.memory.read(host.place, 4)
     assert (len(host.device.findings), host.device.findings[0].count) == (1, 3)
@@ -155,7 +157,7 @@ def test_the_segment_of_arguments_is_written_too_early(host: Host) -> None:
     assert "(s_load_dwordx2 s[2:3], s[0:1], 0x0)" in found.other
 
 
-def test_kernels_are_told_apart_though_later_ones_came_after_them(host: Host) -> None:
+def test_kernels_are_distinguished_though_later_ones_came_after_them(host: Host) -> None:
     """The second comes after the first; the host has waited for neither, and stores of the second alone are there."""
     host.submit()
     host.submit(LOADS, barrier=1)
@@ -180,7 +182,7 @@ def test_kernels_are_told_apart_though_later_ones_came_after_them(host: Host) ->
     lambda host: host.device.close(),
     lambda host: host.device.restore(host.state),
 ])  # fmt: skip
-def test_what_tells_the_host_that_a_kernel_is_over(host: Host, look: Callable[[Any], Any]) -> None:
+def test_what_notifies_the_host_that_a_kernel_is_over(host: Host, look: Callable[[Any], Any]) -> None:
     host.state = host.device.snapshot()  # type: ignore[attr-defined]
     host.submit(signal=host.done)
     look(host)
@@ -188,7 +190,7 @@ def test_what_tells_the_host_that_a_kernel_is_over(host: Host, look: Callable[[A
     assert host.kinds == []
 
 
-def test_stores_to_the_signal_and_the_read_index_tell_nothing(host: Host) -> None:
+def test_stores_to_the_signal_and_the_read_index_report_nothing(host: Host) -> None:
     host.submit(signal=host.done)
     host.done.store(1)
     assert host.queue.load_read_index() == 1
@@ -197,7 +199,7 @@ def test_stores_to_the_signal_and_the_read_index_tell_nothing(host: Host) -> Non
 
 
 @pytest.mark.parametrize(("bit", "kinds"), [(0, ["write-read"]), (1, [])])
-def test_a_later_packet_tells_of_what_it_has_waited_for(host: Host, bit: int, kinds: list[str]) -> None:
+def test_a_later_packet_reports_what_it_has_waited_for(host: Host, bit: int, kinds: list[str]) -> None:
     """By its barrier bit; those behind it tell of the same."""
     host.submit()
     host.submit("s_endpgm", barrier=bit)
@@ -208,7 +210,7 @@ def test_a_later_packet_tells_of_what_it_has_waited_for(host: Host, bit: int, ki
 
 
 @pytest.mark.parametrize("kind", [PacketType.BARRIER_AND, PacketType.BARRIER_OR])
-def test_a_barrier_packet_tells_of_kernels_of_other_queues_by_their_signals(host: Host, kind: PacketType) -> None:
+def test_a_barrier_packet_reports_kernels_of_other_queues_by_their_signals(host: Host, kind: PacketType) -> None:
     last = host.device.create_signal(1)
     other = host.new_queue()
     other.submit(host.packet(signal=host.done))
@@ -218,7 +220,7 @@ def test_a_barrier_packet_tells_of_kernels_of_other_queues_by_their_signals(host
     assert host.kinds == []
 
 
-def test_a_barrier_packet_that_waits_for_nothing_tells_of_nothing(host: Host) -> None:
+def test_a_barrier_packet_that_waits_for_nothing_reports_nothing(host: Host) -> None:
     host.submit()
     host.queue.submit(barrier(signal=host.done))
     host.done.wait(Condition.EQ, 0)
@@ -226,7 +228,7 @@ def test_a_barrier_packet_that_waits_for_nothing_tells_of_nothing(host: Host) ->
     assert host.kinds == ["write-read"]
 
 
-def test_the_end_of_one_kernel_tells_nothing_of_another(host: Host) -> None:
+def test_the_end_of_one_kernel_reports_nothing_of_another(host: Host) -> None:
     host.submit()
     host.new_queue().submit(host.packet("s_endpgm", signal=host.done))
     host.done.wait(Condition.EQ, 0)
@@ -242,7 +244,7 @@ def test_a_kernel_that_fails_is_over(host: Host) -> None:
 
 
 @pytest.mark.parametrize(("size", "kinds"), [(4, []), (8, []), (16, ["atomic-read"])])
-def test_an_atomic_of_the_kernel_s_tells_the_host(host: Host, size: int, kinds: list[str]) -> None:
+def test_an_atomic_of_the_kernel_s_notifies_the_host(host: Host, size: int, kinds: list[str]) -> None:
     host.submit(ADDS)
     host.device.memory.read(host.place, size)
     host.device.memory.read(host.place, 64)
@@ -260,7 +262,7 @@ def test_a_store_by_one_lane_may_be_an_atomic_one(host: Host) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_host_may_tell_a_kernel_that_polls(engine: str) -> None:
+def test_the_host_may_notify_a_kernel_that_polls(engine: str) -> None:
     host = Host(engine, execution="threaded", step_limit=None, time_limit_seconds=60)
     host.submit(POLLS, items=1, signal=host.done)
     began(host)
@@ -332,11 +334,11 @@ def test_accesses_may_be_large(host: Host) -> None:
 
 
 def test_hosts_that_never_wait_do_not_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_judge, "MOST_KEPT", 3)
+    monkeypatch.setattr(native_detector, "MOST_REMEMBERED", 3)
     host = Host("jit")
     for _ in range(8):
         host.submit(LOADS, barrier=1)
-        races = host.device._compute.races
+        races = host.device.checks.find(RaceWatch)
         assert races is not None
         assert len(races.native._launches) <= 5
     host.device.memory.write(host.place, bytes(4))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from softcard.host.hsa.compile import compile_opencl, compilers
+from softcard.host.hsa.gpu import Executable, Gpu
 from tests.check.races_cases import CASES, GROUP, SOURCE, Case, marked
-from understudy.host.hsa.compile import compile_opencl, compilers
-from understudy.host.hsa.gpu import Executable, Gpu
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 Device = tuple[Gpu, dict[int, Executable]]
@@ -30,7 +30,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 @every_case
 @pytest.mark.parametrize("device", ["gfx900"], indirect=True)
-def test_a_race_is_found_and_its_corrected_twin_is_none(device: Device, case: Case) -> None:
+def test_a_race_is_found_and_its_corrected_version_is_none(device: Device, case: Case) -> None:
     found_and_not(device, case)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.core.errors import BeyondModel
-from understudy.core.findings import FindingError
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.engine.riscv.races import watch
-from understudy.host.refsi.compile import compile_kernels, riscv_compilers
-from understudy.host.refsi.program import Program
-from understudy.host.refsi.refsi import RefSi, demo_kernels
+from softcard.core.errors import BeyondModel
+from softcard.core.findings import FindingError
+from softcard.device.refsi.toolkit.builder import CommandBuffer
+from softcard.engine.riscv.races import watch
+from softcard.host.refsi.compile import compile_kernels, riscv_compilers
+from softcard.host.refsi.program import Program
+from softcard.host.refsi.refsi import RefSi, demo_kernels
 
 PATH = Path(__file__).parent / "races_rv64.c"
 LINES = PATH.read_text("utf-8").splitlines()
@@ -55,7 +55,7 @@ def _run(program: bytes, name: str, check: str, **options: Any) -> tuple[bytes, 
 @pytest.mark.oracle
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_race_is_found_and_its_corrected_twin_has_none(programs: dict[int, bytes], name: str, engine: str) -> None:
+def test_a_race_is_found_and_its_corrected_version_has_none(programs: dict[int, bytes], name: str, engine: str) -> None:
     assert [str(each) for each in _run(programs[0], name, "races", engine=engine, tier="first")[1]] == []
     result, findings = _run(programs[1], name, "races", engine=engine, tier="first")
     assert result == _run(programs[1], name, "", engine="reference")[0]
@@ -71,24 +71,28 @@ def _marked(name: str) -> int:
 
 
 @pytest.mark.oracle
-def test_both_parties_are_named(programs: dict[int, bytes]) -> None:
+def test_both_accesses_are_named(programs: dict[int, bytes]) -> None:
     line = f":{_marked('no_acquire')}"
     (found,) = (each for each in _run(programs[1], "no_acquire", "races")[1] if each.source.endswith(line))
-    assert found.message.endswith(" and a write of the same by harts in no order")
+    assert found.message.endswith(" and a write of the same bytes by harts without a happens-before order")
     assert found.unit == "hart 0"
     assert ", hart 1" in found.other
-    assert found.suggestion == "a barrier, or a fence on both sides of the flag between them; or atomics"
+    assert (
+        found.suggestion == "add a barrier, or a flag with a fence on both sides, between the accesses; or use atomics"
+    )
     (found,) = _run(programs[1], "transfer_not_waited_for", "races")[1]
-    assert found.message.endswith(" and a write of the same by a hart and a transfer in no order")
+    assert found.message.endswith(
+        " and a write of the same bytes by a hart and a transfer without a happens-before order"
+    )
     assert found.other == "transfer 1 of hart 0"
-    assert found.suggestion == "a wait for the transfer, by DMADONESEQ, before it"
+    assert found.suggestion == "wait for the transfer with DMADONESEQ before the access"
 
 
 EQUAL = "void equal(unsigned long i, volatile int *x) { x[0] = 7; }"
 
 
 @pytest.mark.oracle
-def test_stores_of_what_is_there_already_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_stores_of_what_is_there_already_are_reported_where_that_is_asked_for(tmp_path: Path) -> None:
     if not riscv_compilers():
         pytest.skip("no compiler for RV64 is installed")
     (tmp_path / "equal.c").write_text(EQUAL)
@@ -166,9 +170,15 @@ def test_the_host_waits_for_a_kernel(programs: dict[int, bytes], engine: str) ->
                 ("write-read", "the host"), ("write-write", "the host"),
             ][: 2 * bad]  # fmt: skip
             for each in device.findings:
-                text = " of the same by the host and a kernel that it has not waited for, in no order"
+                text = (
+                    " of the same bytes by the host and a kernel that it has not waited for, without a "
+                    "happens-before order"
+                )
                 assert each.message.endswith(text)
-                assert (each.suggestion, ", hart " in each.other) == ("a wait for the command buffer before it", True)
+                assert (each.suggestion, ", hart " in each.other) == (
+                    "wait for the command buffer before the host's access",
+                    True,
+                )
 
 
 @pytest.mark.oracle
@@ -192,7 +202,7 @@ def test_a_kernel_runs_beside_a_transfer_of_commands(programs: dict[int, bytes])
 def test_no_finding_on_kernels_that_are_right() -> None:
     """Nor another result, together with the other checks, too."""
     numbers, square = np.arange(1024, dtype=np.int32), np.ones((8, 8), np.float32)
-    told = []
+    reported = []
     for check in ("", "races", "all"):
         with RefSi.open(check=check) as device:
             device.load_elf(demo_kernels())
@@ -200,18 +210,22 @@ def test_no_finding_on_kernels_that_are_right() -> None:
             first = device.launch("vector_add", 4, [numbers, numbers, sums, 256])
             second = device.launch("matmul_f32", 8, [square, square, product, 8])
             assert device.findings == []
-            told.append((sums.tobytes(), product.tobytes(), first.instructions, second.instructions))
+            reported.append((sums.tobytes(), product.tobytes(), first.instructions, second.instructions))
             assert first.interpreted < first.instructions // 10, "the others run as machine code"
-    assert told[0] == told[1] == told[2]
+    assert reported[0] == reported[1] == reported[2]
 
 
 @pytest.mark.oracle
 def test_too_many_bytes(programs: dict[int, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "MOST_BYTES", 3)
-    with pytest.raises(BeyondModel, match="check 'races' of groups of instances that touch more than 3 bytes"):
+    with pytest.raises(
+        BeyondModel, match="check 'races' does not support groups of instances that access more than 3 bytes"
+    ):
         _run(programs[1], "same_place", "races", engine="reference")
 
 
 def test_refused() -> None:
-    with pytest.raises(BeyondModel, match="check 'races' with coherence 'strict', which shows what harts read"):
+    with pytest.raises(
+        BeyondModel, match="check 'races' cannot be used with coherence 'strict', which reports stale reads itself"
+    ):
         RefSi.open(check="races", coherence="strict")

@@ -8,30 +8,31 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.findings import Finding, Level
+from softcard.core.limits import TimeLimit, Watch
+from softcard.engine.gcn.api import Engine, StepLimit
+from softcard.engine.gcn.checks.barriers import DEADLOCK, DIVERGENT, SUGGESTION, Barriers
+from softcard.engine.gcn.hooks import Checks
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.strict.coherence import StrictEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
 from tests.check.sync_planted import HEAD, PLANTED, Planted
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import CODE
-from understudy.core.findings import Finding, Level
-from understudy.core.limits import TimeLimit, Watch
-from understudy.engine.gcn.api import Engine, StepLimit
-from understudy.engine.gcn.barriers import DEADLOCK, DIVERGENT, SUGGESTION, Barriers
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.engine.gcn.strict.coherence import StrictEngine
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
 
 TARGETS = ("gfx700", "gfx803", "gfx900")
 ENGINES: dict[str, Engine] = {"reference": ReferenceEngine(), "jit": JitEngine(threads=1)}
 every_case = pytest.mark.parametrize("case", PLANTED, ids=lambda case: case.name)
 
 
-def told(text: str, name: str, engine: Engine, faults: bool = False, **options: Any) -> list[Finding]:
+def reported(text: str, name: str, engine: Engine, faults: bool = False, **options: Any) -> list[Finding]:
     """What is told of a program of two groups, by place, with all sights of each as one."""
     found: list[Finding] = []
 
-    def tell(finding: Finding) -> None:
+    def report(finding: Finding) -> None:
         known = next((each for each in found if each.key == finding.key), None)
         if known is None:
             found.append(finding)
@@ -39,7 +40,7 @@ def told(text: str, name: str, engine: Engine, faults: bool = False, **options: 
             known.count += finding.count
 
     options = {"groups": [(0, 0, 0), (1, 0, 0)], "size": (250, 1, 1), "lds_bytes": 512, **options}
-    dispatch = replace(program(text, name, **options), barriers=Barriers(tell))
+    dispatch = replace(program(text, name, **options), checks=Checks(Barriers(report)))
     if faults:
         with pytest.raises(StepLimit):
             engine.run(dispatch)
@@ -62,7 +63,7 @@ def pc_of(case: Planted, name: str, mark: str) -> int | None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_planted(case: Planted, name: str) -> None:
     """Both engines tell the same of it: what, where, who, how often."""
-    results = [told(case.source(is_bad=True), name, engine, case.kind == DEADLOCK) for engine in ENGINES.values()]
+    results = [reported(case.source(is_bad=True), name, engine, case.kind == DEADLOCK) for engine in ENGINES.values()]
     first = next(each for each in results[0] if each.pc == pc_of(case, name, ">") and each.kind == case.kind)
     assert (first.message, first.count) == (case.said, case.count)
     assert (first.unit, first.lanes) == (f"wave {case.wave}", case.lanes)
@@ -77,25 +78,25 @@ def test_planted(case: Planted, name: str) -> None:
 @every_case
 @pytest.mark.parametrize("name", TARGETS)
 def test_corrected(case: Planted, name: str) -> None:
-    assert [told(case.source(is_bad=False), name, engine) for engine in ENGINES.values()] == [[], []]
+    assert [reported(case.source(is_bad=False), name, engine) for engine in ENGINES.values()] == [[], []]
 
 
 @pytest.mark.parametrize("case", PLANTED[::4], ids=lambda case: case.name)
-def test_optimised_code_and_a_strict_memory_tell_the_same(case: Planted) -> None:
+def test_optimised_code_and_a_strict_memory_report_the_same(case: Planted) -> None:
     optimised = JitEngine(threads=1, tier=Tier.OPTIMISED)
     for engine in (optimised, StrictEngine()):
-        results = [told(case.source(is_bad=is_bad), "gfx900", engine) for is_bad in (True, False)]
+        results = [reported(case.source(is_bad=is_bad), "gfx900", engine) for is_bad in (True, False)]
         found = next(each for each in results[0] if each.message == case.said)
         other = pc_of(case, "gfx900", "<")
         assert other is None or found.other == f"pc {other:#x} (entry + {other - CODE:#x})"
         assert results[1] == []
 
 
-def test_threads_tell_all_groups() -> None:
+def test_threads_report_all_groups() -> None:
     """Every group is told of, whoever runs it; the first that somebody met is named."""
     case = PLANTED[0]
     groups = [(n, 0, 0) for n in range(600)]
-    (found,) = told(case.source(is_bad=True), "gfx900", JitEngine(threads=3), groups=groups)
+    (found,) = reported(case.source(is_bad=True), "gfx900", JitEngine(threads=3), groups=groups)
     assert (found.message, found.count) == (case.said, 600)
 
 
@@ -105,7 +106,7 @@ def test_a_deadlock_within_a_time_limit() -> None:
         found: list[Finding] = []
         dispatch = program(case.source(is_bad=True), groups=[(0, 0, 0)], size=(250, 1, 1), step_limit=None)
         with pytest.raises(TimeLimit):
-            engine.run(replace(dispatch, barriers=Barriers(found.append), watch=Watch(0.05)))
+            engine.run(replace(dispatch, checks=Checks(Barriers(found.append)), watch=Watch(0.05)))
         assert [each.message for each in found] == [case.said]
 
 
@@ -122,12 +123,12 @@ def drawn(rng: np.random.Generator) -> str:
 
 
 @pytest.mark.parametrize("seed", [None, 3])
-def test_both_engines_tell_the_same_of_random_programs(seed: int | None) -> None:
+def test_both_engines_report_the_same_of_random_programs(seed: int | None) -> None:
     """And of one whose waves take other turns."""
     rng, count = np.random.default_rng(18), 0
     for _ in range(24):
         text = drawn(rng)
-        results = [[each.as_dict() for each in told(text, "gfx900", each, seed=seed)] for each in ENGINES.values()]
+        results = [[each.as_dict() for each in reported(text, "gfx900", each, seed=seed)] for each in ENGINES.values()]
         assert results[0] == results[1], text
         count += len(results[0])
     assert count > 24

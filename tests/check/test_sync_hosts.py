@@ -8,18 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softcard.amdcl2 import Program
+from softcard.check.sarif import to_sarif
+from softcard.cli import main
+from softcard.core.checks import VARIABLE
+from softcard.core.errors import BeyondModel
+from softcard.core.findings import Diagnostic, FindingError
+from softcard.host.hsa.gpu import Gpu, Local, demo_code
+from softcard.host.refsi.refsi import RefSi, demo_kernels
+from softcard.image.amdcl2.build import pointer
+from softcard.image.assembly.files import assemble_code_object
 from tests.host.amdcl2.rig import kernel, program
-from understudy.amdcl2 import Program
-from understudy.check.sarif import to_sarif
-from understudy.cli import main
-from understudy.core.checks import VARIABLE
-from understudy.core.diagnostic import Diagnostic
-from understudy.core.errors import BeyondModel
-from understudy.core.findings import FindingError
-from understudy.host.hsa.gpu import Gpu, Local, demo_code
-from understudy.host.refsi.refsi import RefSi, demo_kernels
-from understudy.image.amdcl2.build import pointer
-from understudy.image.assembly.files import assemble_code_object
 
 EARLY = """
 .amdgcn_target "amdgcn-amd-amdhsa--gfx900"
@@ -40,11 +39,11 @@ out:
 .end_amdhsa_kernel
 """
 BAD, GOOD = (assemble_code_object(EARLY.format(text)) for text in ("s_cbranch_scc1 out", "s_nop 0"))
-SAID = "wave 1 of 2 ended and never came to this barrier"
+SAID = "wave 1 of 2 ended without reaching this barrier"
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
-def test_a_kernel_is_told_of_each_time(engine: str) -> None:
+def test_a_kernel_is_reported_each_time(engine: str) -> None:
     with Gpu.open("gfx900", check="sync", engine=engine) as gpu:
         for times in range(1, 6):  # launches that are repeated are kept, and processed by machine code
             (found,) = gpu.run(BAD, "early", 1280, 128).findings
@@ -55,7 +54,7 @@ def test_a_kernel_is_told_of_each_time(engine: str) -> None:
         assert len(gpu.findings) == 1
 
 
-def test_without_the_check_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_check_nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     for options, count in (({}, 0), ({"check": "memory"}, 0), ({"check": "all"}, 1), ({"check": "init,sync"}, 1)):
         with Gpu.open("gfx900", **options) as gpu:
             assert len(gpu.run(BAD, "early", 128, 128).findings) == count
@@ -99,7 +98,7 @@ def test_harts_have_barriers_that_are_errors_in_any_case() -> None:
         device.launch("barrier_sum", 4, [data, 64, device.zeros(4, np.int64), total, 4])
         assert total.array[0] == 2016
         assert device.findings == []
-    with pytest.raises(BeyondModel, match="check 'sync' in profile refsidrv"):
+    with pytest.raises(BeyondModel, match="check 'sync' is not supported in profile refsidrv"):
         RefSi.open(check="sync", profile="refsidrv")
 
 

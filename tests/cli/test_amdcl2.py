@@ -1,4 +1,4 @@
-"""`understudy inspect` of AMD OpenCL 2.0 programs, and their part of the demo."""
+"""`softcard inspect` of AMD OpenCL 2.0 programs, and their part of the demo."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from softcard.cli import main
+from softcard.cli.demo import _amdcl2_lines as lines
+from softcard.host.amdcl2.demo import demo_program
+from softcard.image.amdcl2.build import pointer
+from softcard.image.amdcl2.container import READ_ONLY, read_container
+from softcard.image.amdcl2.records import SamplerInit
+from softcard.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
+from softcard.image.elf.layout import SymbolEntry
 from tests.host.amdcl2.rig import FOLDER, kernel, vectors
-from understudy.cli import main
-from understudy.cli.demo_amdcl2 import lines
-from understudy.host.amdcl2.demo import demo_program
-from understudy.image.amdcl2.build import pointer
-from understudy.image.amdcl2.container import READ_ONLY, read_container
-from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
-from understudy.image.elf.layout import SymbolEntry
 
 Capture = pytest.CaptureFixture[str]
 
@@ -119,7 +119,7 @@ def test_inspect_takes_the_processor_where_the_file_names_none(capsys: Capture, 
     path.write_bytes(data[:48] + (99).to_bytes(4, "little") + data[52:])
     code, _, err = shown(capsys, str(path))
     assert code == 1
-    assert "e_flags 0x63 are no device of driver 180005, and no note names the ISA" in err
+    assert "e_flags 0x63 name no device of driver 180005, and there is no note with the ISA" in err
     code, out, _ = shown(capsys, str(path), "--agent", "gfx803")
     assert code == 0
     assert "64-bit code for unknown device (e_flags 0x63), gfx803" in out
@@ -129,7 +129,7 @@ def test_inspect_takes_the_processor_where_the_file_names_none(capsys: Capture, 
 @pytest.mark.parametrize("name", ["vadd-tonga-64-200406", "vadd-bonaire-32-180005"])
 def test_check_says_what_the_file_is(capsys: Capture, name: str) -> None:
     assert main(["check", "--memory-model", str(FOLDER / f"{name}.clo")]) == 2
-    assert f"{name}.clo is another thing: AMD OpenCL 2.0 program" in capsys.readouterr().err
+    assert f"{name}.clo is: AMD OpenCL 2.0 program" in capsys.readouterr().err
 
 
 def test_inspect_gives_json(capsys: Capture) -> None:

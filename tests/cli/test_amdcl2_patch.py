@@ -1,4 +1,4 @@
-"""`understudy amdcl2 patch`: machine code of a kernel replaced, from text."""
+"""`softcard amdcl2 patch`: machine code of a kernel replaced, from text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softcard.amdcl2 import Program, demo_program
+from softcard.cli import main
+from softcard.image.amdcl2.build import pointer
+from softcard.image.amdcl2.container import read_container
 from tests.host.amdcl2.rig import FOLDER, kernel, program, vectors
-from understudy.amdcl2 import Program, demo_program
-from understudy.cli import main
-from understudy.image.amdcl2.build import pointer
-from understudy.image.amdcl2.container import read_container
 
 Capture = pytest.CaptureFixture[str]
 FILES = [name for kind in ("argtypes", "generic", "gdata", "vadd") for name in vectors(kind)]
@@ -49,7 +49,7 @@ def test_longer_code_with_more_registers_runs(capsys: Capture, device: str, tmp_
     code, _, err = patch(capsys, path, "saxpy", text, "-o", out, "--vgprs", "201")
     assert (code, err) == (0, f"{len(out.read_bytes())} bytes\n")
     header = read_container(out.read_bytes()).kernel("saxpy").header
-    assert (header.compute_pgm_rsrc1.vgprs, header.workitem_vgpr_count) == (204, 201)
+    assert (header.compute_pgm_rsrc1.vgprs(), header.workitem_vgpr_count) == (204, 201)
     results = []
     for file in (path, out):
         x, y = np.arange(64, dtype=np.float32), np.ones(64, np.float32)
@@ -61,8 +61,8 @@ def test_longer_code_with_more_registers_runs(capsys: Capture, device: str, tmp_
 
 
 def test_addresses_that_the_loader_sets_stay(capsys: Capture, tmp_path: Path) -> None:
-    from understudy.image.amdcl2.container import READ_ONLY
-    from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
+    from softcard.image.amdcl2.container import READ_ONLY
+    from softcard.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
 
     source = kernel(
         "tonga", "k", "s_mov_b32 s12, 0x12345678\n s_endpgm", [pointer("p", "int*")],
@@ -79,7 +79,8 @@ def test_addresses_that_the_loader_sets_stay(capsys: Capture, tmp_path: Path) ->
     code, _, err = patch(capsys, path, "k", text, "-o", out)
     assert (code, err) == (
         1,
-        "error: the loader sets 1 addresses in the code of k, the last at 0x4: up to there it must stay as it was, "
+        "error: the loader sets 1 addresses in the code of k, the last at 0x4: the code must stay unchanged up to "
+        "there, "
         "at byte 0x0 (of the code)\n",
     )
 
@@ -90,10 +91,10 @@ def test_mistakes(capsys: Capture, tmp_path: Path) -> None:
     path.write_bytes(bytes(made.container.elf.data))
     text.write_text("s_endpgm")
     for content, arguments, status, said in (
-        (b"", [], 1, "0 bytes are no code of whole words"),
-        (b"abc", [], 1, "3 bytes are no code of whole words"),
-        (bytes.fromhex("000081bf"), ["--vgprs", "257"], 1, "257 vector registers, expected at most 256"),
-        (bytes.fromhex("000081bf"), ["--sgprs", "105"], 1, "105 scalar registers, expected at most 104"),
+        (b"", [], 1, "the code has 0 bytes, expected a positive multiple of 4"),
+        (b"abc", [], 1, "the code has 3 bytes, expected a positive multiple of 4"),
+        (bytes.fromhex("000081bf"), ["--vgprs", "257"], 1, "the code needs 257 vector registers, expected at most 256"),
+        (bytes.fromhex("000081bf"), ["--sgprs", "105"], 1, "the code needs 105 scalar registers, expected at most 104"),
     ):
         raw.write_bytes(content)
         code, _, err = patch(capsys, path, "k", raw, "-o", tmp_path / "out.clo", *arguments)
@@ -108,4 +109,4 @@ def test_mistakes(capsys: Capture, tmp_path: Path) -> None:
     text.write_text("\n".join([*directives, "k:", "s_endpgm", ""]))
     code, _, err = patch(capsys, path, "k", text, "-o", tmp_path / "out.clo")
     assert code == 2
-    assert "describes kernels of its own" in err
+    assert "has directives that describe kernels, expected instructions only" in err

@@ -1,4 +1,4 @@
-"""`understudy asm` and `understudy disasm`."""
+"""`softcard asm` and `softcard disasm`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import understudy
-from understudy.cli import main
+import softcard
+from softcard.cli import main
 
 Capture = pytest.CaptureFixture[str]
-DATA = Path(understudy.__file__).parent / "data"
+DATA = Path(softcard.__file__).parent / "data"
 KERNEL = """
     .amdgcn_target "amdgcn-amd-amdhsa--gfx803"
     .text
@@ -65,14 +65,14 @@ def test_bits_that_do_not_count_are_kept_as_words(capsys: Capture) -> None:
     assert out.startswith("    .long 0xbf8affff ; s_barrier ")
 
 
-def test_what_is_no_code_is_told_of_in_a_few_lines(capsys: Capture, tmp_path: Path) -> None:
+def test_what_is_no_code_is_reported_in_a_few_lines(capsys: Capture, tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_text("no code, but a text of some length\n" * 40)
     code, out, err = run(capsys, "disasm", str(file))
-    *told, last = err.splitlines()
-    assert (code, len(told)) == (1, 5)
-    assert all(each.startswith("error: illegal instruction 0x") for each in told)
-    assert last == f"{out.count('.long') - 5} more of them"
+    *reported, last = err.splitlines()
+    assert (code, len(reported)) == (1, 5)
+    assert all(each.startswith("error: illegal instruction 0x") for each in reported)
+    assert last == f"{out.count('.long') - 5} more errors are not shown"
 
 
 def test_words_of_risc_v(capsys: Capture) -> None:
@@ -85,7 +85,7 @@ def test_words_of_risc_v(capsys: Capture) -> None:
     assert code == 1
     assert "    .half 0x0 " in out
     assert "    vsseg8e64.v v1,(a1) " in out
-    assert err == "error: illegal instruction 0x0000: no compressed form, at pc 0x0\n"
+    assert err == "error: illegal instruction 0x0000: no compressed instruction has this encoding, at pc 0x0\n"
 
 
 def test_words_on_standard_output(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,18 +150,21 @@ def test_odd_lengths(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes.fromhex("000081bf01"))
     code, _, err = run(capsys, "disasm", str(path))
-    assert (code, err) == (1, "error: the last 1 bytes are no whole word, at byte 0x4\n")
+    assert (code, err) == (1, "error: the last 1 bytes are not a complete instruction, at byte 0x4\n")
 
 
 def test_usage(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "a.s"
     path.write_bytes(b"\xff")
     for arguments, message in (
-        (("disasm", "--agent", "gfx1030", "--word", "0"), "no agent 'gfx1030': there are rv64gc, gfx700"),
+        (("disasm", "--agent", "gfx1030", "--word", "0"), "unknown agent 'gfx1030', expected one of rv64gc, gfx700"),
         (("disasm", "--word", "0x100000000"), "0x100000000 does not fit 32 bits"),
-        (("disasm", "--word", "0", "--kernel", "k"), "--kernel is for files that name their kernels"),
-        (("asm", str(path), "--base", "x"), "'x' is no number"),
-        (("asm", str(path)), "is no text: byte 0xff at 0x0"),
+        (
+            ("disasm", "--word", "0", "--kernel", "k"),
+            "--kernel requires a file that names its kernels, but this one is raw code",
+        ),
+        (("asm", str(path), "--base", "x"), "'x' is not a number"),
+        (("asm", str(path)), "byte 0xff at 0x0, expected text in UTF-8"),
     ):
         code, out, err = run(capsys, *arguments)
         assert (code, out) == (2, "")
@@ -179,4 +182,4 @@ def test_what_is_no_code(capsys: Capture, tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     code, _, err = run(capsys, "disasm", str(path))
     assert code == (0 if not data else 1)
-    assert "bug in understudy" not in err
+    assert "bug in softcard" not in err

@@ -1,4 +1,4 @@
-"""`understudy bench`: this machine beside recorded figures, and a kernel of the user's own."""
+"""`softcard bench`: this machine beside recorded figures, and a kernel of the user's own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.cli import bench, bench_cases, demo_cases, kernel_files, main
-from understudy.hsa import demo_code
-from understudy.image import arrow_schema
+from softcard.cli import demo_cases, main
+from softcard.cli.running import bench, bench_cases, kernel_files
+from softcard.hsa import demo_code
+from softcard.image import arrow_schema
 
 Capture = pytest.CaptureFixture[str]
 
@@ -67,13 +68,13 @@ def test_wrong_results_are_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_needs_an_extra_is_skipped(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
-        raise arrow_schema.ArrowMissing("pip install 'understudy[arrow]'")
+        raise arrow_schema.ArrowMissing("pip install 'softcard[arrow]'")
 
     monkeypatch.setattr(arrow_schema, "pyarrow", missing)
     status, found = run(capsys, "fletcher")
-    assert (status, found["rows"][0]["skipped"]) == (0, "pip install 'understudy[arrow]'")
+    assert (status, found["rows"][0]["skipped"]) == (0, "pip install 'softcard[arrow]'")
     assert main(["bench", "fletcher"]) == 0
-    assert "pip install 'understudy[arrow]'" in capsys.readouterr().out
+    assert "pip install 'softcard[arrow]'" in capsys.readouterr().out
 
 
 # ---- a kernel --------------------------------------------------------------------------------------------------------
@@ -100,7 +101,7 @@ def test_a_kernel(capsys: Capture, code: str) -> None:
     assert found["bandwidth"] == pytest.approx(found["bytes"] / found["best_seconds"])
 
 
-def test_what_is_interpreted_is_told(capsys: Capture, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_interpreted_is_reported(capsys: Capture, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "_first_results", lambda file, name, options: [2.0, 1.0])
     arguments = ["bench", "--kernel", code, *SAXPY, "--engine", "reference", "--seconds", "0"]
     assert main(arguments) == 0
@@ -124,7 +125,7 @@ def test_each_launch_gets_the_arrays_as_they_were_given(
 
         yield launch
 
-    from understudy.host.hsa.launch import Result
+    from softcard.host.hsa.launch import Result
 
     took = Result("k", 0, 11, b"", 8, 0.5, 3)
     made = kernel_files.KernelFile("AMD HSA", "gfx900", ("k",), opened)
@@ -139,11 +140,11 @@ def test_each_launch_gets_the_arrays_as_they_were_given(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nonsense"], "no measurements of 'nonsense': there are refsi, "),
-        (["--arg", "7"], "--arg, --grid, --group and --agent are for --kernel FILE"),
-        (["--kernel", "-"], "name one, not standard input"),
-        (["--kernel", "CODE", "a", "b"], "one kernel at a time, not a, b"),
-        (["--kernel", "CODE", "nope"], "no kernel 'nope'"),
+        (["nonsense"], "unknown interface 'nonsense', expected one of refsi, "),
+        (["--arg", "7"], "--arg, --grid, --group and --agent require --kernel FILE"),
+        (["--kernel", "-"], "give a file instead of standard input"),
+        (["--kernel", "CODE", "a", "b"], "expected one kernel, got a, b"),
+        (["--kernel", "CODE", "nope"], "unknown kernel 'nope'"),
     ],
 )
 def test_usage(capsys: Capture, code: str, arguments: list[str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""`understudy check`: what is missing around a kernel's atomics."""
+"""`softcard check`: what is missing around a kernel's atomics."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-import understudy
-from understudy.cli import main
-from understudy.image.hsa.records import KernelDescriptor
-from understudy.image.hsa.writer import KernelSource, write_code_object
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
+import softcard
+from softcard.cli import main
+from softcard.image.hsa.records import KernelDescriptor
+from softcard.image.hsa.writer import KernelSource, write_code_object
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
 
 Capture = pytest.CaptureFixture[str]
-DEMO = Path(understudy.__file__).parent / "data" / "hsa_kernels-gfx900.co"
+DEMO = Path(softcard.__file__).parent / "data" / "hsa_kernels-gfx900.co"
 
 
 def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
@@ -31,19 +31,19 @@ def test_nothing_is_odd_about_ours(capsys: Capture) -> None:
 def test_each_atomic_and_its_order(capsys: Capture) -> None:
     code, out, _ = run(capsys, str(DEMO), "--memory-model")
     assert code == 0
-    assert "histogram: 1 atomics\n  0x4780 global_atomic_add v[1:2], v4, off: scacq\n" in out
+    assert "histogram: 1 atomic\n  0x4780 global_atomic_add v[1:2], v4, off: scacq\n" in out
     assert "saxpy: no atomics" in out
 
 
 def test_help_says_what_is_no_atomic(capsys: Capture) -> None:
     out = " ".join(run(capsys, "--help")[1].split())
-    assert "an atomic store is the instruction of an ordinary one and is not listed" in out
+    assert "an atomic store is the same instruction as an ordinary one and is not listed" in out
 
 
 def test_a_missing_order_is_an_error(capsys: Capture) -> None:
     code, out, _ = run(capsys, str(DEMO), "--memory-model", "--order", "screl")
     assert code == 1
-    assert "no s_waitcnt vmcnt(0) between it and an access before it (release), see pc 0x4780" in out
+    assert "s_waitcnt vmcnt(0) is missing between this release atomic and an access before it, see pc 0x4780" in out
 
 
 def test_what_pcie_lacks_is_an_error(capsys: Capture, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_what_pcie_lacks_is_an_error(capsys: Capture, tmp_path: Path) -> None:
     code, out, _ = run(capsys, str(path), "--memory-model", "--pcie")
     assert code == 1
     assert out.count("error: pcie: ") == 1
-    assert "flat_atomic_umin v[0:1], v2: PCIe has no such atomic: min takes a loop of compare-and-swap" in out
+    assert "flat_atomic_umin v[0:1], v2: PCIe does not support this atomic: min needs a compare-and-swap loop" in out
 
 
 def test_generic_code_is_read_as_that_of_its_generation(capsys: Capture, tmp_path: Path) -> None:
@@ -84,7 +84,8 @@ def test_a_missing_wait_is_an_error_with_both_places(capsys: Capture, tmp_path: 
     load = "buffer_load_dword v4, off, s[12:15], 0"
     assert first.startswith(f"error: waits: v_mov_b32_e32 v5, v4 reads v4 before {load} has written it, at pc 0x")
     assert first.endswith(
-        "; s_waitcnt vmcnt(0) between them [gcn/vector-result-read: Data Dependency Resolution (4.4)]"
+        "; add s_waitcnt vmcnt(0) between the two instructions "
+        "[gcn/vector-result-read: Data Dependency Resolution (4.4)]"
     )
     assert first.count("(k)") == 2
     assert last == "code object: 1 error, 0 warnings, 0 notes"
@@ -95,10 +96,10 @@ def test_a_finding_in_json_and_sarif_has_the_other_place(capsys: Capture, tmp_pa
     path = planted(tmp_path)
     [found] = json.loads(run(capsys, path, "--check", "waits", "--json")[1])
     assert found["rule"] == "gcn/vector-result-read"
-    assert (found["suggestion"], found["count"]) == ("s_waitcnt vmcnt(0) between them", 1)
+    assert (found["suggestion"], found["count"]) == ("add s_waitcnt vmcnt(0) between the two instructions", 1)
     assert found["other"] == f"pc {found['pc'] - 8:#x} (k)"
     [result] = json.loads(run(capsys, path, "--check", "waits", "--sarif")[1])["runs"][0]["results"]
-    assert f"see {found['other']}; s_waitcnt vmcnt(0) between them" in result["message"]["text"]
+    assert f"see {found['other']}; add s_waitcnt vmcnt(0) between the two instructions" in result["message"]["text"]
 
 
 def test_checks_are_chosen_by_name(capsys: Capture, tmp_path: Path) -> None:
@@ -106,4 +107,4 @@ def test_checks_are_chosen_by_name(capsys: Capture, tmp_path: Path) -> None:
     assert "reads v4" not in run(capsys, path, "--check", "object,instruction")[1]
     code, _, err = run(capsys, path, "--check", "weights")
     assert code == 2
-    assert "no check 'weights' of a code object: there are object, instruction, waits" in err
+    assert "unknown check 'weights' of a code object, expected one of object, instruction, waits" in err

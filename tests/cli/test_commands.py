@@ -10,18 +10,21 @@ from pathlib import Path
 import pytest
 import typer
 
-import understudy
+import softcard
+from softcard.attach.library import NoLibraryCompiler
+from softcard.cli import app, main, refsi
+from softcard.cli.app import COMMANDS
+from softcard.cli.demo_cases import BODIES
+from softcard.cli.demo_cases import check_findings as findings
+from softcard.cli.demo_cases import finding_lines as lines
+from softcard.cli.exits import exit_code
+from softcard.core.checks import CHECKS, LEAKS
+from softcard.core.errors import ModelBug, SoftcardError
+from softcard.device.refsi.toolkit.builder import CommandBuffer
+from softcard.host.compiling import NoCompiler
+from softcard.hsa import bare_code_object
+from softcard.image.arrow_schema import ArrowMissing
 from tests.cli.test_run import CODE
-from understudy.attach.library import NoLibraryCompiler
-from understudy.cli import app, main, refsi
-from understudy.cli.commands import COMMANDS
-from understudy.cli.demo_checks import BODIES, findings, lines
-from understudy.cli.exits import exit_code
-from understudy.core.checks import CHECKS, LEAKS
-from understudy.core.errors import ModelBug, UnderstudyError
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.host.compiling import NoCompiler
-from understudy.image.arrow_schema import ArrowMissing
 
 GOOD = CommandBuffer().write_reg64("CMP_SCRATCH", 5).finish()
 BAD = CommandBuffer().chunks(0xC0000A00).finish()
@@ -60,7 +63,7 @@ def test_decode(capsys: Capture, good: str) -> None:
 def test_decode_of_what_are_no_commands(capsys: Capture, bad: str) -> None:
     code, out, _ = run(capsys, "refsi", "decode", bad)
     assert code == 1
-    assert "; header 0x00000000c0000a00: there is no opcode 10" in out
+    assert "; header 0x00000000c0000a00: unknown opcode 10" in out
 
 
 @pytest.mark.parametrize(
@@ -102,9 +105,7 @@ def test_lint(capsys: Capture, good: str, bad: str) -> None:
     assert run(capsys, "refsi", "lint", good) == (0, "0 errors, 0 warnings, 0 notes\n", "")
     code, out, _ = run(capsys, "refsi", "lint", bad)
     assert code == 1
-    assert out.startswith(
-        "error: header-opcode: header 0x00000000c0000a00: there is no opcode 10, at byte 0x0, chunk 0"
-    )
+    assert out.startswith("error: header-opcode: header 0x00000000c0000a00: unknown opcode 10, at byte 0x0, chunk 0")
     assert out.endswith("1 error, 0 warnings, 0 notes\n")
 
 
@@ -133,17 +134,29 @@ USAGE = {
     ("refsi", "play", "--engine", "magic"): "magic",
     ("refsi", "play", "--step-limit", "-1"): "step-limit",
     ("describe", "refsi", "--as", "poem"): "poem",
-    ("run", "k.co", "--grid", "9" * 5000): "9' is no size, expected 1024",
-    ("run", CODE, "saxpy", "--grid", "0"): "'0' is no size: expected 1 to 4294967295 in each dimension",
-    ("run", CODE, "saxpy", "--group", "64x4294967296"): "is no size: expected 1 to 4294967295",
-    ("run", CODE, "saxpy", "--agent", "gfx90"): "no agent 'gfx90': there are gfx700,",
+    ("run", "k.co", "--grid", "9" * 5000): "9' is not a size, expected one like 1024",
+    (
+        "run",
+        CODE,
+        "saxpy",
+        "--grid",
+        "0",
+    ): "size '0' is too small or too large, expected 1 to 4294967295 in each dimension",
+    (
+        "run",
+        CODE,
+        "saxpy",
+        "--group",
+        "64x4294967296",
+    ): "size '64x4294967296' is too small or too large, expected 1 to 4294967295",
+    ("run", CODE, "saxpy", "--agent", "gfx90"): "unknown agent 'gfx90', expected one of gfx700,",
     ("run", CODE, "saxpy", "--arg", "f16=1e9"): "argument 'f16=1e9': 1000000000.0 does not fit float16",
     ("run", CODE, "saxpy", "--arg", "f16:2:1,1e9"): "1000000000.0 does not fit float16",
-    ("run", CODE, "saxpy", "--arg", "local:-1"): "argument 'local:-1': LDS has 0 to 65536 bytes",
-    ("check", CODE, "--agent", "gfx90"): "no agent 'gfx90': there are gfx700,",
-    ("inspect", CODE, "--agent", "gfx90"): "no agent 'gfx90': there are gfx700,",
-    ("disasm", CODE, "--agent", "gfx90"): "no agent 'gfx90': there are rv64gc, gfx700,",
-    ("exec", "--agent", "gfx90", "true"): "no agent 'gfx90' of the kernel driver: there are gfx803,",
+    ("run", CODE, "saxpy", "--arg", "local:-1"): "argument 'local:-1': the size of LDS must be 0 to 65536 bytes",
+    ("check", CODE, "--agent", "gfx90"): "unknown agent 'gfx90', expected one of gfx700,",
+    ("inspect", CODE, "--agent", "gfx90"): "unknown agent 'gfx90', expected one of gfx700,",
+    ("disasm", CODE, "--agent", "gfx90"): "unknown agent 'gfx90', expected one of rv64gc, gfx700,",
+    ("exec", "--agent", "gfx90", "true"): "the kernel driver has no agent 'gfx90', expected one of gfx803,",
     (
         "exec",
         "--agent",
@@ -151,12 +164,17 @@ USAGE = {
         "--time-limit",
         "nan",
         "true",
-    ): "time_limit_seconds nan, expected a number of",
-    ("exec", "--offset", "3", "true"): "offset 0x3 is no multiple of 4",
-    ("rv64", "--isa", "rv32i", "/no/such/file"): "'rv32i' is no instruction set of 64-bit harts",
-    ("rv64", "--vlen", "100", "/no/such/file"): "vector registers have a power of two of bits, 64 to 65536, not 100",
-    ("rv64", "--time-limit", "inf", "/no/such/file"): "time_limit_seconds inf, expected a number of seconds",
-    ("serve", "acceldev", "--vfio-user", "/no/such/socket", "--pause", "nan"): "--pause nan, expected a number",
+    ): "time_limit_seconds is nan, expected a number of",
+    ("exec", "--offset", "3", "true"): "--offset is 0x3, expected a multiple of 4",
+    ("rv64", "--isa", "rv32i", "/no/such/file"): "'rv32i' must be an instruction set of 64-bit harts",
+    (
+        "rv64",
+        "--vlen",
+        "100",
+        "/no/such/file",
+    ): "vector registers must have a power of two of bits, 64 to 65536, not 100",
+    ("rv64", "--time-limit", "inf", "/no/such/file"): "time_limit_seconds is inf, expected a number of seconds",
+    ("serve", "acceldev", "--vfio-user", "/no/such/socket", "--pause", "nan"): "--pause is nan, expected a number",
     ("serve", "acceldev", "--vfio-user", "/no/such/socket"): "cannot listen at /no/such/socket: No such file",
     (
         "serve",
@@ -166,7 +184,7 @@ USAGE = {
         "/no/such/socket",
     ): "cannot listen at /no/such/socket: No such file",
     ("serve", "refsi", "--no-library", "--socket", "/no/such/socket"): "cannot listen at /no/such/socket: No such",
-    ("describe", "gfx900"): "there is nothing about 'gfx900', expected one of refsi, acceldev",
+    ("describe", "gfx900"): "unknown device 'gfx900', expected one of refsi, acceldev",
 }
 
 
@@ -185,17 +203,17 @@ def test_errors_do_not_quote_without_end(capsys: Capture, tmp_path: Path) -> Non
     assert code == 1
     assert len(err) < 2000
     assert err.startswith("error: 'xxx")
-    assert err.endswith("' is no number, expected decimal or 0x hex, at line 2\n")
+    assert err.endswith("' is not a number, expected decimal or 0x hex, at line 2\n")
 
 
 def test_bad_text_files(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("1 2\n3 four")
     code, _, err = run(capsys, "refsi", "decode", str(path))
-    assert (code, err) == (1, "error: 'four' is no number, expected decimal or 0x hex, at line 2\n")
+    assert (code, err) == (1, "error: 'four' is not a number, expected decimal or 0x hex, at line 2\n")
     path.write_bytes(b"\xff")
     code, _, err = run(capsys, "refsi", "decode", "--form", "words", str(path))
-    assert (code, err) == (2, f"error: {path} is no text: byte 0xff at 0x0\n")
+    assert (code, err) == (2, f"error: {path} has byte 0xff at 0x0, expected text in ASCII\n")
 
 
 def test_odd_bytes_cannot_be_words(capsys: Capture, tmp_path: Path) -> None:
@@ -203,7 +221,7 @@ def test_odd_bytes_cannot_be_words(capsys: Capture, tmp_path: Path) -> None:
     path.write_bytes(b"\xc0\0\0")
     code, _, err = run(capsys, "refsi", "encode", str(path))
     assert code == 2
-    assert "3 bytes are no whole number of chunks" in err
+    assert "3 bytes, expected whole chunks of 8 bytes" in err
     assert run(capsys, "refsi", "encode", str(path), "-o", "/no/such/folder/x")[0] == 2
 
 
@@ -212,7 +230,7 @@ def test_a_bad_script_line_names_its_number(capsys: Capture, tmp_path: Path) -> 
     path.write_text("open m\n\nfly away\n")
     code, out, err = run(capsys, "refsi", "play", str(path))
     assert (code, out) == (2, "open ok\n")
-    assert err.startswith("error: there is no call 'fly', expected one of open,")
+    assert err.startswith("error: unknown call 'fly', expected one of open,")
     assert err.endswith("at line 3\n")
 
 
@@ -230,7 +248,7 @@ def test_scripts_have_lines_of_some_length(capsys: Capture, tmp_path: Path, monk
     assert run(capsys, "refsi", "play", str(path))[:2] == (0, "open ok\n")
     path.write_text("open m\n# 456789012345678901\n")
     assert run(capsys, "refsi", "play", str(path)) == (
-        2, "open ok\n", "error: a line of more than 20 bytes, at line 2\n",
+        2, "open ok\n", "error: a line has more than 20 bytes, at line 2\n",
     )  # fmt: skip
 
 
@@ -261,7 +279,7 @@ def test_our_own_mistakes_are_reported_as_such(capsys: Capture, good: str, monke
     monkeypatch.setattr(refsi, "lines", explode)
     code, _, err = run(capsys, "refsi", "decode", good)
     assert code == 4
-    assert err.startswith("bug in understudy: ZeroDivisionError: by design\n  in explode (line ")
+    assert err.startswith("bug in softcard: ZeroDivisionError: by design\n  in explode (line ")
     assert "please report it" in err
     assert "Traceback" not in err
     with pytest.raises(ZeroDivisionError):
@@ -269,7 +287,7 @@ def test_our_own_mistakes_are_reported_as_such(capsys: Capture, good: str, monke
 
 
 @pytest.mark.parametrize("kind", [NoCompiler, NoLibraryCompiler, ArrowMissing])
-def test_what_is_not_installed_is_no_mistake_of_a_guest(kind: type[UnderstudyError]) -> None:
+def test_what_is_not_installed_is_no_mistake_of_a_guest(kind: type[SoftcardError]) -> None:
     assert exit_code(kind("pip install it")) == 2
 
 
@@ -278,7 +296,7 @@ def test_a_vcd_without_its_package(capsys: Capture, tmp_path: Path, monkeypatch:
     path = tmp_path / "run.jsonl"
     path.write_text('{"time": 0, "event": "command-started"}\n')
     code, _, err = run(capsys, "trace", str(path), "--to", "vcd")
-    assert (code, err) == (2, "error: VCD needs pyvcd: pip install 'understudy[vcd]'\n")
+    assert (code, err) == (2, "error: VCD needs pyvcd: pip install 'softcard[vcd]'\n")
 
 
 def test_a_model_bug_has_its_status(capsys: Capture, good: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +304,7 @@ def test_a_model_bug_has_its_status(capsys: Capture, good: str, monkeypatch: pyt
         raise ModelBug("not our day")
 
     monkeypatch.setattr(refsi, "lines", confess)
-    assert run(capsys, "refsi", "decode", good) == (4, "", "bug in understudy: not our day\n")
+    assert run(capsys, "refsi", "decode", good) == (4, "", "bug in softcard: not our day\n")
     with pytest.raises(ModelBug):
         main(["--debug", "refsi", "decode", good])
 
@@ -297,14 +315,14 @@ def test_help(capsys: Capture) -> None:
     assert "refsi" in out
     assert run(capsys, "refsi", "play", "--help")[0] == 0
     assert app.main is main
-    assert run(capsys, "--version") == (0, f"understudy {understudy.__version__}\n", "")
+    assert run(capsys, "--version") == (0, f"softcard {softcard.__version__}\n", "")
 
 
 # ---- from outside --------------------------------------------------------------------------------------------------
 
 
 def outside(code: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(understudy.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(softcard.__file__).parents[1])}
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, **kwargs
     )  # type: ignore[call-overload]
@@ -313,7 +331,7 @@ def outside(code: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_decoding_does_not_load_the_compiler() -> None:
     code = (
-        "import sys; from understudy.cli import main; status = main(['refsi', 'decode']); "
+        "import sys; from softcard.cli import main; status = main(['refsi', 'decode']); "
         "status += main(['disasm', '--agent', 'rv64gc', '--word', '0x73']); "
         "print(status, [name for name in ('llvmlite', 'elftools') if name in sys.modules])"
     )
@@ -323,8 +341,8 @@ def test_decoding_does_not_load_the_compiler() -> None:
 
 @pytest.mark.slow
 def test_a_closed_pipe_is_no_traceback() -> None:
-    code = "import sys; from understudy.cli import main; sys.exit(main(['refsi', 'registers', '--file', 'counters']))"
-    environment = {**os.environ, "PYTHONPATH": str(Path(understudy.__file__).parents[1])}
+    code = "import sys; from softcard.cli import main; sys.exit(main(['refsi', 'registers', '--file', 'counters']))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(softcard.__file__).parents[1])}
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     ) as process:
@@ -335,6 +353,44 @@ def test_a_closed_pipe_is_no_traceback() -> None:
 
 
 @pytest.mark.slow
+def test_a_closed_pipe_ends_all_commands_alike(tmp_path: Path) -> None:
+    """Without a message, and as well as if all had been read; whether little or much is left to write."""
+    trace, code = tmp_path / "run.jsonl", tmp_path / "k.co"
+    trace.write_text('{"time": 1, "event": "signal-changed", "address": "0x10", "value": 1}\n' * 3000)
+    code.write_bytes(bare_code_object(bytes.fromhex("000080bf" * 3000 + "000081bf"), "gfx900", name="k"))
+    commands = [
+        ["trace", trace], ["trace", trace, "-o", "-"], ["trace", trace, "--to", "jsonl"], ["inspect", code, "--json"],
+        ["inspect", code], ["disasm", code], ["report", trace, "-o", "-"], ["describe", "refsi"],
+        ["devices"], ["check", code], ["asm", "--agent", "gfx900", "-o", "-", "-"],
+    ]  # fmt: skip
+    program = "import sys; from softcard.cli import main; sys.exit(main(sys.argv[1:]))"
+    for command in commands:
+        with subprocess.Popen(
+            [sys.executable, "-c", program, *map(str, command)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path,
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            process.stdout.close()
+            process.stdout = None
+            _, err = process.communicate(b"s_endpgm\n")
+        assert (process.returncode, b"roken" in err, b"rror" in err) == (0, False, False), (command, err)
+    assert not (tmp_path / "-").exists()
+
+
+def test_standard_output_as_a_file(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Bytes as they are; what is said besides goes to standard error."""
+    code = tmp_path / "k.s"
+    code.write_text("s_endpgm\n")
+    assert main(["asm", "--agent", "gfx900", str(code), "--format", "binary", "-o", "-"]) == 0
+    assert capfdbinary.readouterr() == (bytes.fromhex("000081bf"), b"4 bytes\n")
+    (tmp_path / "run.jsonl").write_text('{"time": 1, "event": "signal-changed", "address": "0x10", "value": 1}\n')
+    assert main(["report", str(tmp_path / "run.jsonl"), "-o", "-"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert out.startswith(b"<!doctype html>")
+    assert err.startswith(b"-: ")
+
+
+@pytest.mark.slow
 def test_demo(capsys: Capture) -> None:
     code, out, err = run(capsys, "demo", "--quick")
     assert (code, err) == (0, "")
@@ -342,7 +398,7 @@ def test_demo(capsys: Capture) -> None:
     assert "WRONG" not in out
     assert "count announces 2 payload chunks, expected 1" in out
     assert "at pc 0x102f2 (broken+0xe: c.sw a0,0(a1), a1 = 0x200000014), at hart 1, at instance 5" in out
-    assert "sync     error: wave 1 of 2 ended and never came to this barrier\n" in out
+    assert "sync     error: wave 1 of 2 ended without reaching this barrier\n" in out
 
 
 def test_demo_has_a_finding_of_each_check() -> None:
@@ -360,7 +416,7 @@ def test_demo_has_a_finding_of_each_check() -> None:
         "sync": "barrier-not-reached",
     }
     texts = ["\n".join(lines(each)) for _, each in found]
-    assert all(len(text) < 260 and "/" not in text for text in texts)
+    assert all(len(text) < 300 and "/" not in text for text in texts)
     assert all(f"at {check}+0x" in text for (check, _), text in zip(found, texts, strict=True) if check in BODIES)
 
 
@@ -382,18 +438,18 @@ def test_help_names_no_type_of_flags(capsys: Capture, arguments: list[str]) -> N
 
 def test_help_loads_no_command() -> None:
     """Nor NumPy: it is there at once."""
-    text = "import sys; from understudy.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    text = "import sys; from softcard.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     assert "numpy" not in loaded
-    assert not loaded & {f"understudy.cli.{listed.place.partition('.')[0]}" for listed in COMMANDS.values()}
+    assert not loaded & {f"softcard.cli.{listed.place.partition('.')[0]}" for listed in COMMANDS.values()}
 
 
 def test_garbage_is_collected_rarely() -> None:
     """Hundreds of times while modules are loaded, and once more over all of it at the end, cost a tenth of a start."""
     text = (
         "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 1000)); "
-        "from understudy.cli import main; before = gc.get_threshold(), gc.get_stats()[0]['collections']; "
+        "from softcard.cli import main; before = gc.get_threshold(), gc.get_stats()[0]['collections']; "
         "main(['disasm', '--agent', 'rv64gc', '--word', '0x73']); "
         "print(gc.get_threshold() == before[0], gc.get_stats()[0]['collections'] - before[1] < 10)"
     )
@@ -403,18 +459,18 @@ def test_garbage_is_collected_rarely() -> None:
 
 def test_a_shell_completes_names_and_options() -> None:
     for words, *expected in (
-        ("understudy dis", "disasm"),
-        ("understudy run --both", "--both-engines"),
-        ("understudy run --agent gfx90", "gfx900", "gfx901", "gfx906"),
-        ("understudy asm --agent rv", "rv64gc"),
-        ("understudy exec --agent gfx8", "gfx803"),
-        ("understudy check --agent gfx702", "gfx702"),
-        ("understudy run --check memory,i", "memory,init"),
-        ("understudy describe acceldev/", "acceldev/commands"),
-        ("understudy serve fletcher --kernel su", "sum"),
-        ("understudy bench refs", "refsi"),
+        ("softcard dis", "disasm"),
+        ("softcard run --both", "--both-engines"),
+        ("softcard run --agent gfx906", "gfx906"),
+        ("softcard asm --agent rv", "rv64gc"),
+        ("softcard exec --agent gfx8", "gfx803"),
+        ("softcard check --agent gfx702", "gfx702"),
+        ("softcard run --check memory,i", "memory,init"),
+        ("softcard describe acceldev/", "acceldev/commands"),
+        ("softcard serve fletcher --kernel su", "sum"),
+        ("softcard bench refs", "refsi"),
     ):
-        asked = {"_UNDERSTUDY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        command = [sys.executable, "-c", "from understudy.cli import main; main([])"]
+        asked = {"_SOFTCARD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        command = [sys.executable, "-c", "from softcard.cli import main; main([])"]
         done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
         assert done.stdout.split() == expected, words

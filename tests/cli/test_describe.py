@@ -1,4 +1,4 @@
-"""`understudy devices` and `understudy describe`."""
+"""`softcard devices` and `softcard describe`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from understudy.cli import main
+from softcard.cli import main
 
 Capture = pytest.CaptureFixture[str]
 
@@ -55,4 +55,7 @@ def test_commands_and_packets(capsys: Capture, what: str) -> None:
         text = said(capsys, "describe", what, "--as", form)
         assert all(each["name"] in text for layout in found for each in [layout, *layout["fields"]])
     assert main(["describe", what, "--as", "c"]) == 2
-    assert capsys.readouterr().err == "error: commands and packets are shown as md, text or json, not as c\n"
+    assert (
+        capsys.readouterr().err
+        == "error: --as c requires registers; for commands and packets choose md, text or json\n"
+    )

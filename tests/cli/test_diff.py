@@ -1,4 +1,4 @@
-"""`understudy diff`: where traces, code, documents, arrays and memories part, and what is said of it."""
+"""`softcard diff`: where traces, code, documents, arrays and memories part, and what is said of it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.cli import main
-from understudy.gcn import assemble
-from understudy.host.amdcl2.demo import demo_program
-from understudy.hsa import bare_code_object
-from understudy.isa.gcn.target import target
-from understudy.refsi import CommandBuffer
-from understudy.riscv import assemble_program
-from understudy.trace.difference import SEARCHED, Ignored, first_difference
+from softcard.cli import main
+from softcard.gcn import assemble
+from softcard.host.amdcl2.demo import demo_program
+from softcard.hsa import bare_code_object
+from softcard.isa.gcn.target import target
+from softcard.refsi import CommandBuffer
+from softcard.riscv import assemble_program
+from softcard.trace.difference import SEARCHED, Ignored, first_difference
 
 Capture = pytest.CaptureFixture[str]
 Diff = Callable[..., tuple[int, dict[str, Any]]]
@@ -106,7 +106,7 @@ def test_bad_names_to_ignore(diff: Diff) -> None:
     status, found = diff(lines(EVENTS), lines(EVENTS), "--ignore", ".x")
     assert (status, found["text"]) == (
         2,
-        "error: '.x' is nothing to ignore, expected FIELD, KIND.FIELD or KIND.*\n",
+        "error: cannot ignore '.x', expected FIELD, KIND.FIELD or KIND.*\n",
     )
 
 
@@ -286,7 +286,7 @@ def test_a_memory_that_is_shorter(diff: Diff) -> None:
 def test_text(diff: Diff) -> None:
     _, found = diff(b"a\nb\nc\n", b"a\nb\nd\n", "--context", "1", "--json")
     assert (found["line"], found["one"], found["other"], found["before"]) == (3, "c", "d", ["b"])
-    assert "only the line's end differs" in diff(b"a\n", b"a\r\n")[1]["text"]
+    assert "only the line ending differs" in diff(b"a\n", b"a\r\n")[1]["text"]
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,8 @@ def test_text(diff: Diff) -> None:
     [
         (b"", b"x", "one is empty"),
         (lines(EVENTS), b"\0\1\2", "one is a trace, "),
-        (b'{"a": ', b"{}", "begins like JSON and is none"),
-        (b"\x93NUMPY\1\0", npy(np.zeros(1)), "one is no array that can be read"),
+        (b'{"a": ', b"{}", "begins like JSON but is invalid"),
+        (b"\x93NUMPY\1\0", npy(np.zeros(1)), "one cannot be read as an array"),
         (b"\x7fELF" + bytes(14) + b"\xe0\0" + bytes(40), code("s_endpgm"), "error: "),
     ],
     ids=["empty", "unlike", "json", "array", "code"],

@@ -1,4 +1,4 @@
-"""`understudy doctor`: what this machine can do, what adds what is missing, and making code ahead."""
+"""`softcard doctor`: what this machine can do, what adds what is missing, and making code ahead."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from understudy.cli import bench_cases, capabilities, main
-from understudy.core.errors import AccessFault
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.host.hsa.gpu import demo_code
-from understudy.ir import llvm
+from softcard.cli import doctor as capabilities
+from softcard.cli import main
+from softcard.cli.running import bench_cases
+from softcard.core.errors import AccessFault
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.host.hsa.gpu import demo_code
+from softcard.ir import llvm
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,7 +29,7 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
     command = [
         sys.executable,
         "-c",
-        "import sys; from understudy.cli import main; sys.exit(main())",
+        "import sys; from softcard.cli import main; sys.exit(main())",
         "doctor",
         *arguments,
     ]
@@ -37,15 +39,15 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
 
 
 USE = """
-from understudy.ir import llvm
-from understudy.ir.compile_process import PROCESS
+from softcard.ir import llvm
+from softcard.ir.compile_process import PROCESS
 def refuse(*_):
     raise AssertionError("compiled")
 llvm.compile_ir = PROCESS.compile_ir = refuse
 import numpy as np
-from understudy import Acceldev, Gpu
-from understudy.acceldev import Fence, Fill
-from understudy.refsi import CommandBuffer, RefSiDevice
+from softcard import Acceldev, Gpu
+from softcard.acceldev import Fence, Fill
+from softcard.refsi import CommandBuffer, RefSiDevice
 device = RefSiDevice()
 data = CommandBuffer().write_reg64("CMP_SCRATCH", 42).finish().to_bytes()
 device.write(0x6000_0000, data)
@@ -56,7 +58,7 @@ with Acceldev.open() as device, device.open_context() as context:
     data = context.create_buffer(1 << 16)
     context.run(context.create_code(Fill(value=1, buffer_slot=data.slot, start=0, length=4096), Fence()))
     context.wait(1)
-from understudy.hsa import demo_code
+from softcard.hsa import demo_code
 for agent in ("gfx700", "gfx803", "gfx900"):
     with Gpu.open(agent) as gpu:
         x, y = gpu.array(np.arange(1000, dtype=np.float32)), gpu.zeros(1000)
@@ -66,12 +68,12 @@ for agent in ("gfx700", "gfx803", "gfx900"):
 
 
 def test_what_is_missing_is_said_made_and_then_there(tmp_path: Path) -> None:
-    """After --warm no device compiles anything of its own, nor do the kernels that come with Understudy."""
+    """After --warm no device compiles anything of its own, nor do the kernels that come with Softcard."""
     status, text = run(tmp_path)
     assert status == 0  # what is merely not compiled yet is no fault
     assert "RefSi: commands: not yet compiled\n" in text
-    assert "GCN: 0 handlers" in text
-    assert "all of it at once: understudy doctor --warm\n" in text
+    assert "GCN: code for 0 instruction handlers" in text
+    assert "to compile all of it now: softcard doctor --warm\n" in text
     status, text = run(tmp_path, "--warm")
     assert status == 0
     assert "compiled GCN: waves and their memory\n" in text
@@ -80,7 +82,7 @@ def test_what_is_missing_is_said_made_and_then_there(tmp_path: Path) -> None:
     status, text = run(tmp_path)
     assert status == 0
     assert "not yet compiled" not in text
-    assert re.search(rf"^cache +ok +{re.escape(str(tmp_path / 'understudy' / 'code'))}, \d+ files, ", text, re.M)
+    assert re.search(rf"^cache +ok +{re.escape(str(tmp_path / 'softcard' / 'code'))}, \d+ files, ", text, re.M)
     subprocess.run([sys.executable, "-c", USE], env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}, check=True)
 
 
@@ -92,14 +94,14 @@ def test_kernels_of_a_file(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_a_cache_that_is_not_ones_own_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "understudy" / "code"
+    folder = tmp_path / "softcard" / "code"
     folder.parent.mkdir()
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     folder.symlink_to(tmp_path / "elsewhere")
     status, text = run(tmp_path)
     assert status == 1
     assert re.search(rf"^cache +broken +{re.escape(str(folder))} is not used: ", text, re.M)
-    assert "\nto mend what is broken:\n  export XDG_CACHE_HOME=" in text
+    assert "\nto repair broken parts:\n  export XDG_CACHE_HOME=" in text
 
 
 def test_a_missing_file_is_no_bug(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +134,7 @@ def test_each_extra_that_is_missing_has_its_command(capsys: Capture, monkeypatch
     assert status == 0
     for extra in ("arrow", "dask", "kernels", "testing", "vcd"):
         each = found[f"extra {extra}"]
-        assert (each["state"], each["adds"]) == ("missing", f"pip install 'understudy[{extra}]'")
+        assert (each["state"], each["adds"]) == ("missing", f"pip install 'softcard[{extra}]'")
     assert found["extra testing"]["found"] == "no hypothesis, pytest 9.0"
     there["numpy"] = "1.25.2"  # too old
     status, found = checks(capsys)

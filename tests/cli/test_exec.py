@@ -1,4 +1,4 @@
-"""`understudy exec`: unmodified host programs."""
+"""`softcard exec`: unmodified host programs."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from softcard.cli import main
+from softcard.cli.attach.exec_devices import ATTACHMENTS
+from softcard.cli.records import NO_MACHINE_CODE
+from softcard.device.refsi.toolkit.builder import REFSIDRV, CommandBuffer
+from softcard.image.riscv.program import read_elf
 from tests.attach.fletcher.rig import ROOT, needs_compiler
 from tests.attach.refsi.rig import VECTORS, compiled
 from tests.cli.test_run import content
-from understudy.cli import main
-from understudy.cli.attachments import ATTACHMENTS
-from understudy.cli.exec_records import NO_MACHINE_CODE
-from understudy.device.refsi.toolkit.builder import REFSIDRV, CommandBuffer
-from understudy.image.riscv.program import read_elf
 
 pytest.importorskip("pyarrow")
 pytestmark = [needs_compiler, pytest.mark.slow]
 Capture = pytest.CaptureFixture[str]
-EXEC = "import sys; from understudy.cli import main; sys.exit(main(['exec', *sys.argv[1:]]))"
+EXEC = "import sys; from softcard.cli import main; sys.exit(main(['exec', *sys.argv[1:]]))"
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A host program that knows nothing of Understudy."""
+    """A host program that knows nothing of Softcard."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
     program = tmp_path_factory.mktemp("host") / "sum_host"
     source = ROOT / "examples" / "fletcher" / "sum_host.c"
@@ -44,27 +44,27 @@ def run(capfd: Capture, *arguments: str) -> tuple[int, str, str]:
     return code, out, err
 
 
-@pytest.mark.parametrize("platform", [[], ["understudy", "7", "-2"]], ids=["any platform", "a named one"])
+@pytest.mark.parametrize("platform", [[], ["softcard", "7", "-2"]], ids=["any platform", "a named one"])
 def test_a_program_finds_the_device(capfd: Capture, host: str, platform: list[str]) -> None:
     code, out, err = run(capfd, "--kernel", "sum", "--", host, *platform)
-    assert (code, out) == (0, f"understudy: sum = {5 if platform else -6}\n")
+    assert (code, out) == (0, f"softcard: sum = {5 if platform else -6}\n")
     assert [line.partition(":")[0] for line in err.splitlines()] == [
         "host 1 connected", "kernel sum starts", "kernel sum is done", "host 1 is gone",
     ]  # fmt: skip
 
 
-def test_registers_are_told_and_a_thread_runs_the_kernel(capfd: Capture, host: str) -> None:
+def test_registers_are_reported_and_a_thread_runs_the_kernel(capfd: Capture, host: str) -> None:
     code, out, err = run(capfd, "--trace", "--threaded", "--map", "runtime", host)
-    assert (code, out) == (0, "understudy: sum = -6\n")
+    assert (code, out) == (0, "softcard: sum = -6\n")
     assert "W 0x000 <= 0x00000001 control\n" in err
-    assert run(capfd, "--quiet", host) == (0, "understudy: sum = -6\n", "")
+    assert run(capfd, "--quiet", host) == (0, "softcard: sum = -6\n", "")
 
 
 def test_a_report_of_what_the_device_saw(capfd: Capture, host: str, tmp_path: Path) -> None:
     report = tmp_path / "run.html"
     code, out, err = run(capfd, "--quiet", "--report", str(report), host)
-    assert (code, out, err) == (0, "understudy: sum = -6\n", f"report: {report}\n")
-    assert "<title>sum_host · Understudy</title>" in report.read_text()
+    assert (code, out, err) == (0, "softcard: sum = -6\n", f"report: {report}\n")
+    assert "<title>sum_host · Softcard</title>" in report.read_text()
     assert '"rows-moved"' in content(report)
     assert NO_MACHINE_CODE in content(report)
     assert "unfinished" not in content(report)
@@ -80,7 +80,7 @@ def test_a_report_of_devices_that_a_program_opens(capfd: Capture, tmp_path: Path
     assert '"buffer-submitted"' in content(report)
     report.unlink()
     code, _, err = run(capfd, "--device", "refsi", "--quiet", "--report", str(report), "true")
-    assert (code, err, report.exists()) == (0, "report: no device did anything, none was written\n", False)
+    assert (code, err, report.exists()) == (0, "report: no device was used, no report was written\n", False)
 
 
 def test_a_report_has_the_code_that_a_program_loaded(capfd: Capture, tmp_path: Path) -> None:
@@ -110,7 +110,11 @@ def test_a_report_has_the_code_that_a_program_loaded(capfd: Capture, tmp_path: P
 
 
 def test_the_exit_status_is_the_programs(capfd: Capture) -> None:
-    assert run(capfd, "--", "sh", "-c", "exit 7") == (7, "", "no program has looked for a Fletcher platform\n")
+    assert run(capfd, "--", "sh", "-c", "exit 7") == (
+        7,
+        "",
+        "no program has opened a Fletcher platform: nothing was emulated\n",
+    )
     assert run(capfd, "--quiet", "--", "sh", "-c", "kill -9 $$")[0] == 128 + signal.SIGKILL
 
 
@@ -136,7 +140,7 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
         (["--", "no-such-program"], "cannot run no-such-program: No such file or directory"),
         (["--", str(tmp_path)], f"cannot run {tmp_path}: Permission denied"),
         (["--", str(garbage)], f"cannot run {garbage}: Exec format error"),
-        (["--device", "tpu", "--", "true"], f"no device 'tpu': there are {', '.join(ATTACHMENTS)}"),
+        (["--device", "tpu", "--", "true"], f"unknown device 'tpu', expected one of {', '.join(ATTACHMENTS)}"),
         (["--kernel", "nothing", "--", "true"], "there is no kernel 'nothing', expected one of "),
         (["--kernel", "/no.py:x", "--", "true"], "cannot read /no.py: No such file or directory"),
         (["--schema", "/no/schema", "--", "true"], "cannot read /no/schema: No such file or directory"),
@@ -150,17 +154,26 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--check", "memory"], "--check, --findings and --suppressions go with --agent, --device rocm or refsi"),
-        (["--trace-waves", "3"], "--trace-waves goes with --agent, --device rocm or refsi"),
-        (["--registers-at", "end"], "--registers-at goes with --agent (or --device rocm)"),
+        (["--check", "memory"], "--check, --findings and --suppressions require --agent, --device rocm or refsi"),
+        (["--poison", "1"], "--poison requires --agent (or --device rocm)"),
+        (["--no-large-bar"], "--no-large-bar requires --agent (or --device rocm)"),
+        (["--agent", "gfx900", "--poison", "x"], "--poison: 'x' is not a number, expected decimal or 0x hex"),
+        (["--trace-waves", "3"], "--trace-waves requires --agent, --device rocm or refsi"),
+        (["--registers-at", "end"], "--registers-at requires --agent (or --device rocm)"),
         (
             ["--agent", "gfx900", "--registers-at", "end"],
-            "--registers-at: a report shows them, say which with --report",
+            "--registers-at needs --report FILE.html",
         ),
-        (["--agent", "gfx900", "--findings", "a.json"], "--findings and --suppressions go with --check"),
-        (["--device", "refsi", "--findings", "a.json"], "--findings and --suppressions go with --check"),
-        (["--device", "refsi", "--check", "memory"], "check 'memory' in profile refsidrv"),
-        (["--agent", "gfx900", "--check", "memory,leaks"], "check leaks of a program whose run-time library"),
+        (["--agent", "gfx900", "--findings", "a.json"], "--findings and --suppressions require --check"),
+        (["--device", "refsi", "--findings", "a.json"], "--findings and --suppressions require --check"),
+        (
+            ["--device", "refsi", "--profile", "refsidrv", "--check", "memory"],
+            "check 'memory' is not supported in profile refsidrv",
+        ),
+        (
+            ["--agent", "gfx900", "--check", "memory,leaks"],
+            "check 'leaks' is not supported for ROCm programs, whose run-time library",
+        ),
     ],
 )
 def test_checks_that_cannot_be(capfd: Capture, options: list[str], text: str) -> None:

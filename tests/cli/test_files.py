@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 import typer
 
+from softcard.cli import main
+from softcard.cli.app import COMMANDS, tree
+from softcard.cli.exits import UsageError
+from softcard.cli.files import read_file
+from softcard.core.errors import SoftcardError
 from tests.cli.test_run import CODE
 from tests.host.amdcl2.rig import FOLDER, vectors
-from understudy.cli import main
-from understudy.cli.commands import COMMANDS, tree
-from understudy.cli.exits import UsageError
-from understudy.cli.files import read_file
-from understudy.core.errors import UnderstudyError
 
 Capture = pytest.CaptureFixture[str]
 
@@ -209,7 +209,7 @@ def test_what_is_huge(capfd: Capture, tmp_path: Path, which: tuple[str, str]) ->
 def test_standard_output_that_takes_nothing(arguments: list[str]) -> None:
     for unbuffered in ("", "1"):
         environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
-        command = [sys.executable, "-m", "understudy", *arguments]
+        command = [sys.executable, "-m", "softcard", *arguments]
         with open("/dev/full", "wb") as full:
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
         expected = "error: cannot write standard output: No space left on device\n"
@@ -221,7 +221,7 @@ def test_names_that_are_no_text(tmp_path: Path, encoding: str, shown: bytes) -> 
     """Names of files are bytes, whatever the locale says of text."""
     trace = tmp_path / os.fsdecode(b"\xffk.jsonl")
     trace.write_text('{"time": 0, "event": "command-started"}\n')
-    command = [sys.executable, "-m", "understudy", "report", str(trace), "-o", os.fsdecode(b"\xffk.html")]
+    command = [sys.executable, "-m", "softcard", "report", str(trace), "-o", os.fsdecode(b"\xffk.html")]
     environment = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, shown + b": 0.1 MB\n", b"")
@@ -236,7 +236,7 @@ def test_a_source_whose_name_is_no_text(capsys: Capture, tmp_path: Path) -> None
     assert (status, err) == (1, "")
 
 
-NOBODY = 65534
+UNKNOWN_ORIGIN = 65534
 
 
 @contextmanager
@@ -244,7 +244,7 @@ def as_plain_user() -> Iterator[None]:
     """As a user who may not read everything, which the superuser may."""
     user = os.geteuid()
     if user == 0:
-        os.seteuid(NOBODY)
+        os.seteuid(UNKNOWN_ORIGIN)
     try:
         yield
     finally:
@@ -285,8 +285,10 @@ def test_what_cannot_be_written(capsys: Capture, tmp_path: Path, which: tuple[st
     }
     for target, reason in targets.items():
         status, err = run(capsys, WRITES[which], **names, FILE=str(target))
-        told = "checked: no findings\n" if which == ("exec", "findings") else ""  # before they might be lost
-        assert (status, err) == (2, f"{told}error: cannot write {target}: {reason}\n")
+        is_checked = which == ("exec", "findings")  # what was found is said before it might be lost
+        *reported, last = err.splitlines()
+        assert (status, last) == (2, f"error: cannot write {target}: {reason}")
+        assert reported[-1:] == ["checked: nothing, since no kernel ran"] * is_checked
 
 
 @pytest.mark.parametrize("arguments", [["inspect"], ["refsi", "play"], ["refsi", "decode", "-"], ["asm", "-"]])
@@ -320,13 +322,13 @@ def test_what_is_no_array(capsys: Capture, tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     status, err = run(capsys, READS["run", "arguments"], FILE=str(path))
     assert status == 2
-    assert err.startswith(f"error: {path} is no .npy file: ")
+    assert err.startswith(f"error: {path} cannot be read as a .npy file: ")
 
 
 def test_an_archive_of_arrays_is_no_array(capsys: Capture, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", a=np.zeros(64))
     status, err = run(capsys, READS["run", "arguments"], FILE=str(tmp_path / "x.npz"))
-    assert (status, "is no .npy file" in err) == (2, True)
+    assert (status, "cannot be read as a .npy file" in err) == (2, True)
 
 
 def test_files_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,4 +339,4 @@ def test_files_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert read_file(path, 101) == bytes(101)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"abc")))
     assert read_file(Path("-")) == b"abc"
-    assert issubclass(UsageError, UnderstudyError)
+    assert issubclass(UsageError, SoftcardError)

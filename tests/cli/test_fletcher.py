@@ -1,4 +1,4 @@
-"""`understudy fletcher`: maps and checks as users type them."""
+"""`softcard fletcher`: maps and checks as users type them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from softcard.cli import main
 from tests.device.fletcher.designs import UTF8, VECTORS, field, items, schema
-from understudy.cli import main
 
 Capture = pytest.CaptureFixture[str]
 PRIM = str(VECTORS / "prim.0.as")
@@ -79,10 +79,13 @@ def test_a_map_of_a_record_batch(capsys: Capture, tmp_path: Path) -> None:
     assert run(capsys, "check", str(path))[0] == 0
 
 
-def test_check_tells_what_to_do(capsys: Capture) -> None:
+def test_check_reports_what_to_do(capsys: Capture) -> None:
     code, out, _ = run(capsys, "check", *MULTI)
     assert code == 1
-    assert "queued as Zout, Beta, Alpha, Aout, but the hardware has Alpha, Beta, Aout, Zout: queue them in that" in out
+    assert (
+        "RecordBatches are queued as Zout, Beta, Alpha, Aout, but the hardware has Alpha, Beta, Aout, Zout: queue "
+        "them in that" in out
+    )
     lines = [line.replace("│", " ").split() for line in out.splitlines()]
     assert ["Alpha_firstidx", "0x10", "0x20"] in lines
     assert out.splitlines()[-1] == "host and hardware would not fit each other"
@@ -108,10 +111,10 @@ def test_check_of_a_wide_bus(capsys: Capture) -> None:
     ("arguments", "code", "message"),
     [
         (["map", "none.as"], 2, "error: cannot read none.as: No such file or directory"),
-        (["map", PRIM, "--offset", "many"], 2, "error: offset 'many' is no number, expected decimal or 0x hex"),
-        (["map", PRIM, "--offset", "3"], 2, "error: offset 0x3 is no multiple of 4"),
-        (["map", PRIM, "--custom", "c:8"], 2, "error: custom register 'c:8': no <behavior>:<width>:<name>"),
-        (["map", PRIM, "--custom", "c:8:idle"], 1, "error: two registers would be called idle"),
+        (["map", PRIM, "--offset", "many"], 2, "error: --offset: 'many' is not a number, expected decimal or 0x hex"),
+        (["map", PRIM, "--offset", "3"], 2, "error: --offset is 0x3, expected a multiple of 4"),
+        (["map", PRIM, "--custom", "c:8"], 2, "error: custom register 'c:8': expected <behavior>:<width>:<name>"),
+        (["map", PRIM, "--custom", "c:8:idle"], 1, "error: two registers would have the name idle"),
         (["map", __file__], 1, "at file "),
         (["check", "none.as"], 2, "error: cannot read none.as"),
     ],
@@ -134,7 +137,7 @@ def test_without_pyarrow(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, _, err = run(capsys, "map", PRIM)
     assert code == 2
-    assert err == "error: Arrow schemas need pyarrow: pip install 'understudy[arrow]'\n"
+    assert err == "error: Arrow schemas need pyarrow: pip install 'softcard[arrow]'\n"
 
 
 # ---- new -------------------------------------------------------------------------------------------------------------
@@ -161,14 +164,14 @@ def test_nothing_is_overwritten(capsys: Capture, tmp_path: Path) -> None:
     assert run(capsys, "new", "sum", PRIM, "-o", str(tmp_path)) == (
         2,
         "",
-        f"error: {tmp_path / 'test_sum.py'} is there already\n",
+        f"error: {tmp_path / 'test_sum.py'} exists already with another content: choose another --output\n",
     )
     assert [each.name for each in tmp_path.iterdir()] == ["test_sum.py"]
 
 
 @pytest.mark.parametrize(
     ("name", "folder", "said"),
-    [("class", "", "'class' is no name of a function in Python"), ("k", "test.txt", "cannot write ")],
+    [("class", "", "'class' is not a valid name of a Python function"), ("k", "test.txt", "cannot write ")],
 )
 def test_new_kernels_need_a_name_and_a_folder(
     capsys: Capture, tmp_path: Path, name: str, folder: str, said: str

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-import understudy
-from understudy.cli import main
-from understudy.cli.kinds import FileKind, kind_of
-from understudy.device.acceldev.commands import Fence, Fill, Nop, user_code
-from understudy.device.refsi.commands import Finish, WriteReg64, encode_all
-from understudy.image.riscv.attributes import read_attributes
+import softcard
+from softcard.cli import main
+from softcard.cli.file_kinds import FileKind, kind_of
+from softcard.device.acceldev.commands import Fence, Fill, Nop, user_code
+from softcard.device.refsi.commands import Finish, WriteReg64, encode_all
+from softcard.image.riscv.attributes import read_attributes
 
 Capture = pytest.CaptureFixture[str]
-DATA = Path(understudy.__file__).parent / "data"
+DATA = Path(softcard.__file__).parent / "data"
 VECTORS = Path(__file__).parents[1] / "vectors"
 TRACE = """{"time": 3, "event": "command-started", "index": 0}
 {"time": 9, "event": "command-failed", "error": "no window there [refsi/no-window: Memory Windows]"}
@@ -55,6 +55,36 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
     code = main([*arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
+
+
+CODE = bytes.fromhex("000006c0000000000000 81bf".replace(" ", ""))
+"""s_load_dwordx2 s[0:1], s[0:1], 0x0 and s_endpgm of gfx900: they begin as a command buffer does."""
+
+
+@pytest.mark.parametrize("command", ["inspect", "check"])
+@pytest.mark.parametrize(
+    ("name", "data"), [("k.co", CODE), ("k.bin", CODE), ("k.co", CODE[:8]), ("k.bin", CODE + bytes(4)), ("k", CODE * 9)]
+)
+def test_code_that_begins_as_a_command_buffer(
+    command: str, name: str, data: bytes, tmp_path: Path, capsys: Capture
+) -> None:
+    """It could be either: what it is must be said."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    code, out, err = run(capsys, command, str(path))
+    assert (code, out) == (1, "")
+    assert (
+        "file starts with 00 00 06 c0, which can begin a RefSi command buffer or bare code of an AMD GPU: --as refsi"
+        in err
+    )
+    assert "reads it as a command buffer. `disasm --agent` and `run --agent` read it as bare code" in err
+    assert "RefSi command buffer" in run(capsys, command, str(path), "--as", "refsi")[1]
+
+
+def test_command_buffers_that_are_no_code(tmp_path: Path) -> None:
+    """Whole ones may have the number of an instruction in them; broken ones without it are shown as what they are."""
+    assert kind_of(encode_all([WriteReg64(reg_idx=8, imm_val=0xBF810000), Finish()]), "k.co") is FileKind.REFSI
+    assert kind_of(encode_all([WriteReg64(reg_idx=8, imm_val=5)])[:-4], "buffer") is FileKind.REFSI
 
 
 @pytest.mark.parametrize("kind", FileKind)
@@ -102,12 +132,12 @@ def test_programs_that_refsi_does_not_run(capsys: Capture, tmp_path: Path) -> No
     code, out, _ = run(capsys, "check", str(path))
     assert code == 1
     assert "error: loadable: e_type is 0x1, expected 2 (executable)" in out
-    assert "RefSi does not run it: e_type is 0x1" in run(capsys, "inspect", str(path))[1]
+    assert "RefSi cannot run this program: e_type is 0x1" in run(capsys, "inspect", str(path))[1]
 
 
 def test_words_that_are_no_instruction(capsys: Capture, tmp_path: Path) -> None:
-    from understudy.image.hsa.records import KernelDescriptor
-    from understudy.image.hsa.writer import KernelSource, write_code_object
+    from softcard.image.hsa.records import KernelDescriptor
+    from softcard.image.hsa.writer import KernelSource, write_code_object
 
     words = bytes.fromhex("ffffffff000081bf")
     path = tmp_path / "k.co"
@@ -147,17 +177,22 @@ def test_sarif(capsys: Capture, tmp_path: Path) -> None:
     [
         (["inspect", "FILE"], b"", 1, "the file is empty, at byte 0x0, at file "),
         (["check", "FILE"], b"", 1, "the file is empty, at byte 0x0, at file "),
-        (["check", "FILE"], b"\x93garbage\0", 1, "file starts with 93 67 61 72, as no code object, AMD OpenCL 2.0 "),
+        (["check", "FILE"], b"\x93garbage\0", 1, "file starts with 93 67 61 72, expected code object, AMD OpenCL 2.0 "),
         (
             ["check", "FILE"],
             b"\x7fELF" + bytes(60),
             1,
-            "e_machine is 0x0, expected RISC-V's or that of an AMD GPU: 0xf3",
+            "e_machine is 0x0, expected one of 0xf3",
         ),
-        (["check", "FILE", "--order", "screl"], TRACE.encode(), 2, "memory orders are of code objects"),
-        (["check", "FILE", "--json", "--sarif"], b"", 2, "--json and --sarif are two forms of one answer"),
-        (["check", "FILE", "--profile", "x"], b"", 2, "no profile 'x': there are spec, refsidrv"),
-        (["inspect", "FILE", "--as", "trace"], b"{}\n", 1, 'no event: it needs "time"'),
+        (
+            ["check", "FILE", "--order", "screl"],
+            TRACE.encode(),
+            2,
+            "--memory-model, --order and --pcie require a code object",
+        ),
+        (["check", "FILE", "--json", "--sarif"], b"", 2, "--json and --sarif are two formats of the same output"),
+        (["check", "FILE", "--profile", "x"], b"", 2, "unknown profile 'x', expected spec or refsidrv"),
+        (["inspect", "FILE", "--as", "trace"], b"{}\n", 1, 'the object is not an event, expected "time"'),
     ],
 )
 def test_what_is_no_such_file(
@@ -200,13 +235,13 @@ def test_attributes_of_risc_v() -> None:
     [
         (b"B", "starts with 42, expected 41 (format version A), at byte 0x64"),
         (b"A\x03\0\0\0", "subsection of 3 bytes in .riscv.attributes"),
-        (b"A\x0f\0\0\0riscv\0\x01\xff\0\0\0", "attributes of 255 bytes, which do not fit"),
-        (attributes(b"\x05rv64"), "attribute 5: its text does not end"),
-        (attributes(b"\x04\x80\x80"), "number without end (ULEB128)"),
+        (b"A\x0f\0\0\0riscv\0\x01\xff\0\0\0", "attributes of 255 bytes exceed"),
+        (attributes(b"\x05rv64"), "the text of attribute 5 has no end"),
+        (attributes(b"\x04\x80\x80"), "a number (ULEB128) has no end"),
     ],
 )
 def test_attributes_that_are_damaged(data: bytes, message: str) -> None:
-    from understudy.core.errors import WireError
+    from softcard.core.errors import WireError
 
     with pytest.raises(WireError) as caught:
         read_attributes(Section(data))  # type: ignore[arg-type]

@@ -1,13 +1,19 @@
 """Lines for standard output: written in order, and nobody who says one waits or fails."""
 
 import io
+import json
 import os
+import sys
 import threading
 
 import pytest
+from rich.text import Text
 
-from understudy.cli import output as module
-from understudy.cli.output import Output
+from softcard.cli import main
+from softcard.cli import output as module
+from softcard.cli.output import Output, escaping, exact
+from softcard.cli.tables import Terminal
+from softcard.hsa import bare_code_object
 
 
 @pytest.fixture
@@ -47,7 +53,11 @@ def test_a_pipe_that_nobody_reads_drops_and_counts(pipe, monkeypatch):
     output.close()
     reader.join(30)
     assert lines.pop() == b"the last"
-    missing = [int(line[1:].split()[0]) for line in lines if line.endswith(b"missing here, not read in time)")]
+    missing = [
+        int(line[1:].split()[0])
+        for line in lines
+        if line.endswith(b"missing here: standard output was not read fast enough)")
+    ]
     assert sum(missing) == output.dropped
     assert lines.count(b"x" * 99) + len(missing) == len(lines)
 
@@ -63,7 +73,7 @@ def test_what_is_missing_is_said_even_if_nothing_follows(pipe):
     source, sink = pipe
     output = Output(sink, room=10)
     output.say("x" * 20)
-    assert read_until(source, b"time)\n") == [b"(1 line is missing here, not read in time)"]
+    assert read_until(source, b"enough)\n") == [b"(1 line is missing here: standard output was not read fast enough)"]
     output.close()
 
 
@@ -108,3 +118,31 @@ def test_without_a_file(monkeypatch):
     output.say("a")
     output.close()
     assert output.dropped == 1
+
+
+HOSTILE = "\x1b]0;owned\x07k\x9b31m\u202e"
+SHOWN = r"\x1b]0;owned\x07k\x9b31m\u202e"
+
+
+@pytest.mark.parametrize(
+    "command", [["inspect"], ["disasm"], ["run", "none"], ["run", HOSTILE], ["check"], ["inspect", "--json"], ["bogus"]]
+)
+def test_names_in_files_control_no_terminal(command, tmp_path, capfd):
+    """They are shown escaped, by all commands and in errors; JSON has them exactly, in its own way."""
+    path = tmp_path / "k\x1b[2J.co"
+    path.write_bytes(bare_code_object(bytes.fromhex("000081bf"), "gfx900", name=HOSTILE))
+    main([command[0], str(path), *command[1:]])
+    out, err = capfd.readouterr()
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & {*out, *err}
+    if "--json" in command:
+        assert repr(HOSTILE)[1:-1] in repr(json.loads(out))
+    elif command in (["inspect"], ["disasm"], ["run", HOSTILE]):
+        assert SHOWN in out + err
+
+
+def test_a_console_keeps_its_own_sequences(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with escaping():
+        Terminal(highlight=False).print(Text("\x1b]0;\u202e ok", "green"))
+        print(HOSTILE, file=exact(sys.stdout))
+    assert capsys.readouterr().out == "\x1b[32m\\x1b]0;\\u202e ok\x1b[0m\n" + HOSTILE + "\n"

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.cli.exits import ExitCode, UsageError
-from understudy.cli.player import Player, Settings
-from understudy.cli.script import FORMS
-from understudy.core.errors import UnderstudyError, WireError
+from softcard.cli.exits import ExitCode, UsageError
+from softcard.cli.recordings import FORMS, Player, Settings
+from softcard.core.errors import SoftcardError, WireError
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "refsi"
 
@@ -179,7 +178,7 @@ def test_explanations() -> None:
     code, out, err = play("open m", "cb 0xc0000a00", "cb 0xc0000100", "r64 0x100", explain=True)
     assert code == 0
     assert out[1:] == ["cb r=0", "cb r=0", "r64 0x100 r=1 deaddeaddeaddead"]
-    assert "there is no opcode 10" in err[0]
+    assert "unknown opcode 10" in err[0]
     assert "buffer 2 at 0x4f000000: 1 commands, 0 instructions" in err[1]
     assert err[2].startswith("refused: ")
 
@@ -189,12 +188,12 @@ def test_spec_reports_broken_rules() -> None:
     assert code == ExitCode.GUEST
     assert out == ["open ok", "cb r=0", "cb r=0"]
     assert len(err) == 1
-    assert "there is no opcode 10" in err[0]
+    assert "unknown opcode 10" in err[0]
     assert "refsi/header-opcode" in err[0]
 
 
 def test_spec_has_no_g() -> None:
-    with pytest.raises(UnderstudyError, match=r"RefSi G1 .* at line 1 \(open\)"):
+    with pytest.raises(SoftcardError, match=r"RefSi G1 .* at line 1 \(open\)"):
         play("open g", profile="spec")
 
 
@@ -205,33 +204,35 @@ def test_step_limit() -> None:
     assert "10000" in err[0].replace(",", "")
     code, out, err = play(*spin, step_limit=10_000)
     assert (code, out[-1]) == (1, "w64 0x50000000 r=0"), "the reference driver would hang in the third line"
-    assert err[0].startswith("error: this does not return: the kernel command has not ended after 10000 instructions")
+    assert err[0].startswith(
+        "error: this call does not return: the kernel command has not ended after 10000 instructions"
+    )
 
 
 WRONG = {
-    "jump 5": "there is no call 'jump', expected one of open, query",
+    "jump 5": "unknown call 'jump', expected one of open, query",
     "open": "an operand is missing, expected open m|g",
-    "open x": "open: there is no device family 'x', expected m or g",
+    "open x": "open: unknown device family 'x', expected m or g",
     "query 1": "too many operands, expected query",
     "unit 3": "an operand is missing, expected unit KIND INDEX",
     "unit 256 0": "256 does not fit 8 bits",
     "unit 3 0x10000": "0x10000 does not fit 16 bits",
     "alloc 1": "expected alloc SIZE ALIGN [KIND]",
     "w64 5": "expected w64 ADDR V...",
-    "w64 zero 5": "'zero' is no number, expected decimal or 0x hex",
+    "w64 zero 5": "'zero' is not a number, expected decimal or 0x hex",
     "w64 -1 5": "-1 does not fit 64 bits",
     "w64 0x10000000000000000 5": "does not fit 64 bits",
     "w32 0 0x100000000": "0x100000000 does not fit 32 bits",
     "w32 0 1 2": "too many operands, expected w32 ADDR V",
     "r64": "expected r64 ADDR [N]",
-    "r64 0 0x100001": "r64: at most 0x100000 at once, not 0x100001",
-    "rb 0 0xffffffffffffffff": "rb: at most 0x10000000 at once",
+    "r64 0 0x100001": "r64: expected at most 0x100000, got 0x100001",
+    "rb 0 0xffffffffffffffff": "rb: expected at most 0x10000000",
     "fill 0 1 256": "256 does not fit 8 bits",
-    "fill 0 0x10000001 1": "fill: at most 0x10000000 at once",
+    "fill 0 0x10000001 1": "fill: expected at most 0x10000000",
     "str": "expected str ADDR TEXT",
     "elf": "expected elf FILE",
-    "cb 0x": "'0x' is no number",
-    "cb 0b11": "'0b11' is no number",
+    "cb 0x": "'0x' is not a number",
+    "cb 0b11": "'0b11' is not a number",
     "elf nothing.elf": "cannot read nothing.elf: No such file",
     "elf a\0b": "cannot read",
 }
@@ -270,7 +271,7 @@ def test_any_script_is_survived(lines: list[str], last: str) -> None:
         code = Player(Settings(engine="reference", step_limit=1000), out, io.StringIO(), FOLDER).play(
             ["open m", *lines, last]
         )
-    except UnderstudyError as error:
+    except SoftcardError as error:
         code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.GUEST
     assert code in ExitCode
     assert out.getvalue().startswith(b"open ok\n")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-import understudy
-from understudy.cli.player import Player, Settings
+import softcard
+from softcard.cli.recordings import Player, Settings
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "refsi"
 RECORDINGS = sorted(FOLDER.glob("*.json"))
@@ -37,7 +37,7 @@ def test_recording(path: Path) -> None:
     assert out.getvalue().decode().splitlines() == recording["stdout"]
     if recording["rc"] < 0:
         assert code == 1
-        assert err.getvalue().startswith("error: the reference driver dies here: ")
+        assert err.getvalue().startswith("error: the reference driver crashes here: ")
         assert "at line 6 (cb)" in err.getvalue()
     else:
         assert code == recording["rc"]
@@ -52,12 +52,12 @@ def test_the_command_itself(name: str, from_file: bool, tmp_path: Path) -> None:
     script = "\n".join(recording["script"]) + "\n"
     (tmp_path / "script.txt").write_text(script)
     (tmp_path / "kernels.elf").write_bytes((FOLDER / "kernels.elf").read_bytes())
-    code = "import sys; from understudy.cli import main; sys.exit(main())"
+    code = "import sys; from softcard.cli import main; sys.exit(main())"
     result = subprocess.run(
         [sys.executable, "-c", code, "refsi", "play", *(["script.txt"] if from_file else [])],
         input=None if from_file else script,
         cwd=tmp_path,
-        env={**os.environ, **recording["env"], "PYTHONPATH": str(Path(understudy.__file__).parents[1])},
+        env={**os.environ, **recording["env"], "PYTHONPATH": str(Path(softcard.__file__).parents[1])},
         capture_output=True,
         text=True,
         check=False,

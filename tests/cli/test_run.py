@@ -1,4 +1,4 @@
-"""`understudy run`: kernels of every interface, from the command line."""
+"""`softcard run`: kernels of every interface, from the command line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import understudy
+import softcard
+from softcard.cli import main
+from softcard.cli.records import Report
+from softcard.core.findings import Finding
+from softcard.core.rule import Rule
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
 from tests.host.amdcl2.rig import FOLDER
 from tests.host.hsa.test_small import code
-from understudy.cli import main
-from understudy.cli.reporting import Report
-from understudy.core.findings import Finding
-from understudy.core.rule import Rule
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
 
 Capture = pytest.CaptureFixture[str]
-DATA = Path(understudy.__file__).parent / "data"
+DATA = Path(softcard.__file__).parent / "data"
 CODE = str(DATA / "hsa_kernels-gfx803.co")
 
 
@@ -71,7 +71,7 @@ def test_arrays_from_files_and_into_files(capsys: Capture, tmp_path: Path) -> No
     assert sort(f"@{tmp_path}/in.npy", "--save", f"1={out}", "--save", f"1={raw}")[0] == 0
     assert np.array_equal(np.load(out), np.sort(rows, axis=1))
     assert raw.read_bytes() == np.sort(rows, axis=1).tobytes()
-    assert "argument 1: as expected\n" in sort(f"i32:64x16:@{tmp_path}/in.bin")[1]
+    assert "argument 1: is as expected\n" in sort(f"i32:64x16:@{tmp_path}/in.bin")[1]
 
 
 @pytest.mark.parametrize("tier", ["auto", "first", "optimised"])
@@ -159,13 +159,13 @@ def test_a_report_has_registers(capsys: Capture, tmp_path: Path) -> None:
     held = content(report)
     assert (held.count('"before","hart 0"'), held.count('"end","hart 0"')) == (1, 1)
     for wrong, said in (
-        (["--registers-at", "nothing"], "no symbol 'nothing'"),
-        (["--registers-at", "end", "--both-engines"], "the reference engine alone takes registers"),
+        (["--registers-at", "nothing"], "unknown symbol 'nothing'"),
+        (["--registers-at", "end", "--both-engines"], "only the reference engine takes register snapshots"),
     ):
         status, _, err = run(capsys, *arguments, *wrong)
         assert (status, said in err) == (2, True)
     status, _, err = run(capsys, *arguments[:-2], "--registers-at", "end")
-    assert (status, "say which with --report" in err) == (2, True)
+    assert (status, "--registers-at needs --report" in err) == (2, True)
 
 
 def test_a_report_has_registers_of_opencl_programs(capsys: Capture, tmp_path: Path) -> None:
@@ -181,13 +181,17 @@ def test_a_report_has_registers_of_opencl_programs(capsys: Capture, tmp_path: Pa
 
 
 def test_a_report_has_what_checks_find(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNDERSTUDY_DOCS", "https://d")
+    monkeypatch.setenv("SOFTCARD_DOCS", "https://d")
     report = tmp_path / "run.html"
     arguments = ["run", CODE, "saxpy", "--arg", "2.0", "--arg", "f32:60", "--arg", "f32:64", "--grid", "64"]
     code, _, _ = run(capsys, *arguments, "--check", "memory", "--report", str(report))
     assert code == 1
     assert '"memory/out-of-bounds","read of 4 bytes' in content(report)
-    assert '"checkLinks":{"memory/out-of-bounds":"https://d/howto/checks.html"}' in content(report)
+    held = content(report)
+    assert '"checkLinks":{"memory/out-of-bounds":"https://d/checks/memory.html"}' in held
+    assert '"notes":["Instructions were not counted, since --check was on, so all functions are shown.' in held
+    assert '"counted":false' in held
+    assert '"s_endpgm"' in held
 
 
 def test_a_report_has_the_clause_of_a_finding() -> None:
@@ -197,7 +201,7 @@ def test_a_report_has_the_clause_of_a_finding() -> None:
     held = content_of(report.finish())
     (found,) = re.findall(r'"findings":\[(\[.*?\])\]', held)
     assert json.loads(found)[1:] == ["waits/unwaited", "v1 is used (pc 0x10)", rule.id, rule.clause]
-    assert f'["{rule.id}","{rule.clause}","","",1,"https://d/waits.html' in held
+    assert f'["{rule.id}","{rule.clause}","","",1,"https://d/checks/waits.html' in held
 
 
 def test_a_report_of_refsi_has_the_names_of_kernels(capsys: Capture, tmp_path: Path) -> None:
@@ -229,7 +233,7 @@ def test_a_report_shows_the_source_that_was_compiled(capsys: Capture, tmp_path: 
         capsys, *("run", str(tmp_path / name), "twice", "--arg", "i32:64:range", "--grid", "64"),
         *("--expect", "0=" + ",".join(str(2 * n) for n in range(64)), "--report", str(report)),
     )  # fmt: skip
-    assert (code, "argument 0: as expected" in out) == (0, True), out
+    assert (code, "argument 0: is as expected" in out) == (0, True), out
     held = content(report)
     assert json.dumps(str(tmp_path / name)) in held
     assert json.dumps(source.splitlines()[1]) in held
@@ -274,11 +278,13 @@ def test_both_engines_and_json(capsys: Capture) -> None:
     assert found["instructions"] == 24
     assert found["arrays"]["1"] == {"type": "float32", "shape": [64], "first": [0, 1, 2, 3, 4, 5, 6, 7]}
     assert found["expected"] == {"1": "element 1 is 1.0, expected 0.0; 63 of 64 elements differ"}
-    assert "both engines give the same" in run(capsys, *SAXPY, "--arg", "f32:64:random", "--both-engines")[1]
+    assert (
+        "the results of both engines are the same" in run(capsys, *SAXPY, "--arg", "f32:64:random", "--both-engines")[1]
+    )
 
 
-def test_engines_that_differ_are_told(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.host.hsa.gpu import Gpu
+def test_engines_that_differ_are_reported(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from softcard.host.hsa.gpu import Gpu
 
     whole = Gpu.run
 
@@ -308,7 +314,7 @@ def test_amd_opencl_2_programs(capsys: Capture, name: str) -> None:
     code, out, err = run(capsys, "run", str(FOLDER / f"{name}.clo"), *arguments, "--both-engines")
     assert (code, err) == (0, "")
     assert "(AMD OpenCL 2.0, gfx" in out
-    assert "argument 2, uint32[100]: 2 3 4 5 6 7 8 9 ...\nboth engines give the same\n" in out
+    assert "argument 2, uint32[100]: 2 3 4 5 6 7 8 9 ...\nthe results of both engines are the same\n" in out
     assert run(capsys, "run", str(FOLDER / f"{name}.clo"), *arguments, "--tier", "first")[0] == 0
 
 
@@ -349,7 +355,10 @@ def test_raw_code_and_assembly(capsys: Capture, tmp_path: Path) -> None:
         assert (code, err) == (0, "")
         assert "argument 0, uint32[1000]: 1 2 3 4 5 6 7 8 ...\n" in out
     code, _, err = run(capsys, "run", str(odd), "--arg", "u32:64")
-    assert (code, "expected 7f 45 4c 46 (ELF): say what raw code is for with --agent, at byte 0x0" in err) == (1, True)
+    assert (code, "expected 7f 45 4c 46 (ELF): for raw code name the target with --agent, at byte 0x0" in err) == (
+        1,
+        True,
+    )
     scratch = ["--scratch", "64", "--user-sgpr", "private_segment_buffer", "--user-sgpr", "kernarg_segment_ptr"]
     text.write_text(RAW.replace("s[0:1], s[0:1], 0x0", "s[0:1], s[4:5], 0x0").replace("s2, s2, 6", "s2, s8, 6"))
     code, out, _ = run(capsys, "run", str(text), *scratch, "--arg", "u32:1000:range")
@@ -360,7 +369,7 @@ def test_what_has_a_header_takes_no_other(capsys: Capture) -> None:
     for option in (["--vgprs", "8"], ["--user-sgpr", "nonsense"]):
         code, out, err = run(capsys, *SAXPY, "--arg", "f32:64", *option)
         assert (code, out) == (2, "")
-        assert err.endswith(f"--user-sgpr are the header of raw GPU code: {CODE} is not that\n")
+        assert err.endswith(f"--user-sgpr require raw GPU code, but {CODE} has a header with these values\n")
 
 
 def test_numbers_without_metadata_need_a_type(capsys: Capture, tmp_path: Path) -> None:
@@ -369,8 +378,8 @@ def test_numbers_without_metadata_need_a_type(capsys: Capture, tmp_path: Path) -
     path.write_text(RAW)
     for given, typed in (("7", "u32=7"), ("2.5", "f32=2.5")):
         code, out, err = run(capsys, "run", str(path), "--arg", "u32:64", "--arg", given, "--check", "memory")
-        text = f"argument 1 is {given}: the code has no metadata that tell its size, expected a type before it"
-        assert (code, out, err) == (2, "", f"error: {text}, {typed} for one\n")
+        text = f"argument 1 is {given}: the file has no metadata that gives the type of the argument, give the type"
+        assert (code, out, err) == (2, "", f"error: {text}, such as {typed}\n")
         assert run(capsys, "run", str(path), "--arg", "u32:64", "--arg", typed)[0] == 0
 
 
@@ -387,23 +396,31 @@ def test_raw_code_of_risc_v(capsys: Capture, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--grid", "x"], 2, "'x' is no size, expected 1024, 64x64 or 8x8x8"),
-        (["--arg", "many"], 2, "argument 'many' is no number, array (f32:1024:random), file (@FILE) or local:BYTES"),
-        (["--arg", "f33:8:zeros"], 2, "no type 'f33', expected one of i8, u8"),
-        (["--arg", "i32=x"], 2, "'x' is no whole number"),
+        (["--grid", "x"], 2, "'x' is not a size, expected one like 1024, 64x64 or 8x8x8"),
+        (
+            ["--arg", "many"],
+            2,
+            "argument 'many' is not a value, expected a number, array (f32:1024:random), file (@FILE) or local:BYTES",
+        ),
+        (["--arg", "f33:8:zeros"], 2, "has the unknown type 'f33', expected one of i8, u8"),
+        (["--arg", "i32=x"], 2, "'x' is not an integer"),
         (["--arg", "u8=300"], 2, "does not fit uint8"),
         (["--arg", "f32:3:1,2"], 2, "2 values, expected 1 or 3"),
-        (["--arg", "f64:99999999999"], 2, "an array of more than 8589934592 bytes"),
+        (["--arg", "f64:99999999999"], 2, "the array would have more than 8589934592 bytes"),
         (["--arg", "@none.npy"], 2, "cannot read none.npy"),
         (["--arg", f"u8:@{__file__}", "--arg", "f32:7:@none.bin"], 2, "cannot read none.bin"),
-        (["--arg", "7", "--save", "0=out.npy"], 2, "argument 0 is '7': only arrays hold something afterwards"),
-        (["--save", "0=out.npy"], 2, "--save '0=out.npy': there are 0 arguments, counted from 0"),
-        (["--expect", "zero"], 2, "--expect 'zero', expected the number of an argument and what it is"),
-        (["--arg", "f32:2", "--expect", "0=1,2,3"], 2, "3 expected values, the array has 2"),
-        (["--base", "x"], 2, "'x' is no number"),
+        (
+            ["--arg", "7", "--save", "0=out.npy"],
+            2,
+            "argument 0 is '7', expected an array: only arrays can have results",
+        ),
+        (["--save", "0=out.npy"], 2, "--save '0=out.npy': the kernel has 0 arguments, counted from 0"),
+        (["--expect", "zero"], 2, "--expect 'zero': expected NUMBER=VALUE with the number of an argument"),
+        (["--arg", "f32:2", "--expect", "0=1,2,3"], 2, "3 values are given, but the array has 2"),
+        (["--base", "x"], 2, "'x' is not a number"),
         ([], 1, "kernel saxpy takes 3 arguments"),
-        (["--agent", "gfx900"], 1, "the code object is for gfx803, the agent is gfx900"),
-        (["--agent", "gfx1"], 2, "no agent 'gfx1'"),
+        (["--agent", "gfx900"], 1, "the code object is for gfx803, but the agent is gfx900"),
+        (["--agent", "gfx1"], 2, "unknown agent 'gfx1'"),
     ],
 )
 def test_mistakes(capsys: Capture, arguments: list[str], code: int, message: str) -> None:
@@ -413,9 +430,9 @@ def test_mistakes(capsys: Capture, arguments: list[str], code: int, message: str
 
 
 def test_which_kernel(capsys: Capture) -> None:
-    assert run(capsys, "run", CODE)[2].startswith("error: say which kernel: there are saxpy, ")
+    assert run(capsys, "run", CODE)[2].startswith("error: name the kernel to run: the file has saxpy, ")
     code, _, err = run(capsys, "run", CODE, "saxp")
-    assert (code, err) == (2, "error: no kernel 'saxp'; close to it: saxpy\n")
+    assert (code, err) == (2, "error: unknown kernel 'saxp'; close to it: saxpy\n")
 
 
 def test_raw_assembly_is_called_what_it_exports(capsys: Capture, tmp_path: Path) -> None:
@@ -423,4 +440,26 @@ def test_raw_assembly_is_called_what_it_exports(capsys: Capture, tmp_path: Path)
     source.write_text(".globl mine\nmine:\nother:\ns_endpgm\n")
     assert run(capsys, "run", str(source), "mine", "--agent", "gfx900")[0] == 0
     code, _, err = run(capsys, "run", str(source), "kernel", "--agent", "gfx900")
-    assert (code, err) == (2, "error: no kernel 'kernel': there is mine\n")
+    assert (code, err) == (2, "error: unknown kernel 'kernel': the file has mine\n")
+
+
+PRINTS_AND_FAULTS = """
+    .globl k
+k:
+    auipc t0, 0
+    addi a0, t0, 18
+    li a7, 1
+    ecall
+    sw zero, 0(zero)
+    .byte 111, 110, 101, 10, 0
+"""
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_a_kernel_printed_before_its_fault_is_shown(capsys: Capture, tmp_path: Path, as_json: bool) -> None:
+    path = tmp_path / "prints.s"
+    path.write_text(PRINTS_AND_FAULTS, "utf-8")
+    code, out, err = run(capsys, "run", str(path), "--agent", "rv64gc", *(["--json"] if as_json else []))
+    assert code == 1
+    assert "write of 4 bytes at 0x0" in err
+    assert (json.loads(out)["printed"] if as_json else out) == "one\n"

@@ -1,4 +1,4 @@
-"""`understudy run --check`: what is said, what is written, and the exit status."""
+"""`softcard run --check`: what is said, what is written, and the exit status."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from understudy.cli import main
-from understudy.core.checks import CHECKS
-from understudy.host.hsa.gpu import demo_code
+from softcard.cli import main
+from softcard.core.checks import CHECKS
+from softcard.device.hsa.settings import JUNK
+from softcard.host.hsa.gpu import demo_code
 
 ARGUMENTS = ("saxpy", "--grid", "64", "--arg", "2.0", "--arg", "f32:60:ones", "--arg", "f32:60")
 
@@ -18,6 +19,17 @@ s_waitcnt lgkmcnt(0)
 v_mov_b32 v1, 0
 v_mov_b32 v2, 7
 global_store_dword v1, v2, s[8:9]
+s_endpgm
+"""
+
+UNDEFINED = """s_load_dwordx2 s[8:9], s[4:5], 0x0
+v_mov_b32 v1, 0
+ds_read_b32 v3, v1
+buffer_load_dword v4, off, s[0:3], s11
+s_waitcnt vmcnt(0) lgkmcnt(0)
+global_store_dword v1, v9, s[8:9]
+global_store_dword v1, v3, s[8:9] offset:4
+global_store_dword v1, v4, s[8:9] offset:8
 s_endpgm
 """
 
@@ -33,7 +45,7 @@ def test_findings_are_said_and_are_a_failure(file: str, capsys: pytest.CaptureFi
     assert main(["run", file, *ARGUMENTS, "--check", "memory"]) == 1
     said = capsys.readouterr().out
     assert "error: memory/out-of-bounds: read of 4 bytes at" in said
-    assert "right behind the end of argument 1, array float32[60]" in said
+    assert "0 bytes past the end of argument 1, array float32[60]" in said
     assert said.endswith("3 findings\n")
     assert main(["run", file, *ARGUMENTS[:2], "60", *ARGUMENTS[3:], "--check", "memory"]) == 0
     assert capsys.readouterr().out.endswith("checked: no findings\n")
@@ -49,6 +61,29 @@ def test_equal_stores(agent: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main([*command, "--check", "races"]) == 0
     assert main([*command, "--check", "races", "--equal-stores"]) == 1
     assert "races/write-write: write of 4 bytes at" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [((), 0), (("--poison", "0x12345678"), 0x1234_5678), (("--check", "init"), JUNK)],
+    ids=["none", "word", "init"],
+)
+def test_what_undefined_registers_lds_and_private_memory_hold(
+    engine: str, options: tuple[str, ...], word: int, tmp_path: Path
+) -> None:
+    (tmp_path / "k.s").write_text(UNDEFINED)
+    command = ["run", str(tmp_path / "k.s"), "--agent", "gfx900", "--engine", engine, "--grid", "1", "--arg", "u32:3"]
+    command += ["--lds", "64", "--scratch", "64", "--user-sgpr", "private_segment_buffer"]
+    command += ["--user-sgpr", "kernarg_segment_ptr", "--expect", f"0={word},{word},{word}"]
+    code = main([*command, *options])
+    assert code == ("init" in options)
+
+
+def test_poison_is_for_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.s").write_text("ret\n")
+    assert main(["run", str(tmp_path / "k.s"), "--agent", "rv64gc", "--poison", "1"]) == 2
+    assert "--poison requires a kernel for GPUs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", [".json", ".sarif"])
@@ -68,11 +103,12 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
     [
         (
             ["--check", "memroy"],
-            f"--check: no check 'memroy', expected some of {', '.join(CHECKS)}, all; close to it: memory",
+            f"--check: unknown check 'memroy', expected some of {', '.join(CHECKS)}, all; close to it: memory",
         ),
         (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif or .json"),
-        (["--findings", "a.json"], "--findings and --suppressions go with --check"),
-        (["--check", "memory", "--equal-stores"], "--equal-stores goes with --check races"),
+        (["--findings", "a.json"], "--findings and --suppressions require --check"),
+        (["--check", "memory", "--equal-stores"], "--equal-stores requires --check races"),
+        (["--poison", "0x100000000"], "--poison: 0x100000000 does not fit 32 bits"),
     ],
 )
 def test_what_is_refused(file: str, options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`understudy rv64`: programs by themselves, from the command line."""
+"""`softcard rv64`: programs by themselves, from the command line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from softcard.cli import main
+from softcard.riscv import RV64, assemble_program
 from tests.host.rv64.test_run import BARE
-from understudy.cli import main
-from understudy.riscv import RV64, assemble_program
 
 Capture = pytest.CaptureFixture[str]
 ECHO = """
@@ -59,9 +59,9 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize("options", [[], ["--engine", "reference"], ["--both-engines"]])
 def test_status_arguments_and_what_it_writes(capsys: Capture, tmp_path: Path, echo: str, options: list[str]) -> None:
     (tmp_path / "in").write_bytes(b"read\n")
-    told = "both engines give the same\n" if options == ["--both-engines"] else ""
+    reported = "the results of both engines are the same\n" if options == ["--both-engines"] else ""
     found = run(capsys, *options, "--stdin", str(tmp_path / "in"), echo, "one", "--json")
-    assert found == (3 + 2, "one", "read\n" + told)
+    assert found == (3 + 2, "one", "read\n" + reported)
 
 
 def test_arguments_that_are_no_text(capfdbinary: pytest.CaptureFixture[bytes], echo: str) -> None:
@@ -91,7 +91,7 @@ def test_statistics_and_json(capsys: Capture, echo: str) -> None:
 
 def test_signature(capsys: Capture, tmp_path: Path) -> None:
     program, out = tmp_path / "bare.elf", tmp_path / "signature"
-    program.write_bytes(assemble_program(BARE.format(told=7), 0x8000_0000))
+    program.write_bytes(assemble_program(BARE.format(reported=7), 0x8000_0000))
     assert run(capsys, "--signature", str(out), str(program)) == (3, "", "")
     assert out.read_text() == "00000000\n00000000\n00000003\n00000000\n78563412\nf0debc9a\n"
     assert run(capsys, "--signature", str(out), "--granularity", "8", str(program))[0] == 3
@@ -112,23 +112,23 @@ def test_assembly(capsys: Capture, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "text", "status", "told"),
+    ("options", "text", "status", "reported"),
     [
-        (["--isa", "rv64gc"], "cpop a0, a1", 1, "cpop is of Zbb"),
-        (["--isa", "rv64gq"], "nop", 2, "no extension 'Q'"),
+        (["--isa", "rv64gc"], "cpop a0, a1", 1, "cpop belongs to Zbb"),
+        (["--isa", "rv64gq"], "nop", 2, "has the unknown extension 'Q'"),
         (["--step-limit", "5"], "here: j here", 1, "not ended after 5 instructions"),
         (["--time-limit", "0.1"], "here: j here", 1, "did not end within 0.1 s"),
-        ([], "li a7, 222\necall", 3, "not modelled: Linux call 222"),
+        ([], "li a7, 5\necall", 3, "not modelled: Linux call 5"),
     ],
 )
 def test_what_goes_wrong(
-    capsys: Capture, tmp_path: Path, options: list[str], text: str, status: int, told: str
+    capsys: Capture, tmp_path: Path, options: list[str], text: str, status: int, reported: str
 ) -> None:
     path = tmp_path / "bad.elf"
     path.write_bytes(assemble_program(f".globl _start\n_start:\n{text}\n"))
     found = run(capsys, *options, str(path))
     assert (found[0], found[1]) == (status, "")
-    assert told in found[2]
+    assert reported in found[2]
 
 
 def test_files_that_are_none(capsys: Capture, tmp_path: Path) -> None:
@@ -151,4 +151,31 @@ def test_engines_that_differ(capsys: Capture, monkeypatch: pytest.MonkeyPatch, e
     monkeypatch.setattr(RV64, "run", staticmethod(wrong))
     status, _, err = run(capsys, "--both-engines", echo, "one")
     assert status == 1
-    assert "engines differ: pc is 4, on the reference engine 65" in err
+    assert "engines differ: pc is 4 on the JIT engine, 65" in err
+
+
+PRINTS_AND_FAULTS = """
+    .globl _start
+_start:
+    li a0, 1
+    auipc a1, 0
+    addi a1, a1, 20
+    li a2, 4
+    li a7, 64
+    ecall
+    sw zero, 0(zero)
+    .byte 111, 110, 101, 10
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--both-engines"], ["--json"]])
+def test_what_was_printed_before_a_fault_is_shown(capsys: Capture, tmp_path: Path, options: list[str]) -> None:
+    path = tmp_path / "faults.elf"
+    path.write_bytes(assemble_program(PRINTS_AND_FAULTS))
+    status, out, err = run(capsys, *options, str(path))
+    assert (status, "store/AMO access fault" in err) == (1, True)
+    if options == ["--json"]:
+        found = json.loads(out)
+        assert (found["console"], found["error"] in err) == ("one\n", True)
+    else:
+        assert out == "one\n"

@@ -1,4 +1,4 @@
-"""`understudy serve fletcher`: what it refuses before it serves. How it serves is in tests/attach/fletcher."""
+"""`softcard serve fletcher`: what it refuses before it serves. How it serves is in tests/attach/fletcher."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from understudy.cli import main
-from understudy.cli.exits import ExitCode, UsageError
-from understudy.cli.serve_fletcher import load_kernel, register_map
-from understudy.device.fletcher.kernel import kernel
+from softcard.cli import main
+from softcard.cli.attach.serve_fletcher import load_kernel, register_map
+from softcard.cli.exits import ExitCode, UsageError
+from softcard.device.fletcher.kernel import kernel
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "fletcher"
 KERNELS = """
 import pyarrow as pa
-from understudy.device.fletcher.kernel import kernel
+from softcard.device.fletcher.kernel import kernel
 
 @kernel("rows", read={"P": [("a", pa.int8())]})
 def count(job):
@@ -64,7 +64,7 @@ def test_kernels_from_files(file: Path) -> None:
 
 def test_schemas_for_kernels_that_take_any() -> None:
     anything = kernel("anything")(lambda job: 0)
-    with pytest.raises(UsageError, match="kernel anything takes any schemas, expected --schema for each"):
+    with pytest.raises(UsageError, match="kernel anything takes RecordBatches of any schema: give --schema for each"):
         register_map(anything, [], "fletchgen", 0)
     plan = register_map(anything, [VECTORS / "multi.0.as", VECTORS / "multi.1.as"], "runtime", 8)
     assert len(plan.batches) == 2
@@ -89,8 +89,8 @@ def test_schemas_that_do_not_do(
 @pytest.mark.parametrize(
     ("offset", "status", "message"),
     [
-        ("far", ExitCode.USAGE, "offset 'far' is no number, expected decimal or 0x hex"),
-        ("0x42", ExitCode.USAGE, "offset 0x42 is no multiple of 4"),
+        ("far", ExitCode.USAGE, "--offset: 'far' is not a number, expected decimal or 0x hex"),
+        ("0x42", ExitCode.USAGE, "--offset is 0x42, expected a multiple of 4"),
     ],
 )
 def test_offsets_that_are_none(offset: str, status: ExitCode, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +109,7 @@ def test_a_folder_for_the_socket_that_cannot_be_made(
     (tmp_path / "file").touch()
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    folder = tmp_path / "file" / "understudy" / "fletcher"
+    folder = tmp_path / "file" / "softcard" / "fletcher"
     assert serve("--no-library") == ExitCode.USAGE
     assert f"cannot make a folder of the user's own at {folder}: Not a directory" in capsys.readouterr().err
 
@@ -119,7 +119,7 @@ def test_a_library_that_cannot_be_built(
 ) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     assert serve("--socket", str(tmp_path / "s")) == ExitCode.USAGE
-    assert "needs a C compiler, none found (tried no-such-compiler)" in capsys.readouterr().err
+    assert "needs a C compiler, but none was found (tried no-such-compiler)" in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
 
 
@@ -127,4 +127,4 @@ def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert pa is not None
     assert serve() == ExitCode.USAGE
-    assert "need pyarrow: pip install 'understudy[arrow]'" in capsys.readouterr().err
+    assert "need pyarrow: pip install 'softcard[arrow]'" in capsys.readouterr().err

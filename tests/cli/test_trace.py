@@ -1,4 +1,4 @@
-"""`understudy trace` and `report`: what comes out of a trace, and what is said of a file that is none."""
+"""`softcard trace` and `report`: what comes out of a trace, and what is said of a file that is none."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from vcd.reader import TokenKind, tokenize
 
+from softcard.cli import main
+from softcard.trace import ChromeTrace, JsonlTrace, TextTrace
 from tests.trace.sample import EVENTS
-from understudy.cli import main
-from understudy.trace import ChromeTrace, JsonlTrace, TextTrace
 
 SIGNALS = [
     {"time": 1, "event": "register-access", "name": "CTL", "value": "0x5", "write": True},
@@ -108,7 +108,7 @@ def test_nested_spans_share_a_profile(sample, capsys):
     ]
 
 
-NO_OBJECT = "no JSON object; a trace has one in each line (JsonlTrace), at line 1"
+NO_OBJECT = "the line is not a JSON object, expected a trace as JsonlTrace writes it, at line 1"
 
 
 @pytest.mark.parametrize("command", ["trace", "report"])
@@ -117,11 +117,15 @@ NO_OBJECT = "no JSON object; a trace has one in each line (JsonlTrace), at line 
     [
         (None, 2, "cannot read {}: No such file or directory"),
         ("folder", 2, "cannot read {}: Is a directory"),
-        (b"", 1, "no event; JsonlTrace writes a trace, at file {}"),
+        (b"", 1, "the file has no event, expected a trace in JSON lines, as JsonlTrace writes it, at file {}"),
         (b"\x7fELF\x00\xff" * 99, 1, NO_OBJECT + ", at file {}"),
         (b"[" * 5000, 1, NO_OBJECT + ", at file {}"),
         (b"0 buffer-begun size=64\n", 1, NO_OBJECT + ", at file {}"),
-        (b'{"time": 1}', 1, 'no event: it needs "time", an integer, and "event", its kind, at line 1, at file {}'),
+        (
+            b'{"time": 1}',
+            1,
+            'the object is not an event, expected "time" (an integer) and "event" (its kind), at line 1, at file {}',
+        ),
         (b'{"time": 1, "event": "a"}\n{"ti', 1, NO_OBJECT.replace("line 1", "line 2") + ", at file {}"),
     ],
 )
@@ -140,7 +144,7 @@ def test_what_is_no_trace(command, content, status, said, tmp_path, capsys):
 def test_a_trace_is_not_overwritten(command, sample, capsys):
     before = sample.read_bytes()
     assert main([command, str(sample), "-o", str(sample)]) == 2
-    assert "is the trace itself" in capsys.readouterr().err
+    assert "is the input itself" in capsys.readouterr().err
     assert sample.read_bytes() == before
 
 

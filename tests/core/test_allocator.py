@@ -1,10 +1,10 @@
-"""Which addresses device memory is given out at: first fit, top down."""
+"""Addresses of device memory allocations: first fit, from the top down."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.allocator import Allocator
-from understudy.device.refsi.registers import DRAM_BASE, DRAM_SIZE
+from softcard.core.allocations import Allocator
+from softcard.device.refsi.registers import DRAM_BASE, DRAM_SIZE
 
 
 def fresh() -> Allocator:

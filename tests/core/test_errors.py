@@ -2,9 +2,9 @@
 
 import pytest
 
-from understudy.core import errors
-from understudy.core.errors import AccessFault, GuestFault, Place, RuleError, UnderstudyError, WireError
-from understudy.core.rule import Rule
+from softcard.core import errors
+from softcard.core.errors import AccessFault, GuestFault, Place, RuleError, SoftcardError, WireError
+from softcard.core.rule import Rule
 
 RULE = Rule("acceldev/feed-error", "Device Commands", "Submitting when the queue is full raises FEED_ERROR.")
 
@@ -32,9 +32,19 @@ def test_adding_a_place_keeps_the_error():
 def test_the_tree():
     assert issubclass(AccessFault, GuestFault)
     for name in ("WireError", "RuleError", "GuestFault", "BeyondModel", "ModelBug"):
-        assert getattr(errors, name).__mro__[1] is UnderstudyError
+        assert getattr(errors, name).__mro__[1] is SoftcardError
 
 
 def test_an_access_fault_carries_its_address():
     fault = AccessFault("no memory there", address=0x1000, access="load", rule=RULE)
     assert (fault.address, fault.access, fault.rule) == (0x1000, "load", RULE)
+
+
+def test_of_much_output_a_note_shows_the_end():
+    error = errors.with_console(GuestFault("x"), b"ab" * errors.MAX_OUTPUT_SHOWN)
+    assert errors.with_console(error, b"other") is error
+    assert len(error.console) == 2 * errors.MAX_OUTPUT_SHOWN
+    assert error.__notes__ == [
+        f"printed before the error (the last 4000 characters):\n  {'ab' * (errors.MAX_OUTPUT_SHOWN // 2)}"
+    ]
+    assert not hasattr(errors.with_console(GuestFault("x"), b""), "__notes__")

@@ -13,15 +13,15 @@ from functools import partial
 
 import pytest
 
-import understudy
-from understudy.core.errors import AccessFault, UnderstudyError, WireError
-from understudy.core.rule import Rule
-from understudy.device.acceldev.pages import PageFault
+import softcard
+from softcard.core.errors import AccessFault, SoftcardError, WireError
+from softcard.core.rule import Rule
+from softcard.device.acceldev.memory import PageFault
 
 RULE = Rule("acceldev/feed-error", "Device Commands", "Submitting when the queue is full raises FEED_ERROR.")
 
 
-def _pickled(error: UnderstudyError, protocol: int) -> UnderstudyError:
+def _pickled(error: SoftcardError, protocol: int) -> SoftcardError:
     return pickle.loads(pickle.dumps(error, protocol))
 
 
@@ -32,21 +32,21 @@ CARRIERS = {
 }
 
 
-def classes() -> list[type[UnderstudyError]]:
+def classes() -> list[type[SoftcardError]]:
     """The base and everything below it, in all modules of the package."""
-    for module in pkgutil.walk_packages(understudy.__path__, "understudy."):
+    for module in pkgutil.walk_packages(softcard.__path__, "softcard."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    found, todo = [], [UnderstudyError]
+    found, todo = [], [SoftcardError]
     while todo:
         cls = todo.pop()
-        if cls.__module__.startswith("understudy."):
+        if cls.__module__.startswith("softcard."):
             found.append(cls)
             todo += cls.__subclasses__()
     return sorted(set(found), key=lambda cls: (cls.__module__, cls.__qualname__))
 
 
-def sample(cls: type[UnderstudyError]) -> UnderstudyError:
+def sample(cls: type[SoftcardError]) -> SoftcardError:
     """One of the class, with what its constructor must have, an attribute, two places, a rule, a note and a cause."""
     positional, named = [], {}
     for number, (name, parameter) in enumerate(inspect.signature(cls).parameters.items()):
@@ -71,7 +71,7 @@ def sample(cls: type[UnderstudyError]) -> UnderstudyError:
     return error
 
 
-def assert_same(found: BaseException, error: UnderstudyError) -> None:
+def assert_same(found: BaseException, error: SoftcardError) -> None:
     assert type(found) is type(error)
     assert found is not error
     assert (str(found), found.args) == (str(error), error.args)
@@ -93,7 +93,7 @@ def test_all_classes_were_found():
 
 
 @pytest.mark.parametrize("carrier", CARRIERS.values(), ids=CARRIERS)
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.__module__.removeprefix('understudy.')}.{cls.__name__}")
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.__module__.removeprefix('softcard.')}.{cls.__name__}")
 def test_an_error_survives(cls, carrier):
     error = sample(cls)
     found = carrier(error)
@@ -120,7 +120,7 @@ def plain_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("plain_pickle")
 @pytest.mark.parametrize("cause", [Awkward(1, 2), ValueError(threading.Lock())], ids=["not back", "not there"])
-def test_a_cause_that_cannot_travel_is_told_instead(cause):
+def test_a_cause_that_cannot_travel_is_reported_instead(cause):
     error = WireError("no command")
     error.__cause__ = cause
     found = pickle.loads(pickle.dumps(error))
@@ -139,7 +139,7 @@ def test_an_error_without_a_cause_keeps_what_it_suppresses():
 
 
 def raise_sample(number: int) -> None:
-    """What a worker does: number of a class."""
+    """Run in a worker: raise the error of the class with this index."""
     raise sample(CLASSES[number])
 
 

@@ -1,6 +1,6 @@
 """Probes: the only way out of a device."""
 
-from understudy.core.event import Event, Probes
+from softcard.core.event import Event, Probes
 
 
 def test_everyone_who_subscribed_hears_in_order():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.core.host_address import host_address
+from softcard.core.space import host_address
 
 READ_ONLY = np.arange(4)
 READ_ONLY.setflags(write=False)

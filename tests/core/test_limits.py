@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from understudy.core.errors import WireError
-from understudy.core.limits import (
+from softcard.core.errors import WireError
+from softcard.core.limits import (
     UNATTENDED_SECONDS,
     Stopped,
     TimeLimit,
@@ -16,12 +16,12 @@ from understudy.core.limits import (
     past_steps,
     past_time,
 )
-from understudy.core.settings import KernelSettings
+from softcard.core.settings import KernelSettings
 
 
 def attend(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a user's own process. No fixture: pytest sets its variable anew before the test itself."""
-    for name in ("UNDERSTUDY_TIME_LIMIT", "PYTEST_CURRENT_TEST", "CI"):
+    for name in ("SOFTCARD_TIME_LIMIT", "PYTEST_CURRENT_TEST", "CI"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -33,10 +33,10 @@ def attend(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"CI": "true"}, UNATTENDED_SECONDS),
         ({"CI": "1"}, UNATTENDED_SECONDS),
         ({"CI": "false"}, None),
-        ({"UNDERSTUDY_TIME_LIMIT": "2.5"}, 2.5),
-        ({"UNDERSTUDY_TIME_LIMIT": " 7 ", "CI": "true"}, 7.0),
-        ({"UNDERSTUDY_TIME_LIMIT": "None", "CI": "true"}, None),
-        ({"UNDERSTUDY_TIME_LIMIT": "", "CI": "true"}, UNATTENDED_SECONDS),
+        ({"SOFTCARD_TIME_LIMIT": "2.5"}, 2.5),
+        ({"SOFTCARD_TIME_LIMIT": " 7 ", "CI": "true"}, 7.0),
+        ({"SOFTCARD_TIME_LIMIT": "None", "CI": "true"}, None),
+        ({"SOFTCARD_TIME_LIMIT": "", "CI": "true"}, UNATTENDED_SECONDS),
     ],
 )
 def test_the_environment_says_the_default(
@@ -52,7 +52,7 @@ def test_the_environment_says_the_default(
 
 @pytest.mark.parametrize(("text", "message"), [("soon", "expected a number of seconds or none"), ("0", "above 0")])
 def test_a_default_that_is_none_is_refused(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNDERSTUDY_TIME_LIMIT", text)
+    monkeypatch.setenv("SOFTCARD_TIME_LIMIT", text)
     with pytest.raises(WireError, match=message):
         default_time_limit()
 
@@ -64,11 +64,11 @@ def test_both_limits_are_named_whichever_is_met() -> None:
     assert past_time(3.0, None) == "3 s (time_limit_seconds; step_limit is None)"
 
 
-def test_who_looks_is_told() -> None:
+def test_who_polls_is_notified() -> None:
     now = time.monotonic()
-    Watch(None).look(now - 1e9, str, None)
-    Watch(60).look(now, str, None)
+    Watch(None).poll(now - 1e9, str, None)
+    Watch(60).poll(now, str, None)
     with pytest.raises(TimeLimit, match=r"did not end within 60 s \(.*step_limit is 9\): it slept"):
-        Watch(60).look(now - 61, lambda: "it slept", 9)
+        Watch(60).poll(now - 61, lambda: "it slept", 9)
     with pytest.raises(Stopped, match="the device was closed while the kernel ran: it slept"):
-        Watch(60, "the device was closed").look(now - 61, lambda: "it slept", 9)
+        Watch(60, "the device was closed").poll(now - 61, lambda: "it slept", 9)

@@ -1,4 +1,4 @@
-"""What becomes of lints: warnings, errors, nothing."""
+"""The outcome of lints: warnings, errors, or nothing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.core.errors import RuleError
-from understudy.core.lint import RAISE, TOLD_OF_EACH, WARN, Lint, LintError, LintWarning
-from understudy.core.rule import Fidelity, Rule
-from understudy.core.telemetry import Telemetry
+from softcard.core.device import Telemetry
+from softcard.core.errors import RuleError
+from softcard.core.lint import RAISE, WARN, WARNINGS_OF_EACH, Lint, LintError, LintWarning
+from softcard.core.rule import Fidelity, Rule
 
 RULE = Rule("some/rule", "Some Clause", "what it says", Fidelity.EXACT)
-ALWAYS = pytest.mark.filterwarnings("always::understudy.core.lint.LintWarning")
+ALWAYS = pytest.mark.filterwarnings("always::softcard.core.lint.LintWarning")
 
 
 def call(telemetry: Telemetry, *checks: str, error: Exception | None = None) -> None:
@@ -44,7 +44,7 @@ def test_a_warning_comes_when_the_outermost_call_ends() -> None:
 
 
 @ALWAYS
-def test_few_of_each_are_told_and_probes_hear_of_all() -> None:
+def test_few_of_each_are_reported_and_probes_hear_of_all() -> None:
     telemetry, events = Telemetry(lints=WARN), []
     telemetry.probes.subscribe(events.append)
     with pytest.warns(LintWarning) as caught:  # noqa: PT031
@@ -52,8 +52,11 @@ def test_few_of_each_are_told_and_probes_hear_of_all() -> None:
             call(telemetry, "odd")
         call(telemetry, "strange")
     texts = [str(warning.message) for warning in caught]
-    assert len(texts) == TOLD_OF_EACH + 1
-    assert texts[TOLD_OF_EACH - 1] == "odd: it is so (no more of odd is told) [some/rule: Some Clause]"
+    assert len(texts) == WARNINGS_OF_EACH + 1
+    assert (
+        texts[WARNINGS_OF_EACH - 1]
+        == "odd: it is so (further ones of the kind odd are not reported) [some/rule: Some Clause]"
+    )
     assert texts[-1] == "strange: it is so [some/rule: Some Clause]"
     assert events == [Lint(0, "odd", "it is so", RULE)] * 10 + [Lint(0, "strange", "it is so", RULE)]
 
@@ -88,7 +91,7 @@ def test_off() -> None:
     assert len(events) == 1
 
 
-def test_the_threads_of_a_device_tell_nothing() -> None:
+def test_the_threads_of_a_device_report_nothing() -> None:
     telemetry = Telemetry(lints=RAISE)
 
     def work() -> None:
@@ -107,7 +110,7 @@ def test_the_threads_of_a_device_tell_nothing() -> None:
 
 @pytest.mark.parametrize("execution", ["synchronous", "threaded"])
 def test_acceldev(execution: str) -> None:
-    from understudy.device.acceldev.device import AcceldevDevice
+    from softcard.device.acceldev.device import AcceldevDevice
 
     device = AcceldevDevice(lints="raise", execution=execution)
     with pytest.raises(LintError, match="odd-access: read of 2 bytes") as caught:
@@ -121,8 +124,8 @@ def test_acceldev(execution: str) -> None:
 def test_fletcher_starts_that_are_ignored(execution: str) -> None:
     import pyarrow as pa
 
-    from understudy.device.fletcher.kernels import find
-    from understudy.host.fletcher.platform import Context, Kernel, Platform
+    from softcard.device.fletcher.kernels import find
+    from softcard.host.fletcher.platform import Context, Kernel, Platform
 
     design = find("sum")
     batch = pa.record_batch([pa.array([1, -3, 3, -7])], schema=design.schemas[0])
@@ -142,9 +145,9 @@ def test_fletcher_starts_that_are_ignored(execution: str) -> None:
 
 @pytest.mark.parametrize("execution", ["synchronous", "threaded"])
 def test_hsa(execution: str) -> None:
-    from understudy.device.hsa.device import HsaDevice
-    from understudy.device.hsa.packets import BarrierPacket
-    from understudy.device.hsa.signals import Condition
+    from softcard.device.hsa.device import HsaDevice
+    from softcard.device.hsa.queues.packets import BarrierPacket
+    from softcard.device.hsa.queues.signals import Condition
 
     with HsaDevice(lints="raise", execution=execution) as device:
         queue, done = device.create_queue(64), device.create_signal(1)
@@ -153,15 +156,15 @@ def test_hsa(execution: str) -> None:
             queue.submit(good[:48] + b"\1" + good[49:])
             done.wait(Condition.EQ, 0)
         assert done.load() == 0  # the device did its work
-        with pytest.raises(LintError, match="fence-scope: packet 1: fence scope 3"):  # noqa: PT012
+        with pytest.raises(LintError, match="fence-scope: packet 1: a fence scope is 3, which is reserved"):  # noqa: PT012
             queue.submit(BarrierPacket(acquire_scope=3, completion_signal=done.address).pack())
             done.wait(Condition.LT, 0)
 
 
-def test_hsa_tells_nothing_inside_of_a_callback() -> None:
-    from understudy.device.hsa.device import HsaDevice
-    from understudy.device.hsa.packets import AgentDispatchPacket, BarrierPacket
-    from understudy.device.hsa.records import QueueFeature
+def test_hsa_reports_nothing_inside_of_a_callback() -> None:
+    from softcard.device.hsa.device import HsaDevice
+    from softcard.device.hsa.queues.packets import AgentDispatchPacket, BarrierPacket
+    from softcard.device.hsa.queues.records import QueueFeature
 
     went_on = []
     with HsaDevice(lints="raise") as device:
@@ -182,9 +185,9 @@ def test_hsa_tells_nothing_inside_of_a_callback() -> None:
 
 
 def test_refsi() -> None:
-    from understudy.device.refsi import registers as r
-    from understudy.device.refsi.toolkit.builder import CommandBuffer
-    from understudy.host.refsi.refsi import RefSi
+    from softcard.device.refsi import registers as r
+    from softcard.device.refsi.toolkit.builder import CommandBuffer
+    from softcard.host.refsi.refsi import RefSi
 
     with RefSi.open(lints="raise", engine="reference") as device:
         source, target = device.array(np.arange(64)), device.zeros(64, np.int64)
@@ -193,5 +196,5 @@ def test_refsi() -> None:
             for register, value in ((3, source.address), (4, at), (5, 64), (0, 0x11)):  # DMACTRL last: 1D, start
                 buffer.store_imm64(r.DMA_BASE + r.REGISTER_BYTES * register, value)
         buffer.finish()
-        with pytest.raises(LintError, match=r"dma-hazard: DMA transfer 2 of the CMP .* share bytes: write-after-write"):
+        with pytest.raises(LintError, match=r"dma-hazard: DMA transfer 2 .* access the same bytes: write-after-write"):
             device.run(buffer)

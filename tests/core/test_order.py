@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import ModelBug
-from understudy.core.order import Arbiter, Prng
+from softcard.core.errors import ModelBug
+from softcard.core.order import Arbiter, Prng
 
 
 def test_the_generator_is_splitmix64():
@@ -73,10 +73,12 @@ def test_unseeded_snapshot_restores():
 
 
 def test_a_snapshot_of_another_kind_is_refused():
-    with pytest.raises(ModelBug, match="must come from an arbiter that is seeded likewise, not from another kind"):
+    with pytest.raises(
+        ModelBug, match="a snapshot of an arbiter with a seed cannot be restored to one without, or the other way round"
+    ):
         Arbiter().restore(5)
 
 
 def test_nobody_to_pick_from_is_refused():
-    with pytest.raises(ModelBug, match=r"^an arbiter must have at least one to pick from, not none$"):
+    with pytest.raises(ModelBug, match=r"^an arbiter must have at least one unit to choose from$"):
         Arbiter(1).pick([])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from understudy.core.errors import AccessFault, ModelBug
-from understudy.core.pci import DirectRange, DmaPort, PlainMemory
+from softcard.core.errors import AccessFault, ModelBug
+from softcard.core.pci import DirectRange, DmaPort, PlainMemory
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_what_is_no_memory_is_refused(memory, address, size):
         memory.read(address, size)
     with pytest.raises(AccessFault, match="no memory there"):
         memory.write(address, bytes(size))
-    with pytest.raises(AccessFault, match="no memory there"):
+    with pytest.raises(AccessFault, match="there is no memory at this address"):
         memory.view(address, size)
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core import record
-from understudy.core.errors import ModelBug, Place, WireError
-from understudy.core.record import Record
+from softcard.core import record
+from softcard.core.errors import ModelBug, Place, WireError
+from softcard.core.record import Record
 
 
 class Run(Record, size=24):
@@ -156,13 +156,13 @@ def test_explain_gives_a_line_per_field():
 @pytest.mark.parametrize(
     ("size", "offset", "message"),
     [
-        (19, 0, "Run takes 24 bytes and the data has 19 left: it ends before field grid is complete, at byte 0x0"),
+        (19, 0, "Run needs 24 bytes, but the data has 19 left: it ends before field grid is complete, at byte 0x0"),
         (
             0x18,
             0x10,
-            "Run takes 24 bytes and the data has 8 left: it ends before field table is complete, at byte 0x10",
+            "Run needs 24 bytes, but the data has 8 left: it ends before field table is complete, at byte 0x10",
         ),
-        (0, 0x10, "Run takes 24 bytes and the data has 0 left: it ends before field kind is complete, at byte 0x10"),
+        (0, 0x10, "Run needs 24 bytes, but the data has 0 left: it ends before field kind is complete, at byte 0x10"),
         (64, -4, "Run cannot start before the data, at byte -0x4"),
     ],
 )
@@ -209,7 +209,7 @@ def declare(size=None, **body):
         ),
         (
             lambda: declare(pack=record.u32()),
-            "record R: field pack must not have the name of something that every record has",
+            "record R: field pack must not have the name of an attribute that every record has",
         ),
         (lambda: declare(a=record.bits(7, 4)), "record R: field a must begin a word at bit 0, not 4"),
         (lambda: declare(a=record.bits(8, 0, of=8)), "record R: field a must end within bits 7-0, not at 8"),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import ModelBug, Place, WireError
-from understudy.core.register import Access, Field, Register, RegisterMap
+from softcard.core.errors import ModelBug, Place, WireError
+from softcard.core.register import Access, Field, Register, RegisterMap
 
 MODE = Register(
     "MODE",

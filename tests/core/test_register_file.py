@@ -6,9 +6,8 @@ import ctypes
 
 import pytest
 
-from understudy.core.errors import WireError
-from understudy.core.register import Access, Field, Register, RegisterMap
-from understudy.core.register_file import RegisterFile
+from softcard.core.errors import WireError
+from softcard.core.register import Access, Field, Register, RegisterFile, RegisterMap
 
 MAP = RegisterMap(
     "MAP",
@@ -49,13 +48,13 @@ def test_offsets_have_one_register_a_side() -> None:
 
 
 def test_hooks_go_by_the_name_of_a_register_or_of_an_element() -> None:
-    told: list[tuple[str, int, int]] = []
+    reported: list[tuple[str, int, int]] = []
     file = RegisterFile(
         MAP,
         {"COUNT": lambda held: held + 1000},
         {
-            "STATUS": lambda written, before: told.append(("STATUS", written, before)),
-            "WORDS": lambda written, before: told.append(("WORDS", written, before)),
+            "STATUS": lambda written, before: reported.append(("STATUS", written, before)),
+            "WORDS": lambda written, before: reported.append(("WORDS", written, before)),
             "WORDS2": lambda written, before: "last",
         },
     )
@@ -63,7 +62,7 @@ def test_hooks_go_by_the_name_of_a_register_or_of_an_element() -> None:
     assert file.reads[8][1]() == 1005
     assert file.writes[4][1](1) is None
     assert [file.writes[offset][1](9) for offset in (8, 16)] == [None, "last"]
-    assert told == [("STATUS", 1, 3), ("WORDS", 9, 0)]
+    assert reported == [("STATUS", 1, 3), ("WORDS", 9, 0)]
     assert file["STATUS"] == 2, "the hook may do more, but the access mode acts"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.core.rule import Choice, Fidelity, Rule, load_choices, load_rules, rules_of
+from softcard.core.rule import Choice, Fidelity, Rule, load_choices, load_rules, rules_of
 
 RULES = """
 [[rules]]
@@ -85,5 +85,5 @@ def test_a_rule_that_the_file_does_not_have_says_nothing(package: str) -> None:
 
 
 def test_imports_read_no_file() -> None:
-    code = "import sys, understudy.host.hsa; assert 'tomllib' not in sys.modules"
+    code = "import sys, softcard.host.hsa; assert 'tomllib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,21 +12,21 @@ from typing import Any, ClassVar
 
 import pytest
 
-from understudy.core.errors import RuleError, WireError
-from understudy.core.settings import DeviceSettings
-from understudy.device.acceldev.commands import Fill
-from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernels import BUILT_IN, find
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.refsi.device import RefSiDevice
-from understudy.host.acceldev.acceldev import Acceldev
-from understudy.host.acceldev.buffer import DriverError
-from understudy.host.amdcl2.demo import demo_program
-from understudy.host.amdcl2.program import load
-from understudy.host.fletcher.platform import Platform
-from understudy.host.hsa.gpu import Gpu
-from understudy.host.refsi.refsi import RefSi
+from softcard.core.errors import RuleError, WireError
+from softcard.core.settings import DeviceSettings, KernelSettings
+from softcard.device.acceldev.commands import Fill
+from softcard.device.acceldev.device import AcceldevDevice
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.kernels import BUILT_IN, find
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.refsi.device import RefSiDevice
+from softcard.host.acceldev.acceldev import Acceldev
+from softcard.host.acceldev.buffer import DriverError
+from softcard.host.amdcl2.demo import demo_program
+from softcard.host.amdcl2.program import load
+from softcard.host.fletcher.platform import Platform
+from softcard.host.hsa.gpu import Gpu
+from softcard.host.refsi.refsi import RefSi
 
 DEVICES: dict[str, Callable[..., Any]] = {
     "refsi": RefSiDevice,
@@ -61,11 +61,11 @@ class Settings(DeviceSettings):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"speed": "warp"}, "speed 'warp', expected one of slow, fast"),
-        ({"count": 0}, "count 0, expected 1 or more"),
-        ({"lints": "loud"}, "lints 'loud', expected one of warn, raise, off"),
-        ({"sped": "fast"}, "no such setting: sped, did you mean speed?"),
-        ({"colour": 1}, "no such setting: colour, expected one of lints, speed, count"),
+        ({"speed": "warp"}, "speed is 'warp', expected one of slow, fast"),
+        ({"count": 0}, "count is 0, expected 1 or more"),
+        ({"lints": "loud"}, "lints is 'loud', expected one of warn, raise, off"),
+        ({"sped": "fast"}, "unknown setting sped, did you mean speed?"),
+        ({"colour": 1}, "unknown setting colour, expected one of lints, speed, count"),
     ],
 )
 def test_what_cannot_be_chosen(options: dict[str, Any], text: str) -> None:
@@ -78,15 +78,17 @@ def test_settings_are_given_once() -> None:
     given = Settings(count=3)
     assert Settings.of(given, {}) is given
     assert Settings.of(None, {"count": None}) == Settings()
-    with pytest.raises(WireError, match="settings were given twice: as Settings, and count by name"):
+    with pytest.raises(
+        WireError, match=r"settings were given twice, as Settings and by name \(count\): give them in one way"
+    ):
         Settings.of(given, {"count": 3})
 
 
 @EVERY
 def test_every_device_knows_its_settings(make: Callable[..., Any]) -> None:
-    with pytest.raises(WireError, match=r"no such setting: lint, did you mean lints\?"):
+    with pytest.raises(WireError, match=r"unknown setting lint, did you mean lints\?"):
         make(lint="off")
-    with pytest.raises(WireError, match="lints 'no', expected one of warn, raise, off"):
+    with pytest.raises(WireError, match="lints is 'no', expected one of warn, raise, off"):
         make(lints="no")
 
 
@@ -127,12 +129,15 @@ def test_a_kernel_travels_by_its_name() -> None:
     for name in BUILT_IN:
         assert pickle.loads(pickle.dumps(find(name))) is find(name)
     nameless = replace(find("sum"), doc="another")
-    with pytest.raises(WireError, match=r"kernel sum has no name in module understudy\.device\.fletcher\.kernels\.sum"):
+    with pytest.raises(
+        WireError,
+        match=r"kernel sum cannot be pickled: it must be a global of module .*fletcher\.kernels\.examples",
+    ):
         pickle.dumps(nameless)
 
 
 def worked(devices: list[Any]) -> list[str]:
-    """What a worker process does with devices, and the error that it ends with."""
+    """Use devices in a worker process, and return the error that it ends with."""
     for device in devices:
         device.close()
     with Acceldev.open() as driver, driver.open_context() as context:
@@ -154,12 +159,40 @@ def test_devices_and_their_errors_cross_processes() -> None:
 def test_a_closed_refsi_device() -> None:
     device = RefSi.open(engine="reference")
     device.close()
-    with pytest.raises(RuleError, match="the device was shut down, expected an open one"):
+    with pytest.raises(RuleError, match="the device was shut down: open a new one"):
         device.allocate(1)
 
 
 def test_a_closed_program() -> None:
     with load(demo_program("tonga", 200406), engine="reference") as program:
         kernel = program.kernel("saxpy")
-    with pytest.raises(RuleError, match="the program was closed, expected an open one"):
+    with pytest.raises(RuleError, match="the program was closed: open it again"):
         kernel.run(64, 64, [])
+
+
+@pytest.mark.parametrize(
+    "check", [["memory", "races"], ("memory", "races"), {"memory": 1, "races": 2}, " memory , races"]
+)
+def test_checks_are_given_as_text_or_one_by_one(check: Any) -> None:
+    for open_device in (partial(Gpu.open, "gfx900"), RefSi.open, partial(load, demo_program("tonga", 200406))):
+        open_device(check=check).close()
+    with Gpu.open("gfx900", check=check) as gpu:
+        assert gpu.device.settings.checks == {"memory", "races"}
+    made = KernelSettings(check=check)
+    assert (made.checks, isinstance(made.check, str)) == ({"memory", "races"}, True)
+    assert KernelSettings(check=[]).checks == set()
+
+
+@pytest.mark.parametrize("check", [7, None, ["memory", 7], [["memory"]], b"memory"])
+def test_what_names_no_checks(check: Any) -> None:
+    with pytest.raises(
+        WireError, match=r'check is .*, expected names of checks: "memory,races" or \["memory", "races"\]'
+    ):
+        KernelSettings(check=check)
+    with pytest.raises(WireError, match="unknown check 'memroy'"):
+        KernelSettings(check=["memroy"])
+
+
+def test_numbers_are_numbers() -> None:
+    with pytest.raises(WireError, match="threads is '2', expected a number of 1 or more"):
+        Gpu.open("gfx900", threads="2")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.core.snapshot import CHUNK, Stateful, restore_ram, save_ram
-from understudy.core.space import Ram
+from softcard.core.snapshot import CHUNK, Stateful, restore_ram, save_ram
+from softcard.core.space import Ram
 
 SIZE = 5 * CHUNK + 300
 

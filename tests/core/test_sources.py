@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from understudy import Gpu, RefSi, load
-from understudy.core.errors import WireError
-from understudy.core.sources import Unreadable, bytes_of, read_at_most, text_of
-from understudy.image.arrow_schema import read_arrow
-from understudy.riscv import RV64
+from softcard import Gpu, RefSi, load
+from softcard.core.errors import WireError
+from softcard.core.files import Unreadable, bytes_of, read_at_most, text_of
+from softcard.image.arrow_schema import read_arrow
+from softcard.riscv import RV64
 
 TAKEN: dict[str, Callable[[object], object]] = {
     "a code object": lambda source: Gpu.open("gfx900").load(source),  # type: ignore[arg-type]
@@ -32,7 +32,7 @@ def test_bytes_of_all_kinds(tmp_path: Path) -> None:
         assert bytes_of(source, "it") == b"abc"
     assert bytes_of(memoryview(array("H", [0x6261])), "it") == b"ab"
     assert bytes_of(path, "it", 3) == b"abc"
-    with pytest.raises(Unreadable, match=r"cannot read .*file: it is larger than 2 bytes"):
+    with pytest.raises(Unreadable, match=r"cannot read .*file: the file is larger than 2 bytes"):
         bytes_of(path, "it", 2)
 
 
@@ -52,25 +52,25 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", TAKEN)
 def test_what_is_neither(what: str, tmp_path: Path) -> None:
-    for source, told in (
-        (None, f"{what.strip()} is a path or its bytes, not None"),
-        (7, f"{what.strip()} is a path or its bytes, not an int"),
-        (3.5, f"{what.strip()} is a path or its bytes, not a float"),
+    for source, reported in (
+        (None, f"{what.strip()} must be a path or bytes, not None"),
+        (7, f"{what.strip()} must be a path or bytes, not an int"),
+        (3.5, f"{what.strip()} must be a path or bytes, not a float"),
         (tmp_path / "none", "cannot read .*none: No such file or directory"),
         (tmp_path, "cannot read .*: Is a directory"),
         ("a\0b", "cannot read .*: embedded null byte"),
     ):
-        with pytest.raises(WireError, match=told):
+        with pytest.raises(WireError, match=reported):
             TAKEN[what](source)
 
 
 def test_names_are_text() -> None:
     assert text_of("name", "it") == "name"
-    with pytest.raises(WireError, match="it is text, not a bytes"):
+    with pytest.raises(WireError, match="it must be text, not a bytes"):
         text_of(b"name", "it")  # type: ignore[arg-type]
-    with RefSi.open() as device, pytest.raises(WireError, match="a kernel's name is text, not an int"):
+    with RefSi.open() as device, pytest.raises(WireError, match="a kernel's name must be text, not an int"):
         device.launch(5, 1)  # type: ignore[arg-type]
-    with Gpu.open("gfx900") as gpu, pytest.raises(WireError, match="source is text, not a bytes"):
+    with Gpu.open("gfx900") as gpu, pytest.raises(WireError, match="source must be text, not a bytes"):
         gpu.compile(b"kernel void k() {}")  # type: ignore[arg-type]
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from understudy.core.errors import AccessFault, ModelBug
-from understudy.core.memory_files import HAS_MEMORY_FILES
-from understudy.core.space import PAGE_SIZE, AddressSpace, Ram, SharedRam, Unit
+from softcard.core.errors import AccessFault, ModelBug
+from softcard.core.files import HAS_MEMORY_FILES
+from softcard.core.space import PAGE_SIZE, AddressSpace, Ram, SharedRam, Unit
+from softcard.engine.riscv.code_stores.layout import SharedStoreRam
+from softcard.engine.riscv.shadow.block import SharedShadowedRam
 
 UNIT = Unit(1)
 
@@ -43,12 +45,12 @@ def test_ram_can_be_reached_by_host_address():
 def test_ram_refuses_what_lies_outside(offset, size):
     with pytest.raises(AccessFault) as caught:
         Ram(16).read(offset, size, UNIT)
-    assert str(caught.value) == f"read of {size} bytes at offset {offset:#x} of a memory of 0x10 bytes"
+    assert str(caught.value) == f"read of {size} bytes at offset {offset:#x} is outside of a memory of 0x10 bytes"
     assert (caught.value.address, caught.value.access) == (offset, "read")
 
 
 def test_ram_refuses_writes_outside():
-    with pytest.raises(AccessFault, match=r"^write of 2 bytes at offset 0xf of a memory of 0x10 bytes$"):
+    with pytest.raises(AccessFault, match=r"^write of 2 bytes at offset 0xf is outside of a memory of 0x10 bytes$"):
         Ram(16).write(15, b"ab", UNIT)
 
 
@@ -104,7 +106,7 @@ def test_a_process_with_more_device_memory_than_the_host_has_can_fork():
 
 @pytest.mark.skipif(not HAS_MEMORY_FILES, reason="this system has no memory to share")
 def test_shared_memory_is_one_memory_in_two_places() -> None:
-    """What another process would map is neither copied nor ever shorter, and outlives the device's own."""
+    """Memory that another process maps is neither copied nor truncated, and outlives the device's own mapping."""
     ram = SharedRam(10_000)
     other = mmap.mmap(ram.descriptor, 3 * PAGE_SIZE, offset=SharedRam.FILE_OFFSET)
     ram.write(9_990, b"ten bytes!", UNIT)
@@ -122,3 +124,19 @@ def test_shared_memory_is_one_memory_in_two_places() -> None:
     assert other[0] == 1
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+
+
+@pytest.mark.skipif(not HAS_MEMORY_FILES, reason="no memory files")
+@pytest.mark.parametrize("kind", [SharedShadowedRam, SharedStoreRam])
+def test_shadow_memory_beside_shared_memory_is_not_shared(kind: type[SharedShadowedRam]) -> None:
+    ram = kind(10_000)
+    assert os.fstat(ram.descriptor).st_size == 5 * PAGE_SIZE
+    with mmap.mmap(ram.descriptor, 3 * PAGE_SIZE, offset=SharedRam.FILE_OFFSET) as other:
+        other[9_999] = 7
+        assert (ram.view[9_999], ram.shadows.any()) == (7, False)
+        ram.shadows[:] = 0xFF
+        ram.view[0] = 5
+        assert (other[0], other[1]) == (5, 0)
+        ram.clear()
+        assert (other[9_999], ram.view[0], ram.shadows.any()) == (0, 0, False)
+    ram.close()

@@ -8,17 +8,17 @@ import threading
 
 import pytest
 
-from understudy.core import thread_pool
-from understudy.core.thread_pool import PinnedPool, processor
+from softcard.core import threads as core_threads
+from softcard.core.threads import PinnedPool, processor
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has threads that choose their processors")
 
 
 @pytest.fixture
 def placed(monkeypatch: pytest.MonkeyPatch) -> dict[int, set[int]]:
-    """Where threads were put, on a machine of four processors; the caller runs on the third."""
+    """Return the affinities of threads on a machine of four processors, with the caller on the third."""
     found: dict[int, set[int]] = {}
-    monkeypatch.setattr(thread_pool, "processor", lambda: 2)
+    monkeypatch.setattr(core_threads, "processor", lambda: 2)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     monkeypatch.setattr(os, "sched_setaffinity", lambda thread, those: found.update({thread: set(those)}))
     return found
@@ -39,7 +39,7 @@ def test_threads_keep_off_the_callers_processor(placed: dict[int, set[int]], mon
     placed.clear()
     threads.submit(int).result()
     assert not placed
-    monkeypatch.setattr(thread_pool, "processor", lambda: 0)
+    monkeypatch.setattr(core_threads, "processor", lambda: 0)
     threads.submit(int).result()
     assert placed == {one: {1, 2, 3}}
     threads.close()
@@ -56,10 +56,10 @@ def test_where_there_is_one_processor_threads_stay(
     threads.close()
 
 
-def test_where_nobody_tells_the_processor_threads_stay(
+def test_where_the_processor_is_unknown_threads_stay(
     placed: dict[int, set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thread_pool, "processor", lambda: None)
+    monkeypatch.setattr(core_threads, "processor", lambda: None)
     threads = PinnedPool(1, "test")
     threads.submit(int).result()
     assert not placed

@@ -15,14 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from understudy.core.errors import RuleError
-from understudy.core.event import Event
-from understudy.device.acceldev.commands import Fence, Nop
-from understudy.device.acceldev.events import CommandFinished
-from understudy.device.fletcher.kernel import kernel
-from understudy.device.fletcher.kernels import find
-from understudy.host.acceldev.acceldev import Acceldev
-from understudy.host.fletcher.platform import Context, Kernel, Platform
+from softcard.core.errors import RuleError
+from softcard.core.event import Event
+from softcard.device.acceldev.commands import Fence, Nop
+from softcard.device.acceldev.events import CommandFinished
+from softcard.device.fletcher.kernel import kernel
+from softcard.device.fletcher.kernels import find
+from softcard.host.acceldev.acceldev import Acceldev
+from softcard.host.fletcher.platform import Context, Kernel, Platform
 
 SOON_SECONDS = 60
 

@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from softcard.device.acceldev.commands import Fence, Fill
+from softcard.device.fletcher.kernels import find
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.host.acceldev.acceldev import Acceldev
+from softcard.host.fletcher.platform import Context, Kernel, Platform
+from softcard.host.hsa.gpu import Gpu, demo_code
+from softcard.host.refsi.refsi import RefSi
+from softcard.image.amdcl2.build import pointer
 from tests.device.refsi.test_sharing import PROGRAM
 from tests.host.amdcl2.rig import kernel, program
-from understudy.device.acceldev.commands import Fence, Fill
-from understudy.device.fletcher.kernels import find
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.host.acceldev.acceldev import Acceldev
-from understudy.host.fletcher.platform import Context, Kernel, Platform
-from understudy.host.hsa.gpu import Gpu, demo_code
-from understudy.host.refsi.refsi import RefSi
-from understudy.image.amdcl2.build import pointer
 
 SOON_SECONDS = 60
 MAPS = Path("/proc/self/maps")

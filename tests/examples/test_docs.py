@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from understudy.cli import main
+from softcard.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -39,7 +39,7 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
 
 
 class Shell:
-    """Runs commands as a shell does, but `understudy` in this process."""
+    """Runs commands as a shell does, but `softcard` in this process."""
 
     def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._capfd = capfd
@@ -50,14 +50,14 @@ class Shell:
         said, errors = "", ""
         for part in command.split(" | "):
             words = part.removesuffix(" 2>&1")
-            if words.startswith("understudy "):
+            if words.startswith("softcard "):
                 self._monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said.encode())))
                 main(shlex.split(words)[1:])
-                said, told = self._capfd.readouterr()
+                said, reported = self._capfd.readouterr()
                 if words == part:
-                    errors += told
+                    errors += reported
                 else:
-                    said += told
+                    said += reported
             else:
                 said = subprocess.run(
                     ["bash", "-c", part], input=said, text=True, check=True, stdout=subprocess.PIPE
@@ -65,7 +65,7 @@ class Shell:
         return said + errors
 
 
-@pytest.mark.filterwarnings("error::understudy.core.lint.LintWarning")
+@pytest.mark.filterwarnings("error::softcard.core.lint.LintWarning")
 @every_page
 def test_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -12,9 +12,10 @@ EXPECTED = {
     "host_sum.py": ["sum of 1,000,000 rows: 499999500000", "status 0b101", "1 <= row < 3: 0"],
     "own_kernel.py": ["largest: 17"],
     "mistakes.py": [
-        "1. ExampleBatch_number_values = 0x5000: no allocation of device memory is there, at register 0x18",
-        "2. ExampleBatch_number_values = 0x100000000: rows 0 to 5 of 8 bytes end at byte 40, the allocation has 32",
-        "3. RecordBatch 0 of the queue is Out{key: int64, text: string}, the design has In{key: int64, text: string}",
+        "1. ExampleBatch_number_values = 0x5000: no device memory is allocated at this address, at register 0x18",
+        "2. ExampleBatch_number_values = 0x100000000: rows 0 to 5, 8 bytes each, end at byte 40, but the allocation",
+        "3. RecordBatch 0 of the queue is Out{key: int64 not null, text: string not null}, but the design has "
+        "In{key: int64 not null, text: string not null} there: queue them in the order In Out",
     ],
 }
 

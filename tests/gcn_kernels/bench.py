@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from softcard.core.space import Ram
+from softcard.device.hsa.launch.first_state import Scratch, Surroundings, launch
+from softcard.device.hsa.launch.kernarg import Hidden, pack_kernarg
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.engine.gcn.api import Dispatch, Engine, Statistics
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.image.hsa.code_object import CodeObject
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.gcn.target import target
 from tests.gcn_kernels.toolchain import CACHE
-from understudy.core.space import Ram
-from understudy.device.hsa.launch.first_state import Scratch, Surroundings, launch
-from understudy.device.hsa.launch.kernarg import Hidden, pack_kernarg
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.engine.gcn.api import Dispatch, Engine, Statistics
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.image.hsa.code_object import CodeObject
-from understudy.ir.object_cache import ObjectCache
-from understudy.isa.gcn.target import target
 
 FIRST = 0x10_0000_0000
 GAP = 0x10000
@@ -206,7 +206,7 @@ class Bench:
         return view.view(shape.dtype).reshape(shape.shape), address
 
 
-def kept_engine(**options: Any) -> JitEngine:
+def cached_engine(**options: Any) -> JitEngine:
     """A JIT engine whose machine code is kept beside the kernels, for the next run of the tests."""
     return JitEngine(cache=ObjectCache(CACHE / "machine-code"), **options)
 

@@ -4,13 +4,13 @@ import functools
 
 import pytest
 
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.image.hsa.code_object import CodeObject, read_code_object
 from tests.gcn_kernels import cases_programs, cases_resources  # noqa: F401
-from tests.gcn_kernels.bench import CASES, check, kept_engine, run
+from tests.gcn_kernels.bench import CASES, cached_engine, check, run
 from tests.gcn_kernels.make_objects import OBJECTS, SOURCE
 from tests.gcn_kernels.toolchain import SOURCES
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.image.hsa.code_object import CodeObject, read_code_object
 
 PROGRAMS = [name for name, each in CASES.items() if each.source == SOURCE]
 BUFFERS = [name for name, each in CASES.items() if each.source == "buffers.ll"]
@@ -35,7 +35,7 @@ def by_llvmlite(source: str, gfx: str) -> CodeObject:
 
 @pytest.fixture(scope="module")
 def jit():
-    engine = kept_engine(threads=1, tier=Tier.THREADED)
+    engine = cached_engine(threads=1, tier=Tier.THREADED)
     yield engine
     engine.close()
 

@@ -4,12 +4,12 @@ import functools
 
 import pytest
 
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.image.hsa.code_object import CodeObject, read_code_object
 from tests.gcn_kernels import cases_float, cases_group, cases_integer, cases_memory, cases_programs, cases_resources  # noqa: F401
-from tests.gcn_kernels.bench import CASES, check, kept_engine, run
+from tests.gcn_kernels.bench import CASES, cached_engine, check, run
 from tests.gcn_kernels.toolchain import build
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.image.hsa.code_object import CodeObject, read_code_object
 
 pytestmark = pytest.mark.oracle
 TARGETS = ("gfx700", "gfx803", "gfx900")
@@ -24,7 +24,7 @@ def code_object(source: str, gfx: str, level: str) -> CodeObject:
 
 @pytest.fixture(scope="module")
 def jit():
-    engine = kept_engine(threads=1, tier=Tier.THREADED)
+    engine = cached_engine(threads=1, tier=Tier.THREADED)
     yield engine
     engine.close()
 

@@ -5,9 +5,9 @@ Only what OpenCL defines to the bit takes part, and no partial work-groups.
 
 import pytest
 
+from softcard.engine.gcn.tiered.translation import Tier
 from tests.gcn_kernels import opencl, test_kernels
-from tests.gcn_kernels.bench import CASES, Out, check, kept_engine, run
-from understudy.engine.gcn.jit.tier import Tier
+from tests.gcn_kernels.bench import CASES, Out, cached_engine, check, run
 
 pytestmark = pytest.mark.oracle
 PORTABLE = [
@@ -19,7 +19,7 @@ PORTABLE = [
 
 @pytest.fixture(scope="module")
 def jit():
-    engine = kept_engine(threads=1, tier=Tier.THREADED)
+    engine = cached_engine(threads=1, tier=Tier.THREADED)
     yield engine
     engine.close()
 

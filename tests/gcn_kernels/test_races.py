@@ -6,6 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from softcard.core.findings import Finding, FindingLog
+from softcard.engine.gcn.hooks import Checks
+from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.image.hsa.code_object import read_code_object
 from tests.gcn_kernels import (  # noqa: F401 - cases of kernels
     cases_float,
     cases_group,
@@ -16,10 +21,6 @@ from tests.gcn_kernels import (  # noqa: F401 - cases of kernels
 )
 from tests.gcn_kernels.bench import CASES, Bench
 from tests.gcn_kernels.toolchain import build
-from understudy.core.findings import Finding, FindingLog
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.races.watch import RaceWatch
-from understudy.image.hsa.code_object import read_code_object
 
 PARTS = 6
 
@@ -29,7 +30,7 @@ PARTS = 6
 @pytest.mark.parametrize("part", range(PARTS))
 def test_compiled_kernels_are_fine(part: int) -> None:
     """One target for each kernel, in turn."""
-    told: list[Finding] = []
+    reported: list[Finding] = []
     engine = JitEngine(threads=1)
     for number, case in list(enumerate(CASES.values()))[part::PARTS]:
         gfx = case.targets[number % len(case.targets)]
@@ -37,8 +38,8 @@ def test_compiled_kernels_are_fine(part: int) -> None:
         dispatch, _ = Bench(gfx, code).dispatch(case.kernel, case.grid, case.group, case.arguments())
         watch = RaceWatch(dispatch.memory, FindingLog(found := []))
         watch.begin()
-        engine.run(replace(dispatch, races=watch))
+        engine.run(replace(dispatch, checks=Checks(watch)))
         for each in found:
             each.kernel = f"{case.kernel} {gfx}"
-        told += found
-    assert told == []
+        reported += found
+    assert reported == []

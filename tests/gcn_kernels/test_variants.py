@@ -4,12 +4,12 @@ import functools
 
 import pytest
 
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.image.hsa.code_object import read_code_object
 from tests.gcn_kernels import test_kernels
-from tests.gcn_kernels.bench import CASES, check, kept_engine, run
+from tests.gcn_kernels.bench import CASES, cached_engine, check, run
 from tests.gcn_kernels.toolchain import build
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.image.hsa.code_object import read_code_object
 
 pytestmark = pytest.mark.oracle
 TARGETS = test_kernels.TARGETS
@@ -30,7 +30,7 @@ def made(source, gfx, *options, **more):
 
 @pytest.fixture(scope="module")
 def jit():
-    engine = kept_engine(threads=1, tier=Tier.THREADED)
+    engine = cached_engine(threads=1, tier=Tier.THREADED)
     yield engine
     engine.close()
 
@@ -95,7 +95,7 @@ def test_optimised_code_on_two_threads_in_seeded_order(name):
 
 @functools.cache
 def optimising():
-    return kept_engine(threads=2, tier=Tier.OPTIMISED)
+    return cached_engine(threads=2, tier=Tier.OPTIMISED)
 
 
 @pytest.mark.one_in(3)
@@ -108,7 +108,7 @@ def test_order_of_waves_and_undefined_registers_do_not_matter(name):
 
 @functools.cache
 def of_width(lanes):
-    return kept_engine(threads=1, tier=Tier.THREADED, lanes=lanes)
+    return cached_engine(threads=1, tier=Tier.THREADED, lanes=lanes)
 
 
 @pytest.mark.one_in(5)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-import understudy
+import softcard
+from softcard.check.waits import BASE, Code, code_object_waits, codes_of, program_waits
+from softcard.core.findings import Level
+from softcard.engine.gcn.waits.flow import missed, reachable
+from softcard.engine.gcn.waits.issue import Issue
+from softcard.image.hsa.code_object import read_code_object
 from tests.gcn_kernels.toolchain import build
-from understudy.check.waits import BASE, Code, code_object_waits, codes_of, program_waits
-from understudy.core.diagnostic import Level
-from understudy.engine.gcn.waits.flow import missed, reachable
-from understudy.engine.gcn.waits.issue import Issue
-from understudy.image.hsa.code_object import read_code_object
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-OURS = sorted((Path(understudy.__file__).parent / "data").glob("*.co"))
+OURS = sorted((Path(softcard.__file__).parent / "data").glob("*.co"))
 OBJECTS = [*sorted(VECTORS.rglob("*.co")), *OURS]
 SOURCES = ["atomics.cl", "buffers.ll", "calls.cl", "divide.cl", "lds.cl", "memory.cl", "wide.cl"]
 LEFT_OUT = {

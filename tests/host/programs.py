@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from understudy.isa.riscv.decode import assemble
+from softcard.isa.riscv.decode import assemble
 
 BASE = 0x1_0000
 ET_EXEC, ET_DYN = 2, 3
@@ -21,9 +21,9 @@ def program(
     segments: Sequence[tuple[int, bytes]] = (),
     dynamic: int = 0,
 ) -> bytes:
-    """An ELF64 file whose kernel is called ``kernel`` and begins at `base`; it returns behind `text` and `tail`.
+    """Return an ELF64 file whose kernel is called ``kernel`` and begins at `base`; it returns after `text` and `tail`.
 
-    Further `segments` are (address, data); `dynamic` is the address of the dynamic section where there is one.
+    Further `segments` are (address, data); `dynamic` is the address of the dynamic section, if there is one.
     """
     code = assemble(text, base) + tail + assemble("jalr zero, 0(ra)")
     loads = [(base, code), *segments]

@@ -1,4 +1,4 @@
-"""The kernels that come with Understudy are what their source says."""
+"""The kernels that come with Softcard are what their source says."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from understudy.host.refsi.refsi import demo_kernels
-from understudy.image.riscv.program import read_elf
+from softcard.host.refsi.refsi import demo_kernels
+from softcard.image.riscv.program import read_elf
 
-DATA = Path(str(files("understudy"))) / "data"
+DATA = Path(str(files("softcard"))) / "data"
 GCC = shutil.which("riscv64-unknown-elf-gcc")
 BUILT_WITH = "12.2"
 

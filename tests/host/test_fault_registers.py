@@ -12,21 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard import Gpu, RefSi
+from softcard.core.errors import GuestFault, Registers, SoftcardError
+from softcard.core.event import Event
+from softcard.device.hsa.wave_events import RegistersTaken
+from softcard.device.refsi.events import HartFault
+from softcard.device.refsi.events import RegistersTaken as HartRegistersTaken
+from softcard.hsa import demo_code
+from softcard.isa.riscv.format import REGISTERS
+from softcard.refsi import demo_kernels
+from softcard.riscv import RV64
+from softcard.trace.timeline import Timeline
+from softcard.trace.values import to_object
 from tests.cli.test_run import content
 from tests.host.programs import program
-from understudy import Gpu, RefSi
-from understudy.core.errors import GuestFault, UnderstudyError
-from understudy.core.event import Event
-from understudy.core.registers import Registers
-from understudy.device.hsa.snapshot_events import RegistersTaken
-from understudy.device.refsi.events import HartFault
-from understudy.device.refsi.events import RegistersTaken as HartRegistersTaken
-from understudy.hsa import demo_code
-from understudy.isa.riscv.format import REGISTERS
-from understudy.refsi import demo_kernels
-from understudy.riscv import RV64
-from understudy.trace.timeline import Timeline
-from understudy.trace.values import to_object
 
 ENGINES = pytest.mark.parametrize("engine", ["jit", "reference"])
 PROFILES = pytest.mark.parametrize("profile", ["spec", "refsidrv"])
@@ -34,29 +33,30 @@ GOOD = 390
 """Work-items before the first that fails."""
 
 
-def of_wave(**options: Any) -> tuple[UnderstudyError, list[Event]]:
-    """What a launch says of which work-item 390, lane 6 of a wave, is the first that stores to where no memory is."""
+def of_wave(**options: Any) -> tuple[SoftcardError, list[Event]]:
+    """Return the error and events of a launch in which work-item 390, lane 6 of a wave, is the first to store outside
+    of memory."""
     events: list[Event] = []
     with Gpu.open("gfx900", **options) as gpu:
         gpu.device.probes.subscribe(events.append)
         code = gpu.load(demo_code("gfx900"))
-        with pytest.raises(UnderstudyError) as caught:
+        with pytest.raises(SoftcardError) as caught:
             gpu.run(code, "broken", 768, 256, [gpu.array(np.zeros(768, np.float32)), GOOD])
     return caught.value, events
 
 
-def of_hart(**options: Any) -> tuple[UnderstudyError, list[Event]]:
-    """What a launch says of which each instance stores to where no memory is."""
+def of_hart(**options: Any) -> tuple[SoftcardError, list[Event]]:
+    """Return the error of a launch in which each instance stores outside of memory."""
     events: list[Event] = []
     with RefSi.open(**options) as device:
         device.port.probes.subscribe(events.append)
         device.load_elf(demo_kernels())
-        with pytest.raises(UnderstudyError) as caught:
+        with pytest.raises(SoftcardError) as caught:
             device.launch("broken", 4, [np.arange(64, dtype=np.int32), 0])
     return caught.value, events
 
 
-def held(error: UnderstudyError) -> Registers:
+def held(error: SoftcardError) -> Registers:
     assert error.registers is not None
     return error.registers
 
@@ -179,7 +179,7 @@ def test_many_faults_are_read_at_once() -> None:
 def test_the_command_line_shows_them(tmp_path: Path) -> None:
     file, report = tmp_path / "k.co", tmp_path / "run.html"
     file.write_bytes(demo_code("gfx900"))
-    words = [sys.executable, "-m", "understudy", "run", str(file), "broken"]
+    words = [sys.executable, "-m", "softcard", "run", str(file), "broken"]
     words += ["--grid", "64", "--arg", "f32:64", "--arg", "u32=6"]
     done = subprocess.run([*words, "--report", str(report)], capture_output=True, text=True, check=False)
     assert done.returncode == 1

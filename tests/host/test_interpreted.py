@@ -7,12 +7,13 @@ import logging
 import numpy as np
 import pytest
 
-from understudy import Gpu, RefSi
-from understudy.amdcl2 import demo_program, load
-from understudy.gcn import assemble
-from understudy.hsa import bare_code_object, demo_code
-from understudy.isa.gcn.target import target
-from understudy.refsi import demo_kernels
+from softcard import Gpu, RefSi
+from softcard.amdcl2 import demo_program, load
+from softcard.gcn import assemble
+from softcard.hsa import bare_code_object, demo_code
+from softcard.isa.gcn.target import target
+from softcard.refsi import demo_kernels
+from softcard.riscv import RV64, assemble_program
 
 LOOP = "s_mov_b32 s8, {rounds}\nagain:\n{body}\ns_sub_u32 s8, s8, 1\ns_cmp_lg_u32 s8, 0\ns_cbranch_scc1 again\ns_endpgm"
 ROUNDS = 1000
@@ -61,6 +62,13 @@ def test_the_logger_hears_of_each_kernel(caplog: pytest.LogCaptureFixture) -> No
     with Gpu.open("gfx900", engine="reference") as gpu:
         gpu.run(demo_code("gfx900"), "saxpy", 64, 64, [2.0, gpu.zeros(64), gpu.zeros(64)])
         assert not caplog.records
-        with caplog.at_level(logging.DEBUG, "understudy"):
+        with caplog.at_level(logging.DEBUG, "softcard"):
             result = gpu.run(demo_code("gfx900"), "saxpy", 64, 64, [2.0, gpu.zeros(64), gpu.zeros(64)])
-    assert [(each.name, each.getMessage()) for each in caplog.records] == [("understudy", repr(result)[1:-1])]
+    assert [(each.name, each.getMessage()) for each in caplog.records] == [("softcard", repr(result)[1:-1])]
+
+
+def test_a_program_by_itself_has_that_count_too() -> None:
+    program = assemble_program(".globl _start\n_start: li a0, 6\nli a7, 93\necall\n")
+    one, other = (RV64.run(program, engine=engine) for engine in ("reference", "jit"))
+    assert one == other
+    assert one.interpreted == one.instructions - 1  # the call that ends it

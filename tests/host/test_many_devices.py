@@ -7,9 +7,9 @@ from contextlib import ExitStack
 import numpy as np
 import numpy.typing as npt
 
-from understudy.acceldev import Acceldev
-from understudy.hsa import Executable, Gpu
-from understudy.refsi import RefSi
+from softcard.acceldev import Acceldev
+from softcard.hsa import Executable, Gpu
+from softcard.refsi import RefSi
 
 COUNT = 100
 AGENTS = ("gfx700", "gfx803", "gfx900", "gfx906")
@@ -25,9 +25,9 @@ s_endpgm
 
 
 def test_a_hundred_agents_run_kernels_side_by_side() -> None:
-    from understudy.image.hsa.bare import bare_code_object
-    from understudy.isa.gcn.asm.assembler import assemble
-    from understudy.isa.gcn.target import target
+    from softcard.image.hsa.writer import bare_code_object
+    from softcard.isa.gcn.asm.assembler import assemble
+    from softcard.isa.gcn.target import target
 
     codes = {name: bare_code_object(assemble(target(name), TEXT), name, name="k", kernarg_bytes=16) for name in AGENTS}
     with ExitStack() as stack:

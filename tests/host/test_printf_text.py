@@ -1,4 +1,4 @@
-"""What kernels print, formatted: as the C library does, vectors as OpenCL C says, and whatever a buffer holds."""
+"""Formatted output of kernels: as in the C library, vectors as in OpenCL C, and for any content of a buffer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from understudy.host.printf_text import formatted, text_of
-from understudy.image.printf_format import PrintfFormat, read_formats
+from softcard.host.printf import formatted, text_of
+from softcard.image.printf_format import PrintfFormat, read_formats
 
 LIBC = ctypes.CDLL(None)
 INTEGERS = [
@@ -28,8 +28,14 @@ INTEGERS = [
     "%i",
     "%hhd",
     "%hu",
+    "%08.3d",
+    "%.0d|",
+    "%#.0o",
+    "%#010x",
+    "%+.2i",
 ]
-REALS = ["%f", "%.0f", "%e", "%+.3E", "%g", "%#g", "%010.2f", "%-12.4f|", "%a", "%.3a", "%A", "%20a|", "%.0a"]
+REALS = ["%f", "%.0f", "%e", "%+.3E", "%g", "%#g", "%010.2f", "%-12.4f|", "%a", "%.3a", "%A", "%20a|", "%.0a",
+         "%+a", "%#.0a", "%020a", "% A", "%06f", "%-+6.1f|"]  # fmt: skip
 
 
 def c_text(shape: str, value: object) -> str:
@@ -47,8 +53,12 @@ def test_integers_as_the_c_library(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", REALS)
 def test_reals_as_the_c_library(shape: str) -> None:
-    for value in (0.0, 1.5, -2.25, 1e10, 3.1415926535, -1e-7):
+    for value in (0.0, 1.5, -2.25, 1e10, 3.1415926535, -1e-7, 5e-324, float("-inf"), float("nan")):
         assert formatted(shape, [struct.pack("<d", value)]) == c_text(shape, ctypes.c_double(value))
+
+
+def test_a_precision_counts_bytes_of_a_string() -> None:
+    assert formatted("%.2s|%.3s", ["aé".encode(), "aé".encode()]) == "a\ufffd|aé"
 
 
 def test_what_c_does_not_have() -> None:
@@ -76,7 +86,7 @@ def test_formats_and_records_that_are_odd() -> None:
 
 
 def test_strings_without_their_end() -> None:
-    """Where the 0 of strings of 4, 8, ... characters is left out, as many bytes follow the last argument."""
+    """Without the final 0 of strings of 4, 8, ... characters, as many bytes follow the last argument."""
     found = read_formats(["1:3:8:4:8:%s %d %s", "2:2:8:4:%s %d"], short_strings=True)
     long, short = struct.pack("<I8si8s", 1, b"tiger", -5, b"rabbit"), struct.pack("<I4si4s8x", 1, b"lion", 3, b"bear")
     assert text_of(long * 2, found, "|") == "tiger -5 rabbit|tiger -5 rabbit|"

@@ -1,18 +1,18 @@
-"""What is seen of a device at a prompt or in a debugger: one line, in every state, and nothing changed."""
+"""The repr of devices at a prompt or in a debugger: one line, in every state, without any change of the state."""
 
 from __future__ import annotations
 
-from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernels import find
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.host.acceldev.acceldev import Acceldev
-from understudy.host.fletcher.platform import Platform
-from understudy.host.hsa.gpu import Gpu
-from understudy.host.refsi.driver import RefSiDriver
-from understudy.host.refsi.refsi import RefSi
+from softcard.device.acceldev.device import AcceldevDevice
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.kernels import find
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.toolkit.builder import CommandBuffer
+from softcard.host.acceldev.acceldev import Acceldev
+from softcard.host.fletcher.platform import Platform
+from softcard.host.hsa.gpu import Gpu
+from softcard.host.refsi.driver import RefSiDriver
+from softcard.host.refsi.refsi import RefSi
 
 
 def test_refsi() -> None:

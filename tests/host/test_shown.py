@@ -1,4 +1,4 @@
-"""What people see of things: one line, and a table in notebooks; and what every result says."""
+"""The display of objects: one line, and a table in notebooks; and the lines of every result."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import understudy
-from understudy import acceldev, amdcl2, fletcher, gcn, hsa, refsi, riscv
-from understudy.core.shown import MOST_ROWS, html_table
-from understudy.device.refsi import registers
-from understudy.device.refsi.commands import RunInstances
-from understudy.engine.gcn.strict.findings import Finding, Host
-from understudy.image.hsa.code_object import read_code_object
-from understudy.isa.gcn.state import Wave
+import softcard
+from softcard import acceldev, amdcl2, fletcher, gcn, hsa, refsi, riscv
+from softcard.core.display import MOST_ROWS, html_table
+from softcard.device.refsi import registers
+from softcard.device.refsi.commands import RunInstances
+from softcard.engine.gcn.strict.findings import Finding, Host
+from softcard.image.hsa.code_object import read_code_object
+from softcard.isa.gcn.state import Wave
 
 SCHEMA = pa.schema([pa.field("a", pa.list_(pa.list_(pa.int8())))], metadata={"fletcher_name": "R"})
 
@@ -29,21 +29,21 @@ def things() -> Iterator[dict[str, Any]]:
     """Something of every kind that a user holds; results are those of a run."""
     with ExitStack() as stack:
         enter = stack.enter_context
-        device = enter(understudy.RefSi.open(engine="reference"))
+        device = enter(softcard.RefSi.open(engine="reference"))
         program = device.load_elf(refsi.demo_kernels())
         numbers = np.arange(4, dtype=np.int32)
         launched = device.launch("vector_add", 1, [numbers, numbers, np.zeros(4, np.int32), 4])
-        gpu = enter(understudy.Gpu.open("gfx803", engine="reference"))
+        gpu = enter(softcard.Gpu.open("gfx803", engine="reference"))
         x, y = np.ones(64, np.float32), np.ones(64, np.float32)
         executable = gpu.load(hsa.demo_code("gfx803"))
         ran = gpu.run(executable, "saxpy", grid=64, args=[2.0, x, y])
-        opencl = enter(understudy.load(amdcl2.demo_program("tonga", 200406), engine="reference"))
+        opencl = enter(softcard.load(amdcl2.demo_program("tonga", 200406), engine="reference"))
         saxpy = opencl.kernel("saxpy")
-        driver = enter(understudy.Acceldev.open())
+        driver = enter(softcard.Acceldev.open())
         context = enter(driver.open_context())
         buffer = context.create_buffer(4096)
         filled = context.execute(acceldev.Fill(value=1, buffer_slot=0, start=0, length=64), acceldev.Fence())
-        platform = enter(understudy.Platform(fletcher.find("sum")))
+        platform = enter(softcard.Platform(fletcher.find("sum")))
         queued = enter(fletcher.Context(platform))
         schema = fletcher.find("sum").schemas[0]
         batch = pa.RecordBatch.from_arrays([pa.array(range(8), schema.field(0).type)], schema=schema)
@@ -87,7 +87,7 @@ KINDS = (
 )
 
 
-def test_everything_is_looked_at(things: dict[str, Any]) -> None:
+def test_everything_is_checked(things: dict[str, Any]) -> None:
     assert {*things} == {*KINDS, "bound"}
 
 
@@ -110,7 +110,7 @@ def test_what_belongs_to_a_device_has_a_line(things: dict[str, Any]) -> None:
     context, buffer, kernel = things["bound"]
     assert repr(context) == "<context 0, 1 buffer>"
     assert repr(buffer) == "<buffer of 4,096 bytes, slot 0>"
-    assert repr(kernel) == "<kernel on understudy, RecordBatches queued: 1>"
+    assert repr(kernel) == "<kernel on softcard, RecordBatches queued: 1>"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_every_result_says_the_same_things(kind: str, instructions: int, size: i
     assert result == type(result)(**{each: getattr(result, each) for each in result.__slots__ if each != "time"})
 
 
-def test_records_tell_what_differs_from_their_defaults(things: dict[str, Any]) -> None:
+def test_records_report_what_differs_from_their_defaults(things: dict[str, Any]) -> None:
     assert repr(things["AQL packet"]) == "KernelDispatchPacket(grid_size_x=64, kernel_object=4096)"
     assert repr(things["RefSi register"]) == "<register CMP_KARGS_INFO at 0x3, 64 bits: KARGS_OFFSET, KARGS_SIZE>"
 

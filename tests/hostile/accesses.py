@@ -7,6 +7,13 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError
+from softcard.core.space import Unit
+from softcard.device.refsi.commands import Command, Finish, LoadReg64, StoreImm64, StoreReg64, WriteReg64, encode_all
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.refsidrv.devices import ReferenceCrash
+from softcard.device.refsi.registers import DMA_BASE, NUM_CMP_REGISTERS, NUM_DMA_REGISTERS, PERF_COUNTERS_BASE
+from softcard.device.refsi.toolkit.builder import SPEC
 from tests.hostile.checks import (
     ENGINES,
     PROFILES,
@@ -23,13 +30,6 @@ from tests.hostile.checks import (
     run_buffer,
 )
 from tests.hostile.generate import BUFFER, HUGE, MASK32, address, buffer, code, plain, size, transfer, window, word
-from understudy.core.errors import AccessFault, BeyondModel, RuleError, UnderstudyError
-from understudy.core.space import Unit
-from understudy.device.refsi.commands import Command, Finish, LoadReg64, StoreImm64, StoreReg64, WriteReg64, encode_all
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.refsidrv.devices import ReferenceCrash
-from understudy.device.refsi.registers import DMA_BASE, NUM_CMP_REGISTERS, NUM_DMA_REGISTERS, PERF_COUNTERS_BASE
-from understudy.device.refsi.toolkit.builder import SPEC
 
 UNITS = (*(Unit(kind, index) for kind in range(6) for index in (0, 1, 3, 4, 0xFFFF)), Unit(255, 0xFFFFFF))
 MAX_BYTES = 4096
@@ -130,12 +130,12 @@ def perform(device: RefSiDevice, step: Step) -> str:
         seen = device.read(step.address, step.size, step.unit)
         assert len(seen) == step.size
         return seen.hex()
-    except UnderstudyError as error:
+    except SoftcardError as error:
         check_refusal(error, device.profile_name)
         return f"{type(error).__name__}: {error}"
 
 
-def check_refusal(error: UnderstudyError, profile: str) -> None:
+def check_refusal(error: SoftcardError, profile: str) -> None:
     """Of the right type, and with the rule where there is a document."""
     check_error(error)
     assert isinstance(error, AccessFault | RuleError | ReferenceCrash | BeyondModel), error
@@ -147,16 +147,16 @@ def check_refusal(error: UnderstudyError, profile: str) -> None:
 def check_steps(given: list[Step]) -> None:
     """Do all steps in both profiles and on both engines, which must tell the same; then the device must go on."""
     for profile in PROFILES:
-        told = []
+        reported = []
         for engine in ENGINES:
             with in_time():
                 device = fresh(profile, engine)
-                told.append([*(perform(device, step) for step in given), str(digest(device))])
+                reported.append([*(perform(device, step) for step in given), str(digest(device))])
                 if profile == SPEC:
                     check_usable(device)
                 else:
                     check_again(device)
-        for one, other in zip(*told, strict=True):
+        for one, other in zip(*reported, strict=True):
             assert one == other, f"{profile}: engines differ\n  {one}\n  {other}"
 
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from softcard.core.errors import ModelBug, SoftcardError
+from softcard.host.amdcl2.program import DeviceQueue, Image, Kernel, Local, Program, Sampler
+from softcard.image.amdcl2.arguments import Argument, Kind
+from softcard.image.amdcl2.build import pointer
+from softcard.image.amdcl2.container import GLOBAL, READ_ONLY, Container, read_container
+from softcard.image.amdcl2.formats import ChannelOrder, ChannelType
+from softcard.image.amdcl2.load import load
+from softcard.image.amdcl2.records import SamplerInit
+from softcard.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
+from softcard.report import amdcl2
 from tests.host.amdcl2.rig import kernel, vector, vectors
 from tests.hostile.checks import in_time
-from understudy.core.errors import ModelBug, UnderstudyError
-from understudy.host.amdcl2.program import DeviceQueue, Image, Kernel, Local, Program, Sampler
-from understudy.image.amdcl2.arguments import Argument, Kind
-from understudy.image.amdcl2.build import pointer
-from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, Container, read_container
-from understudy.image.amdcl2.formats import ChannelOrder, ChannelType
-from understudy.image.amdcl2.load import load
-from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
-from understudy.report import amdcl2
 
 STEP_LIMIT = 500
 HUGE = (0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 1 << 63, (1 << 64) - 1)
@@ -91,7 +91,7 @@ def _checked(action: Any) -> Any:
         return action()
     except ModelBug:
         raise
-    except UnderstudyError:
+    except SoftcardError:
         return None
 
 

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from tests.hostile.generate import BUFFER, CODE, DATA, OUTPUT
-from understudy.core.errors import AccessFault, GuestFault, ModelBug, RuleError, UnderstudyError, WireError
-from understudy.device.refsi import registers as r
-from understudy.device.refsi.commands import (
+from softcard.core.errors import AccessFault, GuestFault, ModelBug, RuleError, SoftcardError, WireError
+from softcard.device.refsi import registers as r
+from softcard.device.refsi.commands import (
+    BufferStatus,
     Command,
     Finish,
     Opcode,
@@ -25,12 +25,12 @@ from understudy.device.refsi.commands import (
     WriteReg64,
     encode_all,
 )
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.refsidrv.devices import ReferenceCrash
-from understudy.device.refsi.status import BufferStatus
-from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
-from understudy.ir.object_cache import ObjectCache
-from understudy.isa.riscv.decode import assemble
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.refsidrv.devices import ReferenceCrash
+from softcard.device.refsi.toolkit.builder import REFSIDRV, SPEC
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.riscv.decode import assemble
+from tests.hostile.generate import BUFFER, CODE, DATA, OUTPUT
 
 ENGINES: Final = ("reference", "jit")
 PROFILES: Final = (SPEC, REFSIDRV)
@@ -93,7 +93,7 @@ def fresh(profile: str, engine: str, step_limit: int = STEP_LIMIT) -> RefSiDevic
 class Outcome:
     """What is seen of a case: words for each step, and memory afterwards."""
 
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     memory: tuple[int, ...] = ()
 
 
@@ -168,9 +168,9 @@ def check_status(status: BufferStatus, data: bytes, profile: str) -> None:
         assert error.rule.clause in text, text
 
 
-def check_error(error: UnderstudyError) -> None:
+def check_error(error: SoftcardError) -> None:
     """Typed, no bug of ours, and one printable line."""
-    assert isinstance(error, UnderstudyError)
+    assert isinstance(error, SoftcardError)
     assert not isinstance(error, ModelBug), error
     text = str(error)
     assert text, repr(error)
@@ -225,8 +225,8 @@ def check_buffer(data: bytes, code: bytes = b"", seconds: float = SECONDS) -> No
             with in_time(seconds):
                 outcomes.append(_outcome(profile, engine, data, code))
         one, other = outcomes
-        assert one.told == other.told, f"{profile}: engines differ\n  {one.told}\n  {other.told}"
-        assert one.memory == other.memory, f"{profile}: engines leave different memory after {one.told}"
+        assert one.reported == other.reported, f"{profile}: engines differ\n  {one.reported}\n  {other.reported}"
+        assert one.memory == other.memory, f"{profile}: engines leave different memory after {one.reported}"
 
 
 def _outcome(profile: str, engine: str, data: bytes, code: bytes) -> Outcome:
@@ -234,8 +234,8 @@ def _outcome(profile: str, engine: str, data: bytes, code: bytes) -> Outcome:
     outcome = Outcome()
     status = run_buffer(found, data, code)
     check_status(status, data, profile)
-    outcome.told.append(f"{status} hart {status.hart} pc {status.pc} steps {status.steps}")
-    outcome.told.append(" ".join(f"{value:x}" for value in found.registers))
+    outcome.reported.append(f"{status} hart {status.hart} pc {status.pc} steps {status.steps}")
+    outcome.reported.append(" ".join(f"{value:x}" for value in found.registers))
     outcome.memory = digest(found)
     if profile == SPEC:
         check_usable(found)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from softcard.cli.recordings import Settings
+from softcard.core.errors import AccessFault, RuleError, SoftcardError, WireError
+from softcard.device.refsi.toolkit.builder import SPEC
+from softcard.host.refsi.refsi import RefSi
 from tests.device.refsi.recordings import FOLDER
 from tests.hostile.checks import check_error, fresh, in_time
 from tests.hostile.generate import HUGE, address
 from tests.hostile.scripts import check_script
-from understudy.cli.player import Settings
-from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
-from understudy.device.refsi.toolkit.builder import SPEC
-from understudy.host.refsi.refsi import RefSi
 
 HEADER_BYTES = 64
 SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -99,24 +99,24 @@ def check_host(data: bytes) -> None:
     device = RefSi(fresh(SPEC, "reference"))
     try:
         program = device.load_elf(data)
-    except UnderstudyError as error:
+    except SoftcardError as error:
         check_refusal(error)
         return
     for name in program.kernels[:3]:
         try:
             device.launch(name, 1, [0x5000_0000, 0x5000_0000, 0x5000_0000, 1])
-        except UnderstudyError as error:
+        except SoftcardError as error:
             check_failure(error, name)
     program.unload()
 
 
-def check_refusal(error: UnderstudyError) -> None:
+def check_refusal(error: SoftcardError) -> None:
     """What refuses a file says so."""
     check_error(error)
     assert isinstance(error, WireError | RuleError | AccessFault), error
 
 
-def check_failure(error: UnderstudyError, kernel: str) -> None:
+def check_failure(error: SoftcardError, kernel: str) -> None:
     """A kernel that fails is named."""
     check_error(error)
     assert f"at kernel {kernel}" in str(error), error

@@ -15,17 +15,18 @@ from typing import Final
 
 import pyarrow as pa
 
+from softcard.core.display import printable
+from softcard.core.errors import ModelBug, RuleError, SoftcardError
+from softcard.device.fletcher.arrays import rebuild, store
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.job import KernelFailure
+from softcard.device.fletcher.kernel import Kernel
+from softcard.device.fletcher.kernels import BUILT_IN, find
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.layout import FletcherMap
+from softcard.device.fletcher.memory import DeviceMemory, WritableMemory
+from softcard.image.arrow_schema import read_arrow
 from tests.hostile.checks import in_time
-from understudy.core.errors import ModelBug, RuleError, UnderstudyError
-from understudy.device.fletcher.arrays import rebuild, store
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.job import KernelFailure
-from understudy.device.fletcher.kernel import Kernel
-from understudy.device.fletcher.kernels import BUILT_IN, find
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.map.layout import FletcherMap
-from understudy.device.fletcher.memory import DeviceMemory, WritableMemory
-from understudy.image.arrow_schema import read_arrow
 
 VECTORS: Final = Path(__file__).parents[1] / "vectors" / "fletcher"
 U32: Final = (1 << 32) - 1
@@ -105,13 +106,13 @@ def check_schema(random: Random) -> str:
         try:
             found = made_up(random) if random.random() < 0.5 else read_arrow(mutated(random))
             batches = [found, *([read_arrow(random.choice(_files()))] * random.randrange(2))]
-        except UnderstudyError as error:
-            return _told(error)
+        except SoftcardError as error:
+            return _reported(error)
         for profile in ("fletchgen", "runtime", "spec"):
             try:
                 plan = fletcher_map(batches, profile=profile)  # type: ignore[arg-type]
-            except UnderstudyError as error:
-                _told(error)
+            except SoftcardError as error:
+                _reported(error)
             else:
                 check_arrays(plan, random)
     return "mapped"
@@ -124,14 +125,14 @@ def check_arrays(plan: FletcherMap, random: Random) -> None:
         addresses = [_allocate(memory, random) for _ in layout.buffers]
         first = random.choice([0, 0, 0, 1, 7])
         last = random.choice([first, first + 1, ROWS, random.choice(EDGES)])
-        error: UnderstudyError | None = None
+        error: SoftcardError | None = None
         try:
             batch = rebuild(layout, addresses, memory, first, last)
-        except UnderstudyError as caught:
+        except SoftcardError as caught:
             error = caught
         if error is not None:
-            assert layout.name in str(error)
-            _told(error)
+            assert printable(layout.name) in str(error)
+            _reported(error)
             continue
         batch.validate(full=True)
         room = [memory.allocate(1 << 14) for _ in layout.buffers]
@@ -183,16 +184,16 @@ def check_device(random: Random) -> set[str]:
         device.memory.write(at, canaries[at])
         known.append(_allocate(device.memory, random))
     known = [address for address in known if not any(at <= address < at + 64 for at in canaries)]
-    told: set[str] = set()
+    reported: set[str] = set()
     with in_time():
         if random.random() < 0.7:
-            told |= _set_up(device, known, random)
+            reported |= _set_up(device, known, random)
         for _ in range(random.randrange(40)):
-            told.add(_access(device, known, random))
+            reported.add(_access(device, known, random))
     for at, canary in canaries.items():
         assert device.memory.read(at, 64) == canary, f"bytes at {at:#x} were changed"
     check_usable(device)
-    return told
+    return reported
 
 
 def _set_up(device: FletcherDevice, known: list[int], random: Random) -> set[str]:
@@ -208,9 +209,9 @@ def _set_up(device: FletcherDevice, known: list[int], random: Random) -> set[str
         values |= {slot.address: address & U32, slot.address + 4: address >> 32}
     for custom in plan.customs:
         values[custom.address] = random.choice(EDGES)
-    told = {_write(device, address, values[address], random) for address in sorted(values)[1:]}
-    told.add(_write(device, plan.control, 1, random))
-    return told | {_attempt(lambda: device.read(plan.status)) for _ in range(8)}
+    reported = {_write(device, address, values[address], random) for address in sorted(values)[1:]}
+    reported.add(_write(device, plan.control, 1, random))
+    return reported | {_attempt(lambda: device.read(plan.status)) for _ in range(8)}
 
 
 def _access(device: FletcherDevice, known: list[int], random: Random) -> str:
@@ -235,12 +236,12 @@ def _write(device: FletcherDevice, address: int, value: int, random: Random, str
 def _attempt(action: Callable[[], object]) -> str:
     try:
         action()
-    except UnderstudyError as error:
-        return _told(error)
+    except SoftcardError as error:
+        return _reported(error)
     return ""
 
 
-def _told(error: UnderstudyError) -> str:
+def _reported(error: SoftcardError) -> str:
     """What an error says, which must be of ours and about the host; a kernel of ours may not fail."""
     assert not isinstance(error, ModelBug | KernelFailure), error
     assert str(error)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
+from softcard.device.hsa.queues import signals
 from tests.hostile import (
     accesses,
     amdcl2,
@@ -26,11 +27,11 @@ from tests.hostile import (
     hsa,
     kernels,
     kfd,
+    lives,
     programs,
     scripts,
     vectors,
 )
-from understudy.device.hsa import signals
 
 
 def _buffers(random: Random, folder: Path) -> None:
@@ -93,6 +94,15 @@ def _aql(random: Random, folder: Path) -> None:
     hsa.check_snapshot(str(random.getrandbits(64)))
 
 
+def _checked_aql(random: Random, folder: Path) -> None:
+    signals.LOCK_SECONDS = 0.0
+    hsa.check_device(str(random.getrandbits(64)), random.choice(hsa.CHECKS))
+
+
+def _lives(random: Random, folder: Path) -> None:
+    lives.check_life(str(random.getrandbits(64)))
+
+
 def _kfd(random: Random, folder: Path) -> None:
     kfd.check(random)
 
@@ -111,6 +121,8 @@ KINDS: dict[str, Callable[[Random, Path], None]] = {
     "schemas": _schemas,
     "fletcher": _fletcher,
     "aql": _aql,
+    "checked-aql": _checked_aql,
+    "lives": _lives,
     "amdcl2": _amdcl2,
     "kfd": _kfd,
 }

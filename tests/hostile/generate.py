@@ -8,8 +8,7 @@ from functools import cache
 from random import Random
 from typing import Final
 
-from tests.device.refsi.recordings import FOLDER, load
-from understudy.device.refsi.commands import (
+from softcard.device.refsi.commands import (
     Command,
     CopyMem64,
     Finish,
@@ -25,7 +24,7 @@ from understudy.device.refsi.commands import (
     WriteReg64,
     encode_header,
 )
-from understudy.device.refsi.registers import (
+from softcard.device.refsi.registers import (
     DMA_BASE,
     DRAM_BASE,
     DRAM_SIZE,
@@ -45,7 +44,8 @@ from understudy.device.refsi.registers import (
     WINDOW_SCALE,
     WINDOW_TARGET,
 )
-from understudy.isa.riscv.decode import assemble
+from softcard.isa.riscv.decode import assemble
+from tests.device.refsi.recordings import FOLDER, load
 
 MASK64: Final = (1 << 64) - 1
 MASK32: Final = (1 << 32) - 1

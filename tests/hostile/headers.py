@@ -11,13 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.hostile.checks import check_error
-from understudy.core.errors import UnderstudyError
-from understudy.core.record import Record
-from understudy.host.hsa.gpu import Gpu, Local
-from understudy.image.hsa.code_object import read_code_object
-from understudy.image.hsa.metadata import Argument, KernelMetadata
-from understudy.image.hsa.records import (
+from softcard.core.errors import SoftcardError
+from softcard.core.record import Record
+from softcard.host.hsa.gpu import Gpu, Local
+from softcard.image.hsa.code_object import read_code_object
+from softcard.image.hsa.metadata import Argument, KernelMetadata
+from softcard.image.hsa.records import (
     CodeProperties,
     DescriptorProperties,
     Header,
@@ -26,10 +25,11 @@ from understudy.image.hsa.records import (
     Rsrc1,
     Rsrc2,
 )
-from understudy.image.hsa.writer import KernelSource, write_code_object
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
-from understudy.report.hsa_code import describe, lines
+from softcard.image.hsa.writer import KernelSource, write_code_object
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
+from softcard.report.hsa_code import describe, lines
+from tests.hostile.checks import check_error
 
 EXTREMES: Final = (0, 3, (1 << 20) + 1, 1 << 31, (1 << 32) - 1, 1 << 33, 1 << 40, 1 << 62, -1, -(1 << 33), 1 << 63)
 """Each is cut to the width of the field that it goes into."""
@@ -121,7 +121,7 @@ def check_file(gpu: Gpu, name: str, data: bytes) -> str:
         try:
             code = gpu.load(data)
             gpu.dispatch(code.kernel("k"), 64, args=given).wait()
-        except UnderstudyError as error:
+        except SoftcardError as error:
             check_error(error)
             said = f"{name}: {error}"
     gpu.reset()

@@ -16,22 +16,25 @@ from typing import Final
 
 import numpy as np
 
+from softcard.core.errors import SoftcardError
+from softcard.core.snapshot import save_ram
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.exceptions import QueueError, Status, status_of
+from softcard.device.hsa.queues.aql_queue import Queue
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.device.hsa.queues.records import QueueFeature
+from softcard.device.hsa.queues.signals import Condition
+from softcard.engine.gcn.memory import Plain
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.gcn.asm.assembler import assemble
 from tests.hostile.checks import check_error, in_time
-from understudy.core.errors import UnderstudyError
-from understudy.core.snapshot import save_ram
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.exceptions import QueueError, Status, status_of
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.records import QueueFeature
-from understudy.device.hsa.signals import Condition
-from understudy.engine.gcn.memory import Plain
-from understudy.ir.object_cache import ObjectCache
-from understudy.isa.gcn.asm.assembler import assemble
 
 AGENTS: Final = ("gfx701", "gfx803", "gfx900")
 MODELS: Final = ("large", "small")
 STEP_LIMIT: Final = 500
+CHECKS: Final = ("memory", "races", "races,lanes", "init,fidelity", "waits,sync", "all")
+CACHE: Final = ObjectCache()
+"""The cache of devices with checks, whose code takes longer to compile."""
 EDGES: Final = (0, 1, 2, 3, 4, 7, 8, 63, 64, 65, 255, 256, 1023, 1024, 1025, 4096, 65535)
 WIDE: Final = (0, 1, 63, 64, 1 << 12, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 47, 1 << 48, 1 << 63, (1 << 64) - 1)
 KERNELS: Final = (
@@ -55,14 +58,14 @@ class World:
     kernels: list[int]
     data: int
     addresses: list[int]
-    errors: list[tuple[int, UnderstudyError]] = field(default_factory=list)
+    errors: list[tuple[int, SoftcardError]] = field(default_factory=list)
 
 
 def world(agent: str, **options: object) -> World:
     """The same at every call."""
     device = HsaDevice(agent, threads=1, step_limit=STEP_LIMIT, **options)
     if hasattr(device.engine, "cache"):
-        device.engine.cache = ObjectCache()
+        device.engine.cache = CACHE if device.settings.checks else ObjectCache()
     both = QueueFeature.KERNEL_DISPATCH | QueueFeature.AGENT_DISPATCH
     queue = device.create_queue(16, features=both, agent_dispatch=lambda packet: packet.type)
     kernels = [_kernel(device, text) for text in KERNELS]
@@ -84,7 +87,7 @@ def _kernel(device: HsaDevice, text: str) -> int:
         struct.pack_into("<IIHH", header, 0, 1, 1, 1, device.agent.target.level)  # is_ptr64 is 0
     struct.pack_into("<q", header, 16, 256)
     struct.pack_into("<III", header, 48, 0x00AC0001, 2 << 1 | 1 << 7, 1 << 3)
-    address = device.allocate(256 + len(code) + 64)
+    address = device.allocate(256 + len(code) + 64, 256)
     device.memory.write(address, bytes(header) + code)
     return address
 
@@ -164,28 +167,28 @@ def mistreat(world: World, random: Random) -> Callable[[], object]:
             return lambda: queue.inactive_signal.store(value)
 
 
-def check_device(seed: str) -> Counter[str]:
-    """A device, maltreated for a while; what it said."""
+def check_device(seed: str, check: str = "") -> Counter[str]:
+    """A device, maltreated for a while, with checks on or not; what it said."""
     random = Random(seed)
     agent = random.choice(AGENTS)
     model = random.choice(MODELS)
-    options = {"machine_code": random.random() < 0.8, "dynamic_scratch": random.random() < 0.8}
+    options = {"machine_code": random.random() < 0.8, "dynamic_scratch": random.random() < 0.8, "check": check}
     found = world(agent, machine_model=model, **options)
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     with found.device, in_time():
         for _ in range(30):
             try:
                 mistreat(found, random)()
-            except UnderstudyError as error:
+            except SoftcardError as error:
                 check_error(error)
-                told[type(error).__name__] += 1
+                reported[type(error).__name__] += 1
         for code, error in found.errors:
             check_error(error)
             assert status_of(code) is not Status.SUCCESS
             assert "at AQL packet" in str(error)
-            told[str(QueueError(code).name)] += 1
+            reported[str(QueueError(code).name)] += 1
         check_usable(found)
-    return told
+    return reported
 
 
 EXTREMES: Final = (0, 1, 0x7FFF_FFFF, 0x8000_0000, 1 << 33, 1 << 40, 1 << 47, 1 << 62, 1 << 63, (1 << 64) - 1)
@@ -195,7 +198,7 @@ EXTREMES: Final = (0, 1, 0x7FFF_FFFF, 0x8000_0000, 1 << 33, 1 << 40, 1 << 47, 1 
 def check_words(agent: str, model: str, what: str) -> Counter[str]:
     """Every dword and every qword of one of them at every extreme, then whatever a host does with a queue."""
     found = world(agent, machine_model=model)
-    device, queue, told = found.device, found.queue, Counter[str]()
+    device, queue, reported = found.device, found.queue, Counter[str]()
     good = KernelDispatchPacket(
         dimensions=1, kernel_object=found.kernels[1], kernarg_address=found.data, private_segment_size=16,
         completion_signal=found.addresses[-4],
@@ -219,15 +222,15 @@ def check_words(agent: str, model: str, what: str) -> Counter[str]:
                     for action in _whatever(found, data, good, value):
                         try:
                             action()
-                        except UnderstudyError as error:
+                        except SoftcardError as error:
                             check_error(error)
-                            told[type(error).__name__] += 1
+                            reported[type(error).__name__] += 1
                     device.restore(state)
         for code, error in found.errors:
             check_error(error)
-            told[str(QueueError(code).name)] += 1
+            reported[str(QueueError(code).name)] += 1
         check_usable(found)
-    return told
+    return reported
 
 
 def _whatever(found: World, data: bytes, good: bytes, value: int) -> list[Callable[[], object]]:
@@ -272,7 +275,7 @@ def check_snapshot(seed: str) -> int:
 def _try(found: World, random: Random) -> str:
     try:
         mistreat(found, random)()
-    except UnderstudyError as error:
+    except SoftcardError as error:
         return str(error)
     return ""
 
@@ -289,6 +292,7 @@ def check_usable(found: World) -> None:
     device = found.device
     queue = device.create_queue(16)
     done, cell = device.create_signal(3), device.allocate(64)
+    device.memory.write(cell, bytes(4))  # under the check init fresh memory holds junk, and the kernel adds to it
     kernel = _kernel(device, KERNELS[1])
     good = KernelDispatchPacket(
         dimensions=1, kernel_object=kernel, kernarg_address=cell, completion_signal=done.address
@@ -314,7 +318,7 @@ def check_agreement(seed: str) -> int:
                     if not found.queue.is_active:
                         found.queue.store_read_index(found.queue.load_write_index())
                         found.queue.inactive_signal.store(0)
-                except UnderstudyError as error:
+                except SoftcardError as error:
                     check_error(error)
             outcomes.append(_seen(found))
     assert outcomes[0] == outcomes[1]

@@ -9,6 +9,25 @@ from functools import cache
 from random import Random
 from typing import Final
 
+from softcard.core.errors import AccessFault
+from softcard.core.space import Unit
+from softcard.device.refsi import registers as r
+from softcard.device.refsi.commands import (
+    Command,
+    Finish,
+    RunInstances,
+    RunKernelSlice,
+    SyncCache,
+    WriteReg64,
+    encode_all,
+)
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.interfaces import HART
+from softcard.device.refsi.toolkit.builder import REFSIDRV, SPEC
+from softcard.isa.riscv.decode import SPECS, decode, encode
+from softcard.isa.riscv.insn import Insn
+from softcard.isa.riscv.state import VL, VSTART, VTYPE, VXRM, VXSAT, F, Hart
+from softcard.isa.riscv.table import FURTHER
 from tests.agree.values import integer, pattern
 from tests.agree.words import SIZES, compressed, names, sample, with_registers
 from tests.device.refsi import m1
@@ -26,25 +45,6 @@ from tests.hostile.checks import (
 )
 from tests.hostile.generate import BUFFER, CODE, DATA, EDGES, OUTPUT, address, word
 from tests.hostile.vectors import word as vector_word
-from understudy.core.errors import AccessFault
-from understudy.core.space import Unit
-from understudy.device.refsi import registers as r
-from understudy.device.refsi.commands import (
-    Command,
-    Finish,
-    RunInstances,
-    RunKernelSlice,
-    SyncCache,
-    WriteReg64,
-    encode_all,
-)
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.interfaces import HART
-from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
-from understudy.isa.riscv.decode import SPECS, decode, encode
-from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.state import VL, VSTART, VTYPE, VXRM, VXSAT, F, Hart
-from understudy.isa.riscv.table import FURTHER
 
 STEP_LIMIT: Final = 3000
 G1_RESET: Final = 0x1000
@@ -221,8 +221,8 @@ class Bench:
             *m1.window(1, 0x1400_0000, r.TCDM_HART_BASE, 0x8_0000, mode=1, scale=scale),
         ]
         bench = cls(device)
-        told, data = bench.run([*windows, SyncCache(3)])
-        assert "at command" not in told, (told, data)
+        reported, data = bench.run([*windows, SyncCache(3)])
+        assert "at command" not in reported, (reported, data)
         for hart in device.accelerator.harts:
             for number in range(1, 32):
                 hart.set_x(number, given.x[number])
@@ -273,15 +273,15 @@ def outcome(profile: str, engine: str, given: Case) -> tuple[list[object], bool]
     bench = Bench.of(profile, engine, given)
     device = bench.device
     before = code_of(device)
-    told: list[object] = [bench.run(launch(given))[0]]
-    told += [state(hart) for hart in device.accelerator.harts]
-    told.append((digest(device), counters(device)))
+    reported: list[object] = [bench.run(launch(given))[0]]
+    reported += [state(hart) for hart in device.accelerator.harts]
+    reported.append((digest(device), counters(device)))
     same_code = code_of(device) == before
     if profile == SPEC:
         check_usable(device)
     else:
         check_again(device)
-    return told, same_code
+    return reported, same_code
 
 
 def counters(device: RefSiDevice) -> list[str]:
@@ -303,8 +303,8 @@ def check_case(given: Case) -> None:
         found, same_code = [], True
         for engine in ("reference", "jit"):
             with in_time():
-                told, same = outcome(profile, engine, given)
-            found.append(told)
+                reported, same = outcome(profile, engine, given)
+            found.append(reported)
             same_code &= same
         if profile == SPEC and given.harts != 1 and given.instances != 1:
             continue  # races
@@ -322,7 +322,7 @@ def check_boot(random: Random) -> None:
     """Boot G1 on made-up code in its ROM, which no hart can change: both engines must tell the same."""
     code, harts = made_up(random, random.choice((1, 2, 3, 3))), random.choice((0, 1, 1, 2, 3, 65))
     entry = random.choice((G1_RESET, G1_RESET + 4, CODE, address(random)))
-    told = []
+    reported = []
     for engine in ("reference", "jit"):
         device = boot_device(engine)
         with in_time():
@@ -331,8 +331,8 @@ def check_boot(random: Random) -> None:
             status = device.execute_kernel(entry, harts)
             if status.error is not None:
                 check_error(status.error)
-            told.append((str(status), [state(hart) for hart in device.accelerator.harts]))
-    assert told[0] == told[1], f"engines differ on {code.hex()} with {harts} harts"
+            reported.append((str(status), [state(hart) for hart in device.accelerator.harts]))
+    assert reported[0] == reported[1], f"engines differ on {code.hex()} with {harts} harts"
 
 
 @cache

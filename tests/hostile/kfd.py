@@ -8,11 +8,10 @@ from random import Random
 
 import numpy as np
 
+from softcard.device.kfd import drm, ioctls
+from softcard.device.kfd.device import KfdDevice
+from softcard.device.kfd.ioctls import AllocFlags, Number, Refused
 from tests.device.kfd.rig import PAGE, Program
-from understudy.device.kfd import drm, ioctls
-from understudy.device.kfd.device import KfdDevice
-from understudy.device.kfd.errors import Refused
-from understudy.device.kfd.ioctls import AllocFlags, Number
 
 CALLS = 200
 ALLOWED = frozenset(
@@ -36,7 +35,7 @@ class Chaos:
         gpu_ids = np.array([node.gpu_id for node in here.device.nodes] * 4, np.uint32)
         self.gpu_ids = self.scratch.address + 62 * PAGE
         self.scratch.bytes[62 * PAGE :][: gpu_ids.nbytes] = gpu_ids.view(np.uint8)
-        self.told: Counter[str] = Counter()
+        self.reported: Counter[str] = Counter()
         self.handles = [0, 1, (1 << 64) - 1]
         self.mapped = [VA]
         self.queues = [0, 5000]
@@ -103,14 +102,14 @@ class Chaos:
             self.refused(error)
             return
         assert len(answer) == len(data)
-        self.told["done"] += 1
+        self.reported["done"] += 1
         if kind == ioctls.TYPE:
             self.keep(number, answer)
 
     def refused(self, error: Refused) -> None:
         assert error.errno in ALLOWED, error
         assert error.message
-        self.told[errno.errorcode[error.errno]] += 1
+        self.reported[errno.errorcode[error.errno]] += 1
 
     def keep(self, number: int, answer: bytes) -> None:
         """Use later what the driver gave."""
@@ -148,4 +147,4 @@ def check(random: Random, calls: int = CALLS) -> Counter[str]:
         assert other.map(found.handle) == 1
     finally:
         device.close()
-    return chaos.told
+    return chaos.reported

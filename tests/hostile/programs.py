@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from softcard.core.errors import BeyondModel, GuestFault, SoftcardError, WireError
+from softcard.riscv import RV64
 from tests.hostile.checks import check_error, in_time
 from tests.hostile.elves import Claim, elf_file, is_small, mutated
 from tests.hostile.generate import address
 from tests.hostile.kernels import made_up
-from understudy.core.errors import BeyondModel, GuestFault, UnderstudyError, WireError
-from understudy.riscv import RV64
 
 STEP_LIMIT: Final = 2000
 ISAS: Final = ("rv64gcv_zfh", "rv64gc", "rv64im", "rv64gc_zba_zbb_zbs_zicond", "rv64gcv_zbc_zicntr", "rv64gcv_zvl128b")
@@ -32,7 +32,7 @@ def outcome(data: bytes, isa: str, engine: str) -> tuple[object, str]:
         result = RV64.run(
             data, isa=isa, engine=engine, step_limit=STEP_LIMIT, stdin=b"some text", time_limit_seconds=60
         )
-    except UnderstudyError as error:
+    except SoftcardError as error:
         check_error(error)
         return type(error), str(error)
     return result, ""
@@ -45,6 +45,6 @@ def check(random: Random) -> None:
         return
     isa = random.choice(ISAS)
     with in_time():
-        kind, told = outcome(data, isa, "reference")
-        assert outcome(data, isa, "jit") == (kind, told)
-    assert not told or (isinstance(kind, type) and issubclass(kind, WireError | GuestFault | BeyondModel)), told
+        kind, reported = outcome(data, isa, "reference")
+        assert outcome(data, isa, "jit") == (kind, reported)
+    assert not reported or (isinstance(kind, type) and issubclass(kind, WireError | GuestFault | BeyondModel)), reported

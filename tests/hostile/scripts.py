@@ -11,12 +11,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from softcard.cli.exits import ExitCode, exit_code, report
+from softcard.cli.recordings import FORMS, Player, Settings
+from softcard.core.errors import SoftcardError
 from tests.device.refsi.recordings import FOLDER
 from tests.hostile.generate import address, broken, recorded_buffers, recorded_scripts, size, word
-from understudy.cli.exits import ExitCode, exit_code, report
-from understudy.cli.player import Player, Settings
-from understudy.cli.script import FORMS
-from understudy.core.errors import UnderstudyError
 
 STEP_LIMIT: Final = 300
 MAX_ARGUMENT: Final = 1 << 16
@@ -57,7 +56,7 @@ def play(lines: Sequence[str], settings: Settings, folder: Path = FOLDER) -> Pla
     with redirect_stderr(err):
         try:
             code = int(player.play(line.decode("utf-8", "surrogateescape") for line in source))
-        except UnderstudyError as error:
+        except SoftcardError as error:
             report(error)
             code = int(exit_code(error))
     return Played(code, out.getvalue(), err.getvalue())

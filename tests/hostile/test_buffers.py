@@ -9,6 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softcard.core.errors import AccessFault, BeyondModel, WireError
+from softcard.device.refsi.commands import (
+    BufferStatus,
+    Command,
+    CopyMem64,
+    Finish,
+    LoadReg64,
+    RunInstances,
+    StoreImm64,
+    WriteReg64,
+    encode_all,
+)
+from softcard.device.refsi.refsidrv.devices import ReferenceCrash
+from softcard.device.refsi.registers import DMA_BASE, DRAM_BASE, ENTRY_PT_FN, RETURN_ADDR, WINDOW_BASE
+from softcard.device.refsi.toolkit.builder import REFSIDRV, SPEC
+from softcard.device.refsi.toolkit.lint import lint
+from softcard.device.refsi.toolkit.listing import lines
 from tests.hostile import generate
 from tests.hostile.checks import (
     ENGINES,
@@ -22,23 +39,6 @@ from tests.hostile.checks import (
     run_buffer,
 )
 from tests.hostile.generate import BUFFER, CODE, DATA, OUTPUT, WINDOW
-from understudy.core.errors import AccessFault, BeyondModel, WireError
-from understudy.device.refsi.commands import (
-    Command,
-    CopyMem64,
-    Finish,
-    LoadReg64,
-    RunInstances,
-    StoreImm64,
-    WriteReg64,
-    encode_all,
-)
-from understudy.device.refsi.refsidrv.devices import ReferenceCrash
-from understudy.device.refsi.registers import DMA_BASE, DRAM_BASE, ENTRY_PT_FN, RETURN_ADDR, WINDOW_BASE
-from understudy.device.refsi.status import BufferStatus
-from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
-from understudy.device.refsi.toolkit.lint import lint
-from understudy.device.refsi.toolkit.listing import lines
 
 QUICK = 5
 """Seconds within which what is refused, or done at once, must be over."""
@@ -118,7 +118,7 @@ def broken(*commands: Command | int) -> bytes:
 
 
 @EVERY_ENGINE
-def test_a_failed_command_is_told_with_its_place_and_clause(engine: str) -> None:
+def test_a_failed_command_is_reported_with_its_place_and_clause(engine: str) -> None:
     device = fresh(SPEC, engine)
     status = run_buffer(device, encode_all([StoreImm64(DATA, 1), StoreImm64(0x100, 2), Finish()]))
     assert (status.commands, status.command, status.chunk, status.offset) == (1, 1, 2, 16)
@@ -137,14 +137,14 @@ def test_a_failed_command_is_told_with_its_place_and_clause(engine: str) -> None
     ("chunk", "message", "rule"),
     [
         (0x1_C002_0200, "header 0x00000001c0020200 without its payload", "chunks"),
-        (0x0_C000_0B00, "there is no opcode 11", "header-opcode"),
+        (0x0_C000_0B00, "unknown opcode 11", "header-opcode"),
         (0x0_C000_0101, "reserved bits 7-0 are 0x1, expected 0", "header-reserved"),
         (0x0_8000_0100, "packet identifier (bits 31-30) is 2, expected 3", "header-packet-id"),
         (0x0_C001_0100, "count (bits 29-16) is 1, expected an even number", "header-count"),
         (0x0_C002_0100, "FINISH: count announces 1 payload chunks, expected 0", "header-count"),
     ],
 )
-def test_what_is_no_command_is_told_with_its_chunk(engine: str, chunk: int, message: str, rule: str) -> None:
+def test_what_is_no_command_is_reported_with_its_chunk(engine: str, chunk: int, message: str, rule: str) -> None:
     status = run_buffer(fresh(SPEC, engine), broken(StoreImm64(DATA, 1), chunk))
     error = status.error
     assert isinstance(error, WireError)
@@ -232,7 +232,7 @@ def test_a_copy_larger_than_memory(profile: str, count: int) -> None:
 def test_a_copy_of_elements_onto_themselves_that_are_too_many() -> None:
     status = quickly(SPEC, "jit", CopyMem64(1 << 24, DATA, DATA + 4))
     assert isinstance(status.error, BeyondModel)
-    assert status.error.message == "COPY_MEM64 of 16777216 elements onto themselves, at most 1048576"
+    assert status.error.message == "COPY_MEM64 has 16777216 elements and overlaps itself, at most 1048576 are modelled"
 
 
 @EVERY_PROFILE
@@ -334,4 +334,4 @@ def test_bulk_does_not_read_what_may_only_be_written(engine: str) -> None:
     status = run_buffer(fresh(SPEC, engine), data)
     check_status(status, data, SPEC)
     assert (status.commands, status.opcode) == (43, "LOAD_REG64")
-    assert "PERMS 0b010 does not permit reading" in str(status.error)
+    assert "PERMS 0b010 do not permit reading" in str(status.error)

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.device.refsi.toolkit.builder import SPEC
+from softcard.host.refsi.refsi import RefSi
 from tests.device.refsi.recordings import FOLDER
 from tests.hostile import elves
 from tests.hostile.checks import fresh, in_time
 from tests.hostile.elves import Claim, elf_file
-from understudy.core.errors import WireError
-from understudy.device.refsi.toolkit.builder import SPEC
-from understudy.host.refsi.refsi import RefSi
 
 CASES = 300
 
@@ -38,7 +38,10 @@ def test_every_truncation_of_the_headers() -> None:
         ([Claim(0x4000_0000, 0, 1 << 31)] * 3, "segments up to here claim 0x180000000 bytes of memory"),
         ([Claim(0x7FF_F000, 0, 0x2000)], "ELF segment at 0x7fff000..0x8001000 fits neither 0x10000..0x8000000"),
         ([Claim(0x2000_2000, 4, 4)], "ELF segment at 0x20002000..0x20002004 fits neither"),
-        ([Claim((1 << 64) - 8, 0, 16)], "segment at 0xfffffffffffffff8 with p_memsz 0x10 leaves the address space"),
+        (
+            [Claim((1 << 64) - 8, 0, 16)],
+            "the segment at 0xfffffffffffffff8 with p_memsz 0x10 exceeds the address space",
+        ),
     ],
 )
 def test_segments_that_claim_too_much(claims: list[Claim], message: str) -> None:

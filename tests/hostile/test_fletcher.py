@@ -13,16 +13,16 @@ from tests.hostile import fletcher
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_schemas_of_any_kind(part: int) -> None:
-    told = Counter(fletcher.check_schema(Random(f"schemas/{number}")) for number in range(part, 4000, 4))
-    assert told["mapped"] > 400
-    assert told.total() - told["mapped"] > 100
+    reported = Counter(fletcher.check_schema(Random(f"schemas/{number}")) for number in range(part, 4000, 4))
+    assert reported["mapped"] > 400
+    assert reported.total() - reported["mapped"] > 100
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_registers_and_buffers_of_any_kind(part: int) -> None:
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for number in range(part, 2000, 4):
-        told.update(fletcher.check_device(Random(f"devices/{number}")))
+        reported.update(fletcher.check_device(Random(f"devices/{number}")))
     for rule in ("buffer-address", "buffer-format", "index-order", "range-written", "derived"):
-        assert told[f"RuleError fletcher/{rule}"], told
+        assert reported[f"RuleError fletcher/{rule}"], reported

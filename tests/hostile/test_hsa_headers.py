@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.host.hsa.gpu import Gpu
 from tests.hostile import headers
-from understudy.host.hsa.gpu import Gpu
 
 
 @pytest.mark.slow

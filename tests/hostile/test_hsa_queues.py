@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from softcard.device.hsa.queues import signals
 from tests.hostile import hsa
-from understudy.device.hsa import signals
 
 
 @pytest.fixture(autouse=True)
@@ -20,11 +20,11 @@ def _short_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_packets_and_queues_of_any_kind(part: int) -> None:
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for number in range(part, 240, 4):
-        told.update(hsa.check_device(f"queues/{number}"))
+        reported.update(hsa.check_device(f"queues/{number}"))
     for name in ("INVALID_CODE", "INVALID_PACKET", "INVALID_DIMENSION", "MEMORY_APERTURE_VIOLATION", "RuleError"):
-        assert told[name], told
+        assert reported[name], reported
 
 
 @pytest.mark.one_in(2)

@@ -12,7 +12,7 @@ from tests.hostile import kfd
 
 @pytest.mark.slow
 def test_calls_of_any_kind() -> None:
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for number in range(20):
-        told.update(kfd.check(Random(f"kfd/{number}")))
-    assert min(told[name] for name in ("done", "EINVAL", "EFAULT", "EBUSY")), told
+        reported.update(kfd.check(Random(f"kfd/{number}")))
+    assert min(reported[name] for name in ("done", "EINVAL", "EFAULT", "EBUSY")), reported

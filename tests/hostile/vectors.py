@@ -6,20 +6,20 @@ import struct
 from random import Random
 from typing import Final
 
-from tests.agree.values import integer
-from tests.agree.vectors import NAMES, vectors
-from tests.engine.riscv.rig import DATA, DATA_END, DEVICE
-from tests.engine.riscv.vector.machine import After, run
-from tests.hostile.checks import in_time
-from understudy.engine.riscv.stops import (
+from softcard.engine.riscv.api import (
     ILLEGAL,
     LOAD_ACCESS,
     LOAD_MISALIGNED,
     STORE_ACCESS,
     STORE_MISALIGNED,
 )
-from understudy.isa.riscv.decode import encode
-from understudy.isa.riscv.table import VECTOR
+from softcard.isa.riscv.decode import encode
+from softcard.isa.riscv.table import VECTOR
+from tests.agree.values import integer
+from tests.agree.vectors import NAMES, vectors
+from tests.engine.riscv.rig import DATA, DATA_END, DEVICE
+from tests.engine.riscv.vector.machine import After, run
+from tests.hostile.checks import in_time
 
 MASK64: Final = (1 << 64) - 1
 CAUSES: Final = (ILLEGAL, LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, STORE_MISALIGNED)
@@ -90,6 +90,6 @@ def check(random: Random) -> None:
             status=random.choice((None, None, None, None, 0, 3 << 9, 1 << 9 | 3 << 13, 3 << 13)),
             vlen=vlen,
         )
-    assert after.cause is None or (after.cause in CAUSES and after.told), after
+    assert after.cause is None or (after.cause in CAUSES and after.reported), after
     assert after.vl <= vlen
     assert after.vstart < vlen

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import UnderstudyError, WireError
-from understudy.image import arrow_schema
-from understudy.image.arrow_schema import ArrowMissing, read_arrow, read_schema
+from softcard.core.errors import SoftcardError, WireError
+from softcard.image import arrow_schema
+from softcard.image.arrow_schema import ArrowMissing, read_arrow, read_schema
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "fletcher"
 PRIM = (VECTORS / "prim.0.as").read_bytes()
@@ -76,16 +76,16 @@ def test_objects_with_a_schema() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "0 bytes are no Arrow IPC message, expected 8 or more, at byte 0x0"),
+        (b"", "an Arrow IPC message must have 8 bytes or more, not 0, at byte 0x0"),
         (b"\0" * 8, "the Arrow IPC message has length 0, expected a schema, at byte 0x0"),
         (struct.pack("<II", 0xFFFFFFFF, 0), "the Arrow IPC message has length 0, expected a schema, at byte 0x4"),
         (
             struct.pack("<II", 0xFFFFFFFF, 1 << 31),
             "the first Arrow IPC message claims 0x80000000 bytes, expected a schema",
         ),
-        (PRIM[:100], "the Arrow IPC message claims 248 bytes, the file has 92 behind the length, at byte 0x4"),
-        (PRIM[:8] + b"\xff" * 248, "no Arrow IPC schema message: Invalid flatbuffers message."),
-        (b"ARROW1\0\0", "no Arrow IPC file: File is too small: 8"),
+        (PRIM[:100], "the Arrow IPC message claims 248 bytes, the file has 92 after the length, at byte 0x4"),
+        (PRIM[:8] + b"\xff" * 248, "the data is not an Arrow IPC schema message: Invalid flatbuffers message."),
+        (b"ARROW1\0\0", "the data is not an Arrow IPC file: File is too small: 8"),
         (b"root:x:0:0:root:/root:/bin/bash\n", "the first Arrow IPC message claims 0x746f6f72 bytes"),
     ],
 )
@@ -97,13 +97,15 @@ def test_bytes_that_are_no_schema(data: bytes, message: str) -> None:
 
 def test_a_name_that_is_no_utf8() -> None:
     at = PRIM.index(b"number")
-    with pytest.raises(WireError, match=r"the name of field 0 is no UTF-8 \(invalid start byte at byte 0 of it\)"):
+    with pytest.raises(WireError, match=r"the name of field 0 is not UTF-8 \(invalid start byte at byte 0 of it\)"):
         read_arrow(PRIM[:at] + b"\xff" + PRIM[at + 1 :])
 
 
 def test_a_record_batch_with_broken_offsets() -> None:
     at = STREAM.rindex(struct.pack("<iii", 0, 1, 1))
-    with pytest.raises(WireError, match="no Arrow IPC stream: In column 1: Invalid: Offset invariant failure"):
+    with pytest.raises(
+        WireError, match="the data is not an Arrow IPC stream: In column 1: Invalid: Offset invariant failure"
+    ):
         read_arrow(STREAM.replace(struct.pack("<iii", 0, 1, 1), struct.pack("<iii", 9, 1, 1)))
     assert at > 0
 
@@ -126,9 +128,9 @@ def test_objects_without_a_schema() -> None:
         def __arrow_c_schema__(self) -> object:
             return 1
 
-    with pytest.raises(WireError, match="no Arrow schema in a value of type int"):
+    with pytest.raises(WireError, match="cannot read an Arrow schema from a value of type int"):
         read_schema(1)
-    with pytest.raises(WireError, match="no Arrow IPC schema"):
+    with pytest.raises(WireError, match="not an Arrow IPC schema"):
         read_schema(Liar())
 
 
@@ -136,13 +138,13 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(WireError, match=r"cannot read .*none\.as: No such file"):
         read_arrow(tmp_path / "none.as")
     monkeypatch.setattr(arrow_schema, "MAX_FILE_BYTES", 8)
-    with pytest.raises(WireError, match=r"prim\.0\.as: it is larger than 8 bytes"):
+    with pytest.raises(WireError, match=r"prim\.0\.as: the file is larger than 8 bytes"):
         read_arrow(VECTORS / "prim.0.as")
 
 
 def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ArrowMissing, match=r"Arrow schemas need pyarrow: pip install 'understudy\[arrow\]'"):
+    with pytest.raises(ArrowMissing, match=r"Arrow schemas need pyarrow: pip install 'softcard\[arrow\]'"):
         read_schema(PRIM)
 
 
@@ -161,7 +163,7 @@ def test_mutated_files_are_read_or_refused(seed: bytes, changes: list[tuple[int,
         del data[cut:]
     try:
         found = read_arrow(bytes(data))
-    except UnderstudyError:
+    except SoftcardError:
         return
     assert isinstance(found, (pa.Schema, pa.RecordBatch))
 

@@ -10,13 +10,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from understudy.core.errors import ModelBug
-from understudy.ir import compile_process, llvm
-from understudy.ir.background import BACKGROUND, Background
-from understudy.ir.compile_process import PROCESS, CompileProcess
+from softcard.core.errors import ModelBug
+from softcard.ir import compile_process, llvm
+from softcard.ir.background import BACKGROUND, Background
+from softcard.ir.compile_process import PROCESS, CompileProcess, ProcessEnds
 
 SEVEN = "define i64 @seven() {\n  ret i64 7\n}\n"
 SOON = 60.0
@@ -37,17 +38,22 @@ def test_work_is_done_in_order_on_another_thread() -> None:
     assert threading.get_ident() not in {thread for _, thread in seen}
 
 
-def test_an_error_is_raised_where_the_result_is_taken() -> None:
-    background = Background(lambda: None)
+def test_an_error_is_reported_at_once_and_is_not_raised_where_the_result_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    background, reported = Background(lambda: None), list[threading.ExceptHookArgs]()
+    monkeypatch.setattr(threading, "excepthook", reported.append)
 
     def fail() -> int:
         raise ModelBug("no")
 
     task, later = background.submit(fail), background.submit(lambda: 5)
     wait_for(later)
-    with pytest.raises(ModelBug, match="no"):
-        task.result()
-    assert later.result() == 5
+    assert (task.failed, task.result(), later.failed, later.result()) == (True, None, False, 5)
+    assert [(type(each.exc_value), str(each.exc_value)) for each in reported] == [(ModelBug, "no")]
+    assert reported[0].exc_traceback is not None
+    assert reported[0].thread is not None
+    assert reported[0].thread.name == "softcard-compile"
 
 
 def test_when_nothing_is_left_nobody_is() -> None:
@@ -57,7 +63,7 @@ def test_when_nothing_is_left_nobody_is() -> None:
         wait_for(task)
         assert task.result()[1]
         deadline = time.monotonic() + SOON
-        while PROCESS._process is not None or any(each.name == "understudy-compile" for each in threading.enumerate()):
+        while PROCESS._process is not None or any(each.name == "softcard-compile" for each in threading.enumerate()):
             assert time.monotonic() < deadline
             time.sleep(0.001)
 
@@ -111,9 +117,9 @@ def test_a_forked_child_has_a_process_of_its_own() -> None:
 
 
 PROGRAM = f"""
-from understudy.ir import llvm
-from understudy.ir.background import BACKGROUND
-from understudy.ir.compile_process import PROCESS
+from softcard.ir import llvm
+from softcard.ir.background import BACKGROUND
+from softcard.ir.compile_process import PROCESS
 PROCESS.compile_ir({SEVEN!r}, llvm.SOON)
 print(PROCESS._process.pid, flush=True)
 for n in range(100):
@@ -163,7 +169,20 @@ def test_when_this_process_ends_nothing_is_compiled_here(monkeypatch: pytest.Mon
         time.sleep(0.001)
     one.end()
     wait_for(next_one)
-    for task in (waiting, next_one):
-        with pytest.raises(EOFError, match=r"ended|this process ends"):
-            task.result()
+    assert [(task.failed, task.result()) for task in (waiting, next_one)] == [(True, None)] * 2
+    with pytest.raises(ProcessEnds, match="the compiling process is ending"):
+        one.compile_ir(SEVEN, llvm.OPTIMISED)
     assert (here, one._process) == ([], None)
+
+
+def test_a_pipe_that_the_end_closes_before_it_is_read_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a program may come between two reads of a thread that waits for code."""
+    one, read = CompileProcess(), compile_process._read
+
+    def end_first(stream: IO[bytes], size: int) -> bytes:
+        one.end()
+        return read(stream, size)
+
+    monkeypatch.setattr(compile_process, "_read", end_first)
+    with pytest.raises(ProcessEnds, match="the compiling process is ending"):
+        one.compile_ir(SEVEN, llvm.SOON)

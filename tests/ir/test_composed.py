@@ -1,8 +1,8 @@
-"""What is put together of parts has their methods."""
+"""A composed class has the methods of its parts."""
 
 import pytest
 
-from understudy.ir.composed import Composed
+from softcard.ir.composed import Composed
 
 
 class First:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from understudy.ir import improving, llvm
-from understudy.ir.improving import Improving
-from understudy.ir.native import native
-from understudy.ir.native_source import SourceChanged
-from understudy.ir.object_cache import ObjectCache
+from softcard.ir import background, llvm
+from softcard.ir.background import Improving
+from softcard.ir.native import native
+from softcard.ir.native_source import SourceChanged
+from softcard.ir.object_cache import ObjectCache
 
 
 @native
@@ -34,7 +34,7 @@ class Tiers(list[int]):
             return compile_ir(text, tier)
 
         monkeypatch.setattr(llvm, "compile_ir", counted)
-        monkeypatch.setattr(improving.PROCESS, "compile_ir", counted)
+        monkeypatch.setattr(background.PROCESS, "compile_ir", counted)
 
 
 def answer(made: Improving) -> int:
@@ -86,9 +86,9 @@ def test_sources_that_have_changed_meanwhile_leave_the_code_there_is(
     made = Improving(ObjectCache(tmp_path), total, worth=0)
 
     def changed(*_: object) -> str:
-        raise SourceChanged("total() cannot be read as it was loaded")
+        raise SourceChanged("total() has changed since it was loaded")
 
-    monkeypatch.setattr("understudy.ir.native_llvm.module", changed)
+    monkeypatch.setattr("softcard.ir.native_llvm.module", changed)
     first, deadline = made.code, time.monotonic() + 60
     while not made.is_optimised:
         assert time.monotonic() < deadline
@@ -101,7 +101,7 @@ def test_sources_that_have_changed_meanwhile_leave_the_code_there_is(
 
 def test_a_forked_child_asks_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Improving(ObjectCache(tmp_path), total, worth=0)
-    monkeypatch.setattr(improving.BACKGROUND, "submit", lambda work: improving.Task(work))  # never done
+    monkeypatch.setattr(background.BACKGROUND, "submit", lambda work: background.Task(work))  # never done
     made.use()
     monkeypatch.undo()
     child = os.fork()

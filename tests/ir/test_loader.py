@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from understudy.ir import llvm, loader
-from understudy.ir.host import Host, host, is_x86
+from softcard.core.errors import WireError
+from softcard.ir import llvm, loader
+from softcard.ir.host import LEVELS, VARIABLE, Host, at_level, host, is_x86, this_machine
 
 pytestmark = pytest.mark.skipif(not is_x86() or sys.platform != "linux", reason="needs objects of Linux on x86-64")
 
@@ -98,7 +99,7 @@ def changed(data: bytes, at: int, form: str, value: int) -> bytes:
 
 
 def relocations(data: bytes) -> list[int]:
-    """Where the relocations of code lie in an object."""
+    """Return the offsets of the relocations of code in an object."""
     head = loader.HEAD.unpack_from(data)
     sections = [loader.Section._make(loader.SECTION.unpack_from(data, head[6] + 64 * n)) for n in range(head[12])]
     used = [each for each in sections if each.type == loader.RELA and sections[each.info].type == loader.PROGBITS]
@@ -131,13 +132,13 @@ def test_writable_data_and_unknown_functions_are_not_for_it(text: str) -> None:
 
 USE = """
 import sys
-from understudy.ir import llvm
+from softcard.ir import llvm
 print(llvm.host_key(), sorted(llvm.host_features()) != [], "llvmlite.binding" in sys.modules)
 """
 
 
-def asked(folder: Path) -> list[str]:
-    environment = os.environ | {"XDG_CACHE_HOME": str(folder)}
+def asked(folder: Path, level: str = "") -> list[str]:
+    environment = os.environ | {"XDG_CACHE_HOME": str(folder), VARIABLE: level}
     return subprocess.check_output([sys.executable, "-c", USE], env=environment, text=True).split()
 
 
@@ -147,11 +148,36 @@ def test_the_host_is_asked_for_once(tmp_path: Path) -> None:
     assert again == [first[0], "True", "False"]
 
 
+def test_code_is_made_for_the_level_that_is_named(tmp_path: Path) -> None:
+    """Objects of each have keys of their own, so that one cache serves all."""
+    if not is_x86() or not LEVELS["x86-64-v3"] <= this_machine().names:
+        pytest.skip("this machine's processor is less than x86-64-v3")
+    keys = [asked(tmp_path, level)[0] for level in ("", "native", "avx2", "x86-64-v3", "sse")]
+    assert keys[0] == keys[1]
+    assert keys[2] == keys[3]
+    assert len(set(keys)) >= 2 + (this_machine().names > LEVELS["x86-64-v3"])
+
+
+def test_levels() -> None:
+    machine = Host("triple", "znver9", ",".join(f"+{each}" for each in sorted(LEVELS["x86-64-v3"] | {"new"})), "15")
+    assert at_level(machine, "native") is machine
+    lower = at_level(machine, "sse")
+    assert (lower.name, lower.names) == ("x86-64-v2", LEVELS["x86-64-v2"])
+    assert "-avx2" in lower.features.split(",")
+    assert "-new" in lower.features.split(",")
+    with pytest.raises(
+        WireError, match=r"^SOFTCARD_HOST_LEVEL is avx512, but .* does not support avx512bw, .*lower level"
+    ):
+        at_level(machine, "avx512")
+    with pytest.raises(WireError, match=r"^SOFTCARD_HOST_LEVEL is neon, expected one of native, sse, avx2, avx512, "):
+        at_level(machine, "neon")
+
+
 def test_another_processor_is_asked_for_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     described = tmp_path / "cpuinfo"
     described.write_text("processor : 0\ncpu MHz : 1000\nflags : fpu avx2\n\nprocessor : 1\nflags : fpu\n\n")
-    monkeypatch.setattr("understudy.ir.host.PROCESSORS", str(described))
+    monkeypatch.setattr("softcard.ir.host.PROCESSORS", str(described))
     count = 0
 
     def made() -> Host:
@@ -159,7 +185,7 @@ def test_another_processor_is_asked_for_anew(tmp_path: Path, monkeypatch: pytest
         count += 1
         return Host("x86_64", "some", "+avx2,-avx512f", f"{count}")
 
-    monkeypatch.setattr("understudy.ir.host._asked", made)
+    monkeypatch.setattr("softcard.ir.host._query", made)
     fresh = host.__wrapped__
     assert fresh().names == {"avx2"}
     assert fresh().version == "1"

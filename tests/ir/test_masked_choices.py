@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from understudy.ir import llvm
-from understudy.ir.masked_choices import kept_apart
+from softcard.ir import llvm
+from softcard.ir.llvm import with_masks_apart
 
 FORMS = ("and or", "or and", "xor", "copysign")
 KEPT = ("x", "y", "other")
@@ -85,28 +85,28 @@ def test_a_masked_choice_is_what_it_says(bits: int, lanes: int, width: int) -> N
 
 def test_what_is_no_choice_by_bits_stays_as_it_is() -> None:
     text = "%s = add <4 x i32> %a, %b\n%t = select <4 x i1> %m, <4 x i32> %s, <4 x i32> %b"
-    assert kept_apart(text) == text
+    assert with_masks_apart(text) == text
     text = "%m = or <4 x i1> %n, %o\n%t = select <4 x i1> %m, <4 x i1> %m, <4 x i1> %o"
-    assert kept_apart(text) == text
+    assert with_masks_apart(text) == text
     text = "%s = or <4 x i32> %a, %b\nstore <4 x i32> %s, ptr %p"
-    assert kept_apart(text) == text
+    assert with_masks_apart(text) == text
 
 
 def test_functions_without_the_instruction_stay_as_they_are() -> None:
     text = "%s = or <8 x i32> %a, %b\n%t = select <8 x i1> %m, <8 x i32> %s, <8 x i32> %b"
     text += '\nattributes #0 = { "target-features"="+avx2,-avx512f,-avx512vl" }'
-    assert kept_apart(text) == text
+    assert with_masks_apart(text) == text
 
 
 def test_names_are_whole_names() -> None:
     text = "%s = or <4 x i32> %s.1, %b\n%t = select <4 x i1> %m, <4 x i32> %s, <4 x i32> %s.1"
-    *_, last = kept_apart(text).split("\n")
+    *_, last = with_masks_apart(text).split("\n")
     assert last == "%t = select <4 x i1> %m, <4 x i32> %apart.1, <4 x i32> %s.1"
 
 
 def test_functions_that_prefer_narrow_registers() -> None:
     """That alone may be left of what was said of them: on hosts with narrower ones there are no wider ones."""
     text = "%s = or <16 x i32> %a, %b\n%t = select <16 x i1> %m, <16 x i32> %s, <16 x i32> %b"
-    made = kept_apart(f'{text}\nattributes #0 = {{ "prefer-vector-width"="256" }}')
+    made = with_masks_apart(f'{text}\nattributes #0 = {{ "prefer-vector-width"="256" }}')
     assert made.count('call <8 x i32> asm "", "=v,0"') == 2
-    assert kept_apart(text).count('call <16 x i32> asm "", "=v,0"') == 1
+    assert with_masks_apart(text).count('call <16 x i32> asm "", "=v,0"') == 1

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.core.errors import ModelBug
-from understudy.ir import llvm, native
-from understudy.ir.native import A8, A16, A32, A64, U8, U16, U32, U64, V32, Function, inlined, layout, link, signed
-from understudy.ir.object_cache import ObjectCache
+from softcard.core.errors import ModelBug
+from softcard.ir import llvm, native
+from softcard.ir.native import A8, A16, A32, A64, U8, U16, U32, U64, V32, Function, inlined, layout, link, signed
+from softcard.ir.object_cache import ObjectCache
 
 MASK = (1 << 64) - 1
 STEP = 3
@@ -41,7 +41,7 @@ def compiled(function: Function[Any], objects: ObjectCache | None = None) -> Any
 
 
 def both(function: Function[Any], *arguments: int) -> int:
-    """What it gives either way."""
+    """Return the result, which is the same compiled and as Python."""
     made = compiled(function)(*arguments)
     assert function(*arguments) == made
     return int(made)
@@ -51,7 +51,7 @@ def loaded(folder: Path, body: str, head: str = "") -> ModuleType:
     """A module with a native function `main`, from source."""
     name = f"native_case_{next(NUMBERS)}"
     path = folder / f"{name}.py"
-    path.write_text(f"from understudy.ir.native import *\n{head}\n@native\n{body}")
+    path.write_text(f"from softcard.ir.native import *\n{head}\n@native\n{body}")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -91,6 +91,9 @@ def words(depth: int = 2) -> st.SearchStrategy[str]:
         st.tuples(part, part, part).map(lambda x: f"({x[0]} if {x[1]} else {x[2]})"),
         part.map(lambda x: f"lowest_bit({x})"),
         st.tuples(st.sampled_from(["add_floats", "add_doubles"]), part, part).map(lambda x: f"{x[0]}({x[1]}, {x[2]})"),
+        st.tuples(st.sampled_from(["fma_floats", "fma_doubles"]), part, part, part).map(
+            lambda x: f"{x[0]}({x[1]}, {x[2]}, {x[3]})"
+        ),
         part.map(lambda x: f"helper({x}, b)"),
         st.tuples(view, place).map(lambda x: f"{x[0]}[{x[1]}]"),
         st.tuples(view, part).map(lambda x: f"{x[0]}.at(room)[{x[1]} & 7]"),
@@ -324,30 +327,30 @@ def test_views() -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("return a / 2", "5: 'a / 2' has no native form"),
+        ("return a / 2", "5: 'a / 2' cannot be compiled to native code"),
         ("return a // b", "'a // b' needs a constant divisor above 0"),
-        ("return [a]", "'[a]' has no native form"),
-        ("return unknown", "'unknown' has no native form"),
-        ("return print(a)", "'print(a)' has no native form"),
-        ("return a and b", "'a and b' has no native form"),
-        ("return 1.5", "'1.5' has no native form"),
-        ("return signed(a)", "'signed(a)' has no native form"),
+        ("return [a]", "'[a]' cannot be compiled to native code"),
+        ("return unknown", "'unknown' cannot be compiled to native code"),
+        ("return print(a)", "'print(a)' cannot be compiled to native code"),
+        ("return a and b", "'a and b' cannot be compiled to native code"),
+        ("return 1.5", "'1.5' cannot be compiled to native code"),
+        ("return signed(a)", "'signed(a)' cannot be compiled to native code"),
         ("return signed(a) < b", "'signed(a) < b' compares signed and unsigned words"),
-        ("return a < b < 3", "'a < b < 3' has no native form"),
-        ("return 1 << 64 | 18446744073709551616", "'18446744073709551616' is no word of 64 bits"),
-        ("return NEGATIVE", "'NEGATIVE' is no word of 64 bits"),
-        ("return main(a)", "'main(a)' has another number of arguments"),
-        ("with a: pass", "'with a:' has no native form"),
-        ("for i in a: pass", "'for i in a:' has no native form"),
-        ("for i in print(a): pass", "'for i in print(a):' goes over something else than a range"),
+        ("return a < b < 3", "'a < b < 3' cannot be compiled to native code"),
+        ("return 1 << 64 | 18446744073709551616", "'18446744073709551616' does not fit 64 bits"),
+        ("return NEGATIVE", "'NEGATIVE' does not fit 64 bits"),
+        ("return main(a)", "'main(a)' passes a wrong number of arguments"),
+        ("with a: pass", "'with a:' cannot be compiled to native code"),
+        ("for i in a: pass", "'for i in a:' cannot be compiled to native code"),
+        ("for i in print(a): pass", "'for i in print(a):' must iterate over a range"),
         ("for i in range(0, 9, b): pass", "'for i in range(0, 9, b):' needs a constant step above 0"),
-        ("while a: pass\n    else: pass", "'while a:' has no native form"),
-        ("if a:\n        c = 1\n    return c", "7: 'c' may have no value here"),
-        ("while a:\n        c = 1\n    return c", "'c' may have no value here"),
-        ("c = U64.at(a)\n    return c + 1", "'c' has no native form"),
-        ("c = U64.at(a)\n    return c.more", "'c.more' has no native form"),
-        ("c = U64.at(a)\n    c = 3", "c in main() is of two kinds"),
-        ("return A64.more(a, b)", "'A64.more(a, b)' has no native form"),
+        ("while a: pass\n    else: pass", "'while a:' cannot be compiled to native code"),
+        ("if a:\n        c = 1\n    return c", "7: 'c' may be unassigned here"),
+        ("while a:\n        c = 1\n    return c", "'c' may be unassigned here"),
+        ("c = U64.at(a)\n    return c + 1", "'c' cannot be compiled to native code"),
+        ("c = U64.at(a)\n    return c.more", "'c.more' cannot be compiled to native code"),
+        ("c = U64.at(a)\n    c = 3", "c in main() is used for values of two kinds"),
+        ("return A64.more(a, b)", "'A64.more(a, b)' cannot be compiled to native code"),
     ],
 )
 def test_refusals(folder: Path, line: str, text: str) -> None:
@@ -373,7 +376,7 @@ def test_source_that_changed(folder: Path) -> None:
     module = loaded(folder, "def main(a: int) -> int:\n    return a\n")
     path = Path(str(module.__file__))
     path.write_text(path.read_text().replace("return a", "return a + 1"))
-    with pytest.raises(ModelBug, match=r"main\(\) cannot be read as it was loaded"):
+    with pytest.raises(ModelBug, match=r"main\(\) has changed since it was loaded"):
         link(ObjectCache(), module.main)
 
 
@@ -410,12 +413,12 @@ def test_kept_code_is_found_without_its_source(folder: Path, monkeypatch: pytest
     main = loaded(folder, "def main(a: int) -> int:\n    return a + 12\n").main
     compiled(main, objects)
     Path(main.function.__code__.co_filename).unlink()
-    monkeypatch.setitem(sys.modules, "understudy.ir.native_llvm", None)
+    monkeypatch.setitem(sys.modules, "softcard.ir.native_llvm", None)
     assert compiled(main, objects)(1) == 13
 
 
 def test_sources_in_a_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = "from understudy.ir.native import native\n\n@native\ndef main(a: int) -> int:\n    return a * 3\n"
+    body = "from softcard.ir.native import native\n\n@native\ndef main(a: int) -> int:\n    return a * 3\n"
     with zipfile.ZipFile(tmp_path / "code.zip", "w") as file:
         file.writestr("native_in_a_zip.py", body)
     monkeypatch.syspath_prepend(str(tmp_path / "code.zip"))

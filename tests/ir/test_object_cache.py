@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.engine.riscv.jit.region import Region, discover, region_key
+from softcard.ir import llvm
+from softcard.ir.object_cache import ObjectCache, default_folder
 from tests.engine.riscv.rig import CODE, Rig, fetcher
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.engine.riscv.jit.region import Region, discover, region_key
-from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache, default_folder
 
 KEY = "0" * 64
 LOOP = "loop: addi x7, x7, 3\naddi x6, x6, -1\nbne x6, x0, loop"
@@ -123,7 +123,7 @@ def test_neither_memory_nor_disk_grows_without_bound(tmp_path: Path) -> None:
     assert cache.get(f"{199:064}") == bytes(100)
 
 
-def test_keys_tell_apart_what_matters() -> None:
+def test_keys_distinguish_what_matters() -> None:
     same = region_key(region(LOOP), True, llvm.QUICK)
     assert same == region_key(region(LOOP), True, llvm.QUICK)
     others = {
@@ -142,11 +142,11 @@ def test_keys_tell_apart_what_matters() -> None:
 
 def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_folder() == tmp_path / "understudy" / "code"
+    assert default_folder() == tmp_path / "softcard" / "code"
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for value in ("", "relative/path"):
         monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert default_folder() == tmp_path / "home" / ".cache" / "understudy" / "code"
+        assert default_folder() == tmp_path / "home" / ".cache" / "softcard" / "code"
 
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.ir import object_cache
-from understudy.ir.object_cache import ObjectCache
+from softcard.ir import object_cache
+from softcard.ir.object_cache import ObjectCache
 
 KEY = "0" * 64
 POISON = b"somebody else's code"
@@ -114,7 +114,7 @@ def test_pruning_deletes_files_of_the_cache_alone(folder: Path, tmp_path: Path) 
 def test_a_file_that_is_exchanged_between_two_looks_is_never_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Whoever may write the folder above exchanges the file at the worst moment: behind each look at it."""
+    """Another user who can write to the parent folder exchanges the file at the worst moment: after each call on it."""
     files = {"good": folder.parent / "good", "poison": folder.parent / "poison"}
     (folder / KEY).rename(files["good"])
 
@@ -140,7 +140,7 @@ def test_a_file_that_is_exchanged_between_two_looks_is_never_run(
         with monkeypatch.context() as patched:
             patched.setattr(os, call, looked)
             found = ObjectCache(folder).get(KEY)
-        assert found in (None, b"object"), f"exchanged behind {call}"
+        assert found in (None, b"object"), f"exchanged after {call}"
 
 
 @pytest.mark.parametrize("kind", ["link", "file"])

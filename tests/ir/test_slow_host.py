@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.engine.gcn.threaded.library import shared_library
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.host.hsa.gpu import Gpu, demo_code
-from understudy.host.refsi.refsi import RefSi, demo_kernels
-from understudy.ir import llvm, slow_host
-from understudy.ir.slow_host import SlowHostWarning
+from softcard.engine.gcn.threaded.library import shared_library
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.host.hsa.gpu import Gpu, demo_code
+from softcard.host.refsi.refsi import RefSi, demo_kernels
+from softcard.ir import llvm
+from softcard.ir.llvm import SlowHostWarning
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,12 +22,12 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def other_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """As on an aarch64, say: what is asked about the host's processor says no. Nothing that is kept is this host's."""
-    slow_host._warn.cache_clear()
+    llvm._warn.cache_clear()
     shared_library.cache_clear()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(llvm, "is_x86", lambda: False)
     yield
-    slow_host._warn.cache_clear()
+    llvm._warn.cache_clear()
     shared_library.cache_clear()
 
 
@@ -51,11 +51,19 @@ def saxpy() -> np.ndarray:
 @pytest.mark.parametrize(
     ("run", "expected", "message"),
     [
-        (vector_add, np.arange(100, 164), "this host is not an x86: RISC-V kernels run on the reference engine"),
-        (saxpy, 2 * np.arange(100) + 1, "this host is not an x86: wave code that flushes denormals or rounds"),
+        (
+            vector_add,
+            np.arange(100, 164),
+            "this host does not have an x86 processor: RISC-V kernels run on the slow reference engine",
+        ),
+        (
+            saxpy,
+            2 * np.arange(100) + 1,
+            "this host does not have an x86 processor: GPU code that flushes denormals",
+        ),
     ],
 )
-def test_the_slow_way_is_told_once_and_is_right(run, expected, message) -> None:
+def test_the_slow_way_is_reported_once_and_is_right(run, expected, message) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert (run() == expected).all()
@@ -75,7 +83,7 @@ def test_engines_that_are_made_by_hand_warn_too() -> None:
 def test_nothing_is_said_where_there_is_machine_code() -> None:
     if not llvm.is_x86():
         pytest.skip("this host is not an x86")
-    slow_host._warn.cache_clear()
+    llvm._warn.cache_clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert (vector_add() == np.arange(100, 164)).all()

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from understudy.core.errors import ModelBug
-from understudy.ir import softfloat
-from understudy.ir.softfloat import CANONICAL_NAN, DZ, FORMATS, NV, NX, OF, RDN, RMM, RNE, RTZ, RUP, UF
+from softcard.core.errors import ModelBug
+from softcard.ir import softfloat
+from softcard.ir.softfloat import CANONICAL_NAN, DZ, FORMATS, NV, NX, OF, RDN, RMM, RNE, RTZ, RUP, UF
 
 MODES = (RNE, RTZ, RDN, RUP, RMM)
 WIDTH = {"s": 32, "d": 64}

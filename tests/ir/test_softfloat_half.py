@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from understudy.ir import softfloat
-from understudy.ir.softfloat import CANONICAL_NAN, RDN, RNE, RTZ, RUP
+from softcard.ir import softfloat
+from softcard.ir.softfloat import CANONICAL_NAN, RDN, RNE, RTZ, RUP
 
 HALVES = np.arange(1 << 16, dtype=np.uint16)
 HARD = [

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-import understudy
-from understudy.engine.gcn.jit import cache_record
-from understudy.ir import llvm, translator
-from understudy.ir.translator import sources_digest, translator_key
+import softcard
+from softcard.engine.gcn.jit import code_metadata
+from softcard.ir import llvm, translator
+from softcard.ir.translator import sources_digest, translator_key
 
-PACKAGE = Path(understudy.__file__).parent
+PACKAGE = Path(softcard.__file__).parent
 
 RUN = """
 import json, sys
 import numpy as np
 from pathlib import Path
-from understudy.core.space import Ram
-from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache
-from understudy.ir.translator import translator_key
+from softcard.core.space import Ram
+from softcard.ir import llvm
+from softcard.ir.object_cache import ObjectCache
+from softcard.ir.translator import translator_key
 compiled = []
 compile_ir = llvm.compile_ir
 def noted(text, tier):
@@ -35,10 +35,10 @@ def noted(text, tier):
 llvm.compile_ir = noted
 cache = ObjectCache(Path(sys.argv[1]))
 
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.isa.riscv import csr
-from understudy.isa.riscv.decode import assemble
-from understudy.isa.riscv.state import RETURN_ADDRESS, Hart
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.isa.riscv import csr
+from softcard.isa.riscv.decode import assemble
+from softcard.isa.riscv.state import RETURN_ADDRESS, Hart
 
 class Port:
     def __init__(self, ram):
@@ -62,12 +62,12 @@ hart.words[RETURN_ADDRESS] = 0x8000
 hart.set_x(10, 12), hart.set_x(11, 10)
 JitEngine(tier=llvm.OPTIMISED, cache=cache).run(hart, fuel=100)
 
-from understudy.engine.gcn.api import Dispatch, Shapes
-from understudy.engine.gcn.jit.engine import JitEngine as WaveEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.isa.gcn.asm.assembler import assemble as wave_code
-from understudy.isa.gcn.target import target
+from softcard.engine.gcn.api import Dispatch, Shapes
+from softcard.engine.gcn.tiered.engine import JitEngine as WaveEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.isa.gcn.asm.assembler import assemble as wave_code
+from softcard.isa.gcn.target import target
 gfx900 = target("gfx900")
 code = wave_code(gfx900, \"\"\"
     v_lshlrev_b32_e32 v1, 2, v0
@@ -98,8 +98,8 @@ def run(path: Path, cache: Path) -> tuple[int, list[int], int, str]:
 
 
 def copy_of_the_package(folder: Path) -> Path:
-    shutil.copytree(PACKAGE, folder / "understudy", ignore=shutil.ignore_patterns("__pycache__"))
-    return folder / "understudy"
+    shutil.copytree(PACKAGE, folder / "softcard", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "softcard"
 
 
 def clamp(package: Path) -> None:
@@ -127,8 +127,9 @@ def test_a_fix_of_equal_size_and_time_is_another_translator(tmp_path: Path) -> N
     again = run(tmp_path, cache)
     assert (again[0], again[1], again[3]) == (first[0], first[1], first[3])
     assert again[2] == 0, "everything was kept"
-    replace(package / "engine" / "riscv" / "jit" / "emit_integer.py", 'xor = _binary("xor")', 'xor = _binary("add")')
-    replace(package / "engine" / "gcn" / "jit" / "emit_integer.py", '_plain("xor", "xor")', '_plain("xor", "add")')
+    engine = package / "engine"
+    replace(engine / "riscv" / "jit" / "emit_integer.py", 'xor = _binary("xor")', 'xor = _binary("add")')
+    replace(engine / "gcn" / "jit" / "emit" / "emit_integer.py", '_plain("xor", "xor")', '_plain("xor", "add")')
     clamp(package)
     fixed = run(tmp_path, cache)
     assert fixed[:2] == (12 + 10, [10 + lane for lane in range(64)])
@@ -138,11 +139,11 @@ def test_a_fix_of_equal_size_and_time_is_another_translator(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_out_of_a_zip_the_second_start_finds_what_the_first_one_kept(tmp_path: Path) -> None:
-    archive = tmp_path / "understudy.zip"
+    archive = tmp_path / "softcard.zip"
     with zipfile.ZipFile(archive, "w") as zipped:
         for path in sorted(PACKAGE.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
-                zipped.write(path, Path("understudy") / path.relative_to(PACKAGE))
+                zipped.write(path, Path("softcard") / path.relative_to(PACKAGE))
     first = run(archive, tmp_path / "cache")
     again = run(archive, tmp_path / "cache")
     assert first[:2] == (12 ^ 10, [10 ^ lane for lane in range(64)])
@@ -195,7 +196,7 @@ def test_modules_without_sources_count_too(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_one_key_for_both_caches_and_it_depends_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cache_record.translator_key is translator_key
+    assert code_metadata.translator_key is translator_key
     before = translator_key()
     translator_key.cache_clear()
     monkeypatch.setattr(llvm, "host_key", lambda: "another host")
@@ -207,8 +208,8 @@ def test_the_sources_are_not_read_before_something_is_translated() -> None:
     code = (
         "from pathlib import Path\nread = Path.read_bytes\nnames = []\n"
         "Path.read_bytes = lambda self: names.append(self.name) or read(self)\n"
-        "import understudy.engine.riscv.jit.engine, understudy.engine.gcn.jit.engine\n"
-        "import understudy.host.hsa, understudy.host.refsi\n"
+        "import softcard.engine.riscv.jit.engine, softcard.engine.gcn.tiered.engine\n"
+        "import softcard.host.hsa, softcard.host.refsi\n"
         "print([name for name in names if name.endswith('.py')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.isa.gcn.encoding.bounds import Words
+from softcard.isa.gcn.encoding.bounds import Words
 
 PROCESSORS = ("gfx701", "gfx803", "gfx900", "gfx906")
 

@@ -18,17 +18,17 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from softcard.core.errors import SoftcardError
+from softcard.engine.gcn.reference.lane_float import LaneFloats
+from softcard.engine.gcn.reference.lane_integer import LaneIntegers
+from softcard.isa.gcn.insn import Insn, Op
+from softcard.isa.gcn.operations.table import OPS
+from softcard.isa.gcn.semantics.execute import execute
+from softcard.isa.gcn.state import Mode
+from softcard.isa.gcn.target import TARGETS
+from softcard.isa.riscv.decode import SPECS, decode
+from softcard.isa.riscv.table import BASE
 from tests.agree.gcn.insns import Maker, forms
-from understudy.core.errors import UnderstudyError
-from understudy.engine.gcn.reference.lane_float import LaneFloats
-from understudy.engine.gcn.reference.lane_integer import LaneIntegers
-from understudy.isa.gcn.insn import Insn, Op
-from understudy.isa.gcn.operations.table import OPS
-from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import Mode
-from understudy.isa.gcn.target import TARGETS
-from understudy.isa.riscv.decode import SPECS, decode
-from understudy.isa.riscv.table import BASE
 
 VECTORS: Final = Path(__file__).parent.parent / "vectors" / "isa"
 PROCESSORS: Final = ("gfx700", "gfx803", "gfx810", "gfx900", "gfx906")
@@ -172,7 +172,7 @@ def listing(recorder: Recorder, run: Callable[[], object]) -> str:
     """The operation list of what `run` does; an error ends it, with its words."""
     try:
         run()
-    except UnderstudyError as error:
+    except SoftcardError as error:
         recorder.effects.append(f"{type(error).__name__}: {error.message}")
     return "\n".join([*sorted(recorder.lines), *recorder.effects])
 
@@ -272,7 +272,7 @@ def instructions(op: Op) -> Iterator[tuple[str, Insn, Mode]]:
 def gcn_lists(op: Op) -> Iterator[str]:
     """The operation lists of an operation, each below a line that says of what."""
     for title, insn, mode in instructions(op):
-        recorder = Known(insn, mode, zlib.crc32(title.encode())) if op.concrete or op.told else Recorder(mode=mode)
+        recorder = Known(insn, mode, zlib.crc32(title.encode())) if op.concrete or op.selectors else Recorder(mode=mode)
         with np.errstate(all="ignore"):
             text = listing(cast(Recorder, recorder), lambda o=recorder, i=insn: execute(o, i))  # type: ignore[misc]
         yield f"{title}\n{text}\n"
@@ -288,7 +288,7 @@ def riscv_lists(name: str) -> Iterator[str]:
     for word in dict.fromkeys(pattern.match | junk & ~pattern.mask for junk in JUNK):
         if pattern.matches(word):
             o = Recorder(pc=0x1000, next_pc=0x1004, hart=SimpleNamespace(privilege=3, csr={}))
-            text = listing(o, lambda o=o, word=word: SPECS[name].meaning(o, decode(word)))  # type: ignore[misc]
+            text = listing(o, lambda o=o, word=word: SPECS[name].semantics(o, decode(word)))  # type: ignore[misc]
             yield f"{word:08x}\n{text}\n"
 
 

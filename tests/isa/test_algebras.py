@@ -9,28 +9,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from understudy.engine.gcn.jit import emit_control, emit_float, emit_integer, emit_memory, emit_registers
-from understudy.engine.gcn.jit.effects import _Notes
-from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
-from understudy.engine.gcn.reference.lane_float import LaneFloats
-from understudy.engine.gcn.reference.lane_integer import LaneIntegers
-from understudy.engine.gcn.reference.lanes import Lanes
-from understudy.engine.riscv import evaluate
-from understudy.engine.riscv.jit import emit_control as riscv_control
-from understudy.engine.riscv.jit import emit_float as riscv_float
-from understudy.engine.riscv.jit import emit_integer as riscv_integer
-from understudy.engine.riscv.jit import emit_memory as riscv_memory
-from understudy.engine.riscv.jit import emit_registers as riscv_registers
-from understudy.isa import word
-from understudy.isa.gcn.algebra import WaveAlgebra
-from understudy.isa.gcn.builder import Builder
-from understudy.isa.riscv.algebra import Algebra, SystemAlgebra
+from softcard.engine.gcn.effects import _Notes
+from softcard.engine.gcn.jit.emit import emit_control, emit_float, emit_integer, emit_memory, emit_registers
+from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
+from softcard.engine.gcn.reference.lane_float import LaneFloats
+from softcard.engine.gcn.reference.lane_integer import LaneIntegers
+from softcard.engine.gcn.reference.lanes import Lanes
+from softcard.engine.riscv import evaluate
+from softcard.engine.riscv.jit import emit_control as riscv_control
+from softcard.engine.riscv.jit import emit_float as riscv_float
+from softcard.engine.riscv.jit import emit_integer as riscv_integer
+from softcard.engine.riscv.jit import emit_memory as riscv_memory
+from softcard.engine.riscv.jit import emit_registers as riscv_registers
+from softcard.isa import word
+from softcard.isa.gcn.algebra import WaveAlgebra
+from softcard.isa.gcn.builder import Builder
+from softcard.isa.riscv.algebra import Algebra, SystemAlgebra
 
 if TYPE_CHECKING:
-    from understudy.engine.gcn.reference.lane_integer import Value as Lane
-    from understudy.ir.builder import Value as Named
-    from understudy.isa.gcn.algebra import ControlAlgebra, FloatAlgebra, MemoryAlgebra, RegisterAlgebra, WaveIntegers
-    from understudy.isa.word import IntegerAlgebra
+    from softcard.engine.gcn.reference.lane_integer import Value as Lane
+    from softcard.ir.builder import Value as Named
+    from softcard.ir.operand import Operand
+    from softcard.isa.gcn.algebra import ControlAlgebra, FloatAlgebra, MemoryAlgebra, RegisterAlgebra, WaveIntegers
+    from softcard.isa.word import IntegerAlgebra
 
     def reference(
         integers: LaneIntegers, floats: LaneFloats, memory: LaneAtomics, wave: Lanes
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     def translated(
         integers: emit_integer.Integers, floats: emit_float.Floats, riscv: riscv_integer.Integers
-    ) -> tuple[WaveIntegers[Named], FloatAlgebra[Named], IntegerAlgebra[str]]:
+    ) -> tuple[WaveIntegers[Named], FloatAlgebra[Named], IntegerAlgebra[Operand]]:
         return integers, floats, riscv
 
     def whole(notes: _Notes, hart: evaluate.Evaluator) -> tuple[WaveAlgebra[object, object], SystemAlgebra[int, int]]:
@@ -102,7 +103,7 @@ def test_builder_takes_what_the_algebra_takes() -> None:
         assert list(inspect.signature(getattr(Builder, name)).parameters)[1:] == list(theirs)[1:], name
 
 
-def test_nothing_in_meanings_is_any() -> None:
+def test_nothing_in_semantics_is_any() -> None:
     """Aliases count: what a meaning sees has a type that mypy holds it to. Only a dtype of NumPy may be any."""
     isa = Path(word.__file__).parent
     files = [isa / "word.py", *(isa / "riscv").rglob("*.py"), *(isa / "gcn" / "semantics").rglob("*.py")]

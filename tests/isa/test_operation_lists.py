@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from softcard.isa.gcn.operations.table import OPS
+from softcard.isa.gcn.state import Mode
 from tests.isa import recording
 from tests.isa.recording import Recorder, digest, recorded
-from understudy.isa.gcn.operations.table import OPS
-from understudy.isa.gcn.state import Mode
 
 FAMILIES = tuple(dict.fromkeys(op.family for op in OPS))
 
@@ -33,18 +33,18 @@ def test_riscv() -> None:
     assert list(wanted) == list(found)
 
 
-def lists(meaning: Callable[[Recorder], object]) -> str:
+def lists(semantics: Callable[[Recorder], object]) -> str:
     o = Recorder(mode=Mode())
-    return recording.listing(o, lambda: meaning(o))
+    return recording.listing(o, lambda: semantics(o))
 
 
-def test_lists_tell_operations_operands_and_the_order_of_effects_apart() -> None:
+def test_lists_distinguish_operations_operands_and_the_order_of_effects() -> None:
     def swapped(first: int, second: int) -> Callable[[Recorder], object]:
-        def meaning(o: Recorder) -> None:
+        def semantics(o: Recorder) -> None:
             o.set_s(first, o.add(32, o.s(first), o.const(32, 1)))
             o.set_s(second, o.s(first))
 
-        return meaning
+        return semantics
 
     plain = lists(swapped(1, 2))
     assert plain == lists(swapped(1, 2))
@@ -53,13 +53,13 @@ def test_lists_tell_operations_operands_and_the_order_of_effects_apart() -> None
     assert lists(lambda o: o.sub(32, o.s(1), o.s(2))) != lists(lambda o: o.add(32, o.s(1), o.s(2)))
 
 
-def test_lists_do_not_tell_the_order_of_reads_apart() -> None:
+def test_lists_do_not_distinguish_the_order_of_reads() -> None:
     def reads(*numbers: int) -> Callable[[Recorder], object]:
-        def meaning(o: Recorder) -> None:
+        def semantics(o: Recorder) -> None:
             values = {n: o.s(n) for n in numbers}
             o.set_scc(o.ult(32, values[1], values[2]))
 
-        return meaning
+        return semantics
 
     assert lists(reads(1, 2)) == lists(reads(2, 1))
 
@@ -71,7 +71,7 @@ def wrong() -> Iterator[Callable[[Recorder], object]]:
     yield lambda o: o.fadd("d", o.s(0), o.s64(0))
 
 
-@pytest.mark.parametrize("meaning", list(wrong()))
-def test_recorder_checks_widths(meaning: Callable[[Recorder], object]) -> None:
+@pytest.mark.parametrize("semantics", list(wrong()))
+def test_recorder_checks_widths(semantics: Callable[[Recorder], object]) -> None:
     with pytest.raises(AssertionError, match=r"\("):
-        lists(meaning)
+        lists(semantics)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import ModelBug, WireError
-from understudy.isa.pattern import Kind, Pattern, PatternTree
+from softcard.core.errors import ModelBug, WireError
+from softcard.isa.pattern import Kind, Pattern, PatternTree
 
 KINDS = {
     "r": Kind("r", 3),
@@ -58,9 +58,9 @@ def test_forbidden_values_do_not_match() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"imm": 1}, "imm = 1 cannot be encoded: it goes from -32 to 30 in steps of 2"),
-        ({"imm": 32}, "imm = 32 cannot be encoded: it goes from -32 to 30 in steps of 2"),
-        ({"x": 1}, "no field x here: there are imm"),
+        ({"imm": 1}, "imm = 1 cannot be encoded, expected a value from -32 to 30 in steps of 2"),
+        ({"imm": 32}, "imm = 32 cannot be encoded, expected a value from -32 to 30 in steps of 2"),
+        ({"x": 1}, "unknown field x, expected imm"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(fields: dict[str, int], message: str) -> None:
@@ -74,7 +74,7 @@ def test_reserved_value_is_refused() -> None:
 
 
 def test_unsigned_range_is_named_with_its_bias() -> None:
-    with pytest.raises(WireError, match="q = 3 cannot be encoded: it goes from 4 to 7"):
+    with pytest.raises(WireError, match="q = 3 cannot be encoded, expected a value from 4 to 7"):
         parse("r 000 q'").encode({"q": 3})
 
 
@@ -99,7 +99,7 @@ def test_overlap_is_refused_by_both_names() -> None:
 
 
 def test_one_table_has_one_width() -> None:
-    with pytest.raises(ModelBug, match="b has 8 bits, a 4: one table, one width"):
+    with pytest.raises(ModelBug, match="b has 8 bits, but a 4: all patterns of a table must have the same width"):
         PatternTree([(parse("0001", 4), "a"), (parse("00010001"), "b")])
 
 

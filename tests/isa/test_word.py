@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from understudy.core.errors import ModelBug
-from understudy.engine.gcn.reference.lane_integer import LaneIntegers
-from understudy.isa.gcn.semantics.fp import Real
-from understudy.isa.gcn.word import Word
+from softcard.core.errors import ModelBug
+from softcard.engine.gcn.reference.lane_integer import LaneIntegers
+from softcard.isa.gcn.semantics.fp import Real
+from softcard.isa.gcn.word import Word
 
 
 class Scalars(LaneIntegers):
@@ -79,19 +79,19 @@ def test_operators(made: Word, width: int, value: int) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: A + w(64, 1), "add of 32 bits with 64 bits"),
-        (lambda: A & w(16, 1), "and_ of 32 bits with 16 bits"),
-        (lambda: A << w(64, 1), "shl of 32 bits with 64 bits"),
-        (lambda: w(64, 1) == A, "eq of 64 bits with 32 bits"),
-        (lambda: A.fadd(w(16, 0)), "fadd of 32 bits with 16 bits"),
-        (lambda: (A == B).select(A, w(64, 1)), "select of 32 bits with 64 bits"),
-        (lambda: A.select(A, B), "the condition of a select takes 1 bits, not 32"),
+        (lambda: A + w(64, 1), "add has operands of 32 and 64 bits, expected the same width"),
+        (lambda: A & w(16, 1), "and_ has operands of 32 and 16 bits, expected the same width"),
+        (lambda: A << w(64, 1), "shl has operands of 32 and 64 bits, expected the same width"),
+        (lambda: w(64, 1) == A, "eq has operands of 64 and 32 bits, expected the same width"),
+        (lambda: A.fadd(w(16, 0)), "fadd has operands of 32 and 16 bits, expected the same width"),
+        (lambda: (A == B).select(A, w(64, 1)), "select has operands of 32 and 64 bits, expected the same width"),
+        (lambda: A.select(A, B), "the condition of a select needs 1 bits, not 32"),
         (lambda: (A == B).select(1, 2), "select of two constants: their width is not known"),
         (lambda: A.zext(16), "zext of 32 bits to 16"),
         (lambda: A.trunc(64), "trunc of 32 bits to 64"),
         (lambda: A[32:0], "a word of 32 bits has no bits 32:0"),
         (lambda: A[0:7], "a word of 32 bits has no bits 0:7"),
-        (lambda: bool(A == B), "a meaning cannot branch on a word: it is known only when the instruction runs"),
+        (lambda: bool(A == B), "semantics cannot branch on a word: it is known only when the instruction runs"),
     ],
 )
 def test_mistakes_are_refused_where_they_are_made(make: Callable[[], object], message: str) -> None:

@@ -1,6 +1,6 @@
 """Register maps that use everything that can be declared, for the tests of all exports."""
 
-from understudy.core.register import Access, Field, Register, RegisterMap
+from softcard.core.register import Access, Field, Register, RegisterMap
 
 BYTES = RegisterMap(
     "BAR0",

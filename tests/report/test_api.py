@@ -3,8 +3,8 @@
 from enum import Enum
 from typing import Any
 
-from understudy.core.errors import WireError
-from understudy.report.api import reference, signature
+from softcard.core.errors import WireError
+from softcard.report.api import reference, signature
 
 
 class Colour(Enum):
@@ -40,7 +40,7 @@ class Device:
         """Nobody's."""
 
 
-Device.__module__ = "understudy.made.up"
+Device.__module__ = "softcard.made.up"
 
 
 def test_signatures():
@@ -61,5 +61,9 @@ def test_a_class():
 
 
 def test_an_error_and_a_function():
-    assert reference("WireError", WireError).startswith("### `WireError`\n\nA kind of `UnderstudyError`.\n\nBytes that")
-    assert reference("signature", signature).startswith("### `signature`\n\n`signature(function: Any) -> str`\n\nParam")
+    assert reference("WireError", WireError).startswith(
+        "### `WireError`\n\nA kind of `SoftcardError`.\n\nThe error for bytes that"
+    )
+    assert reference("signature", signature).startswith(
+        "### `signature`\n\n`signature(function: Any) -> str`\n\nReturn the signature of a function"
+    )

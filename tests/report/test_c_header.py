@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
+from softcard.core.errors import BeyondModel, ModelBug
+from softcard.core.register import Field, Register, RegisterMap
+from softcard.report.registers import to_c_header
 from tests.report.maps import BYTES, MAPS
-from understudy.core.errors import BeyondModel, ModelBug
-from understudy.core.register import Field, Register, RegisterMap
-from understudy.report.registers import to_c_header
 
 
 def facts(registers):
@@ -59,7 +59,7 @@ def test_the_prefix_can_be_chosen():
 
 
 def test_registers_wider_than_c_constants_are_refused():
-    with pytest.raises(BeyondModel, match=r"^C has no constants of 128 bits, which R would need$"):
+    with pytest.raises(BeyondModel, match=r"^R has 128 bits, but C has constants of at most 64 bits$"):
         to_c_header(RegisterMap("M", (Register("R", 0, (), 128),)))
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.device.fletcher.designs import ONE, UTF8, VECTORS, Recorded, field, recorded_maps, schema, yaml_fields
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.map.layout import FletcherMap
-from understudy.report.fletcher import (
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.layout import FletcherMap
+from softcard.report.fletcher import (
     fletcher_registers,
     rows,
     to_header,
@@ -22,6 +21,7 @@ from understudy.report.fletcher import (
     to_rdl,
     to_vhdmmio,
 )
+from tests.device.fletcher.designs import ONE, UTF8, VECTORS, Recorded, field, recorded_maps, schema, yaml_fields
 
 BIG = fletcher_map(
     [schema(field("s", UTF8, True, profile="true"), field("values")), schema(field("x"), name="W", mode="write")],

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.core.record import Record
-from understudy.device.acceldev.commands import DEVICE_COMMANDS, USER_COMMANDS
-from understudy.device.amdcl2.queue_records import AqlWrap
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.device.hsa.packets import AgentDispatchPacket, BarrierPacket, BarrierValuePacket, Pm4IbPacket
-from understudy.device.refsi.commands import CopyMem64, RunInstances, RunKernelSlice, StoreImm64, WriteReg64
-from understudy.report.layouts import INTERFACES, Layout, layouts, record_layout
+from softcard.core.record import Record
+from softcard.device.acceldev.commands import DEVICE_COMMANDS, USER_COMMANDS
+from softcard.device.amdcl2.queue_records import AqlWrap
+from softcard.device.hsa.queues.packets import (
+    AgentDispatchPacket,
+    BarrierPacket,
+    BarrierValuePacket,
+    KernelDispatchPacket,
+    Pm4IbPacket,
+)
+from softcard.device.refsi.commands import CopyMem64, RunInstances, RunKernelSlice, StoreImm64, WriteReg64
+from softcard.report.layouts import INTERFACES, Layout, layouts, record_layout
 
 RECORDS = [
     *DEVICE_COMMANDS.values(), *USER_COMMANDS.values(), KernelDispatchPacket, AgentDispatchPacket, BarrierPacket,

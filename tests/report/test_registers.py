@@ -2,8 +2,8 @@
 
 import json
 
+from softcard.report.registers import to_json, to_markdown
 from tests.report.maps import BYTES, UNITS
-from understudy.report.registers import to_json, to_markdown
 
 
 def test_markdown_of_a_map():

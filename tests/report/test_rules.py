@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from understudy.core.rule import Choice, Fidelity, Rule
-from understudy.report.markdown import SectionError, fill_sections, section_names
-from understudy.report.rules import choice_table, find_tests, missing_tests, named_after, rule_table
+from softcard.core.rule import Choice, Fidelity, Rule
+from softcard.report.markdown import SectionError, fill_sections, section_names
+from softcard.report.rules import choice_table, find_tests, missing_tests, named_after, rule_table
 
 ROOT = Path(__file__).parents[2]
 FEED = Rule("acceldev/feed-error", "Device Commands", "queue | full\nraises FEED_ERROR")
@@ -81,7 +81,7 @@ def test_sections_are_replaced_and_nothing_else():
         ("<!-- end a -->", "section a must begin before it ends, at line 1"),
         ("\n<!-- begin a -->\n<!-- begin a -->", "section a must end before a begins, at line 3"),
         ("<!-- begin a -->\n<!-- end b -->", "section b must begin before it ends, at line 2"),
-        ("<!-- begin b -->", "section b must be one that can be generated, at line 1"),
+        ("<!-- begin b -->", "section b is unknown: there is no generated text for it, at line 1"),
         ("<!-- begin a -->", "section a must end"),
     ],
 )
@@ -106,14 +106,14 @@ def test_the_docs_are_up_to_date(gen_docs, capsys):
 
 MUST_BE = (
     "must be one of: rules NAME, choices NAME, choices host NAME, registers NAME MAP, slots NAME, fidelity NAME, "
-    "hazards NAME, opcodes NAME FAMILY, api NAME"
+    "hazards NAME, opcodes NAME FAMILY, api NAME, benchmarks NAME, design"
 )
 
 
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ("rules nothing", "page.md: section rules nothing: No module named 'understudy.device.nothing'\n"),
+        ("rules nothing", "page.md: section rules nothing: No module named 'softcard.device.nothing'\n"),
         ("poems", f"page.md: section poems {MUST_BE}\n"),
         ("rules", f"page.md: section rules {MUST_BE}\n"),
     ],

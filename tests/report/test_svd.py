@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from cmsis_svd import SVDParser
 
-from understudy.core.register import Access, Register, RegisterMap
-from understudy.device.acceldev.registers import MMIO
-from understudy.device.fletcher.map.registers import DEFAULT
-from understudy.device.refsi.registers import CMP, DMA, PERF_COUNTERS
-from understudy.report.svd import to_svd
+from softcard.core.register import Access, Register, RegisterMap
+from softcard.device.acceldev.registers import MMIO
+from softcard.device.fletcher.map.registers import DEFAULT
+from softcard.device.refsi.registers import CMP, DMA, PERF_COUNTERS
+from softcard.report.register_formats import to_svd
 
 SIDES = {"r": "read-only", "w": "write-only", "rw": "read-write"}
 ACCESS = {

@@ -2,11 +2,11 @@
 
 import pytest
 
+from softcard.core.errors import BeyondModel
+from softcard.core.register import Access, Field, Register, RegisterMap
+from softcard.report.register_formats import _KEYWORDS
+from softcard.report.registers import to_systemrdl
 from tests.report.maps import BYTES, MAPS
-from understudy.core.errors import BeyondModel
-from understudy.core.register import Access, Field, Register, RegisterMap
-from understudy.report.registers import to_systemrdl
-from understudy.report.systemrdl import _KEYWORDS
 
 SOFTWARE = {
     Access.RW: ("rw", None),

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from softcard.core.errors import SoftcardError
+from softcard.engine.gcn.api import Engine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.state import Wave
 from tests.gcn_kernels.bench import Bench, Local, Out
 from tests.rocm.libraries import Chosen
-from understudy.core.errors import UnderstudyError
-from understudy.engine.gcn.api import Engine
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import Wave
 
 BUFFER_BYTES = 1 << 16
 GROUPS = 2
@@ -52,7 +52,7 @@ def take(chosen: Chosen, manner: str, engine: Engine) -> Outcome:
     made = Outcome()
     try:
         made.instructions = run(engine, dispatch, made.left)
-    except UnderstudyError as error:
+    except SoftcardError as error:
         made.error = type(error).__name__
     made.memory = [bytes(ram.view) for ram in bench.rams]
     return made

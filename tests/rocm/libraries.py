@@ -11,11 +11,11 @@ from zipfile import ZipFile
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.gcn.threaded.flow import Flow, flow_of
-from understudy.engine.gcn.threaded.front import Front
-from understudy.image.hsa.code_object import CodeObject, Kernel, read_code_object
-from understudy.isa.gcn.state import Mode
-from understudy.isa.gcn.target import target
+from softcard.engine.gcn.threaded.flow import Flow, flow_of
+from softcard.engine.gcn.threaded.frontend import Frontend
+from softcard.image.hsa.code_object import CodeObject, Kernel, read_code_object
+from softcard.isa.gcn.state import Mode
+from softcard.isa.gcn.target import target
 
 BUILD = Path(__file__).parents[2] / "build"
 SMALL = BUILD / "rocm-kernels" / "kernels.zip"
@@ -39,11 +39,13 @@ class Chosen:
         return f"{self.library}, {self.processor}: {self.kernel.name}"
 
 
-def flow(chosen: Chosen, fronts: dict[int, Front]) -> Flow:
-    """What the threaded tier makes of a kernel; `fronts` by MODE, of one processor."""
+def flow(chosen: Chosen, frontends: dict[int, Frontend]) -> Flow:
+    """What the threaded tier makes of a kernel; `frontends` by MODE, of one processor."""
     gpu, entry = target(chosen.processor), chosen.kernel.entry
     mode = Mode.of_rsrc1(int.from_bytes(chosen.kernel.header.compute_pgm_rsrc1.pack(), "little")).encode()
-    return flow_of(gpu, chosen.image[entry // 4 :], entry, mode, lambda bits: fronts.setdefault(bits, Front(gpu, bits)))
+    return flow_of(
+        gpu, chosen.image[entry // 4 :], entry, mode, lambda bits: frontends.setdefault(bits, Frontend(gpu, bits))
+    )
 
 
 @cache

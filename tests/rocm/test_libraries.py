@@ -8,16 +8,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.gcn_kernels.bench import kept_engine
+from softcard.engine.gcn.api import Engine
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.threaded.emit import HandlerEmitter
+from softcard.engine.gcn.threaded.frontend import Frontend
+from softcard.engine.gcn.threaded.kind import Kind
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from tests.gcn_kernels.bench import cached_engine
 from tests.rocm.exam import MANNERS, Outcome, take
 from tests.rocm.libraries import PROCESSORS, SMALL, Chosen, flow, kernels
-from understudy.engine.gcn.api import Engine
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.engine.gcn.threaded.emit import HandlerEmitter
-from understudy.engine.gcn.threaded.front import Front
-from understudy.engine.gcn.threaded.kind import Kind
 
 pytestmark = [
     pytest.mark.oracle,
@@ -30,20 +30,20 @@ LONG = 1500
 @cache
 def engine(tier: Tier) -> JitEngine:
     """One of each, with what it has compiled."""
-    return kept_engine(threads=1, tier=tier)
+    return cached_engine(threads=1, tier=tier)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_no_instruction_of_any_kernel_leaves_translated_code(processor: str) -> None:
-    fronts: dict[int, Front] = {}
+    frontends: dict[int, Frontend] = {}
     kinds: dict[str, Kind] = {}
     left: Counter[str] = Counter()
     count = 0
     for chosen in kernels(SMALL, processor, 5, 16):
-        found = flow(chosen, fronts)
+        found = flow(chosen, frontends)
         for (_, mode), block in found.blocks.items():
-            plans = found.front(mode).plans
+            plans = found.frontend(mode).plans
             for number in np.unique(found.plans[mode][block.first : block.last]).tolist():
                 kind = plans[number].kind
                 if kind is None:

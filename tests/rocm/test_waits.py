@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from softcard.check.waits import codes_of, waits
+from softcard.engine.gcn.waits.flow import reachable
+from softcard.image.hsa.code_object import read_code_object
 from tests.rocm.libraries import PROCESSORS, SMALL, members, read
-from understudy.check.waits import codes_of, waits
-from understudy.engine.gcn.waits.flow import reachable
-from understudy.image.hsa.code_object import read_code_object
 
 
 @pytest.mark.oracle

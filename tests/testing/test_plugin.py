@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from understudy.core.errors import WireError
-from understudy.core.event import Probes
-from understudy.device.hsa.events import DoorbellRung, QueueErrored
-from understudy.testing import watch as watching
+from softcard.core.checks import default_checks
+from softcard.core.errors import WireError
+from softcard.core.event import Probes
+from softcard.device.hsa.events import DoorbellRung, QueueErrored
+from softcard.testing import watch as watching
 
 Pytester = pytest.Pytester
 
 SAXPY = """
 import numpy as np
 import pytest
-from understudy import hsa
+from softcard import hsa
 
 def saxpy(gpu, want, agent="gfx900"):
     x, y = np.ones(64, np.float32), np.ones(64, np.float32)
@@ -43,43 +44,43 @@ def test_each_fixture_opens_its_device(pytester: Pytester) -> None:
         pytester,
         SAXPY
         + """
-def test_gpu(understudy_gpu):
-    saxpy(understudy_gpu, 3)
-    assert understudy_gpu.device.settings.time_limit_seconds == 60
+def test_gpu(softcard_gpu):
+    saxpy(softcard_gpu, 3)
+    assert softcard_gpu.device.settings.time_limit_seconds == 60
 
-def test_refsi(understudy_refsi):
-    assert understudy_refsi.info.harts_per_core == 4
-    with understudy_refsi.array([1, 2, 3]) as buffer:
+def test_refsi(softcard_refsi):
+    assert softcard_refsi.info.harts_per_core == 4
+    with softcard_refsi.array([1, 2, 3]) as buffer:
         assert buffer.array.sum() == 6
 
-def test_acceldev(understudy_acceldev):
-    with understudy_acceldev.open_context() as context:
+def test_acceldev(softcard_acceldev):
+    with softcard_acceldev.open_context() as context:
         assert len(context.create_buffer(4096).array("u4")) == 1024
 
-@pytest.mark.understudy_fletcher("sum")
-def test_fletcher(understudy_fletcher):
-    assert understudy_fletcher.read_mmio(1) == 1
+@pytest.mark.softcard_fletcher("sum")
+def test_fletcher(softcard_fletcher):
+    assert softcard_fletcher.read_mmio(1) == 1
 
-@pytest.mark.understudy_gpu("gfx803", engine="reference", time_limit_seconds=5)
-def test_marked(understudy_gpu):
-    saxpy(understudy_gpu, 3, "gfx803")
-    settings = understudy_gpu.device.settings
+@pytest.mark.softcard_gpu("gfx803", engine="reference", time_limit_seconds=5)
+def test_marked(softcard_gpu):
+    saxpy(softcard_gpu, 3, "gfx803")
+    settings = softcard_gpu.device.settings
     assert (settings.engine, settings.time_limit_seconds) == ("reference", 5)
 
-@pytest.mark.parametrize("understudy_gpu", ["gfx700", {"engine": "reference"}], indirect=True)
-def test_parametrised(understudy_gpu):
-    made = (understudy_gpu.device.agent.name, understudy_gpu.device.settings.engine)
+@pytest.mark.parametrize("softcard_gpu", ["gfx700", {"engine": "reference"}], indirect=True)
+def test_parametrised(softcard_gpu):
+    made = (softcard_gpu.device.agent.name, softcard_gpu.device.settings.engine)
     assert made in (("gfx700", "jit"), ("gfx900", "reference"))
 
 @pytest.fixture
-def kept(understudy_gpu):
-    yield understudy_gpu
-    understudy_gpu.array(4)  # still open when what uses it ends
+def kept(softcard_gpu):
+    yield softcard_gpu
+    softcard_gpu.array(4)  # still open when what uses it ends
 
 def test_end(kept):
     pass
 """,
-        *("--strict-markers", "--understudy-trace-dir", "kept"),
+        *("--strict-markers", "--softcard-trace-dir", "kept"),
     )
     result.assert_outcomes(passed=8)
     assert traces(pytester.path / "kept") == []
@@ -91,13 +92,13 @@ def test_a_failure_shows_the_verdict_the_last_events_and_its_trace(pytester: Pyt
         pytester,
         SAXPY
         + """
-def test_fault(understudy_gpu):
-    understudy_gpu.run(hsa.demo_code("gfx900"), "saxpy", grid=64, args=[2.0, 64, 128])
+def test_fault(softcard_gpu):
+    softcard_gpu.run(hsa.demo_code("gfx900"), "saxpy", grid=64, args=[2.0, 64, 128])
 
-def test_number(understudy_gpu):
-    saxpy(understudy_gpu, 4)
+def test_number(softcard_gpu):
+    saxpy(softcard_gpu, 4)
 """,
-        *("--understudy-trace-dir", "kept", "--junit-xml", "junit.xml"),
+        *("--softcard-trace-dir", "kept", "--junit-xml", "junit.xml"),
     )
     result.assert_outcomes(failed=2)
     names = traces(pytester.path / "kept")
@@ -105,35 +106,35 @@ def test_number(understudy_gpu):
     result.stdout.fnmatch_lines(
         [
             "*AccessFault: read of 4 bytes at 0x40: no memory there, at lane 0, at pc 0x*",
-            "*understudy verdict*",
+            "*softcard verdict*",
             "AccessFault: read of 4 bytes at 0x40: no memory there",
             "    at lane 0",
             "    at kernel saxpy",
-            "*understudy gpu: last events*",
+            "*softcard gpu: last events*",
             "* packet-started queue=0 index=0 type=KERNEL_DISPATCH *",
             "* queue-errored queue=0 index=0 *",
-            "*understudy gpu: trace*",
+            "*softcard gpu: trace*",
             f"*{names[0]}",
             "*assert *3.0* == 4*",
-            "*understudy verdict*",
-            "no rule of the interface was broken: what failed is the test's own expectation",
+            "*softcard verdict*",
+            "no rule of the interface was broken: the test's own expectation failed",
             "* packet-completed *",
             f"*{names[1]}",
         ]
     )
-    assert "def _pieces" not in result.stdout.str(), "frames inside of Understudy"
+    assert "def _pieces" not in result.stdout.str(), "frames inside of Softcard"
     events = [json.loads(line)["event"] for line in (pytester.path / "kept" / names[0]).read_text().splitlines()]
     assert events[-2:] == ["queue-errored", "queue-inactivated"]
-    assert f'name="understudy_gpu_trace" value="{pytester.path / "kept" / names[0]}"' in (
+    assert f'name="softcard_gpu_trace" value="{pytester.path / "kept" / names[0]}"' in (
         pytester.path / "junit.xml"
     ).read_text(encoding="utf-8")
 
 
 def test_clauses_of_causes_are_named() -> None:
-    from understudy.core.errors import RuleError
-    from understudy.core.rule import rules_of
+    from softcard.core.errors import RuleError
+    from softcard.core.rule import rules_of
 
-    rule = rules_of("understudy.device.acceldev")("isolation")
+    rule = rules_of("softcard.device.acceldev")("isolation")
     cause = RuleError("a value was lost", rule=rule).at("register", "INTR")
     try:
         try:
@@ -147,7 +148,7 @@ def test_clauses_of_causes_are_named() -> None:
         "    at register INTR",
         f"    rule acceldev/isolation, {rule.clause}:",
         f"    {rule.text}",
-        "the device found:",
+        "findings of the device:",
         "error: memory/leak: 4 bytes",
         "lint double-fence: two at once",
     ]
@@ -159,14 +160,14 @@ def test_the_command_line_chooses_engine_limit_and_format(pytester: Pytester) ->
         pytester,
         SAXPY
         + """
-def test_chosen(understudy_gpu, understudy_refsi, understudy_acceldev):
-    assert understudy_gpu.device.settings.engine == "reference"
-    assert understudy_gpu.device.settings.time_limit_seconds == 7
-    assert understudy_refsi.port.settings.engine == "reference"
-    saxpy(understudy_gpu, 3)
+def test_chosen(softcard_gpu, softcard_refsi, softcard_acceldev):
+    assert softcard_gpu.device.settings.engine == "reference"
+    assert softcard_gpu.device.settings.time_limit_seconds == 7
+    assert softcard_refsi.port.settings.engine == "reference"
+    saxpy(softcard_gpu, 3)
 """,
-        *("--understudy-engine", "reference", "--understudy-time-limit", "7", "--understudy-trace", "all"),
-        *("--understudy-trace-format", "chrome", "--understudy-trace-dir", "kept"),
+        *("--softcard-engine", "reference", "--softcard-time-limit", "7", "--softcard-trace", "all"),
+        *("--softcard-trace-format", "chrome", "--softcard-trace-dir", "kept"),
     )
     result.assert_outcomes(passed=1)
     names = traces(pytester.path / "kept")
@@ -179,8 +180,8 @@ def test_chosen(understudy_gpu, understudy_refsi, understudy_acceldev):
 def test_a_failing_test_leaves_a_page_to_look_at(pytester: Pytester) -> None:
     result = run(
         pytester,
-        SAXPY + "def test_b(understudy_gpu): saxpy(understudy_gpu, 4)",
-        *("--understudy-trace-format", "html", "--understudy-trace-dir", "kept"),
+        SAXPY + "def test_b(softcard_gpu): saxpy(softcard_gpu, 4)",
+        *("--softcard-trace-format", "html", "--softcard-trace-dir", "kept"),
     )
     result.assert_outcomes(failed=1)
     [name] = traces(pytester.path / "kept")
@@ -193,24 +194,21 @@ def test_a_failing_test_leaves_a_page_to_look_at(pytester: Pytester) -> None:
 def test_what_is_kept(pytester: Pytester, traced: str) -> None:
     result = run(
         pytester,
-        SAXPY
-        + "def test_a(understudy_gpu): saxpy(understudy_gpu, 3)\ndef test_b(understudy_gpu): saxpy(understudy_gpu, 4)",
-        *("--understudy-trace", traced, "--basetemp", "base"),
+        SAXPY + "def test_a(softcard_gpu): saxpy(softcard_gpu, 3)\ndef test_b(softcard_gpu): saxpy(softcard_gpu, 4)",
+        *("--softcard-trace", traced, "--basetemp", "base"),
     )
     result.assert_outcomes(passed=1, failed=1)
-    kept = [name.split("-")[2] for name in traces(pytester.path / "base" / "understudy")]
+    kept = [name.split("-")[2] for name in traces(pytester.path / "base" / "softcard")]
     assert kept == {"failed": ["test_b"], "all": ["test_a", "test_b"], "off": []}[traced]
-    assert ("understudy verdict" in result.stdout.str()) is True
+    assert ("softcard verdict" in result.stdout.str()) is True
     assert ("last events" in result.stdout.str()) is (traced != "off")
 
 
 @pytest.mark.slow
 def test_processes_side_by_side(pytester: Pytester) -> None:
     """Every test has a trace of its own, and each report reaches the terminal."""
-    source = (
-        SAXPY + "@pytest.mark.parametrize('n', range(6))\ndef test_n(understudy_gpu, n): saxpy(understudy_gpu, 2 + n)"
-    )
-    result = run(pytester, source, "-n", "2", "--understudy-trace-dir", "kept")
+    source = SAXPY + "@pytest.mark.parametrize('n', range(6))\ndef test_n(softcard_gpu, n): saxpy(softcard_gpu, 2 + n)"
+    result = run(pytester, source, "-n", "2", "--softcard-trace-dir", "kept")
     result.assert_outcomes(passed=1, failed=5)
     names = traces(pytester.path / "kept")
     assert [name[: len("test_it-py-test_n-0")] for name in names] == [f"test_it-py-test_n-{n}" for n in (0, 2, 3, 4, 5)]
@@ -223,16 +221,16 @@ def test_checks(pytester: Pytester) -> None:
     result = run(
         pytester,
         """
-def test_lints(understudy_acceldev, understudy_refsi, understudy_gpu):
-    assert understudy_acceldev.port.device.settings.lints == "raise"
-    assert understudy_refsi.port.settings.lints == "raise"
-    assert understudy_gpu.device.settings.lints == "raise"
-    assert understudy_gpu.device.settings.coherence == understudy_refsi.port.settings.coherence == "strict"
+def test_lints(softcard_acceldev, softcard_refsi, softcard_gpu):
+    assert softcard_acceldev.port.device.settings.lints == "raise"
+    assert softcard_refsi.port.settings.lints == "raise"
+    assert softcard_gpu.device.settings.lints == "raise"
+    assert softcard_gpu.device.settings.coherence == softcard_refsi.port.settings.coherence == "strict"
 
-def test_found(understudy_gpu):
-    understudy_gpu.device.findings.append("what a strict device found")
+def test_found(softcard_gpu):
+    softcard_gpu.device.findings.append("what a strict device found")
 """,
-        *("--understudy-check", "lints, coherence"),
+        *("--softcard-check", "lints, coherence"),
     )
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
@@ -246,52 +244,111 @@ def test_checks_of_memory(pytester: Pytester) -> None:
         pytester,
         """
 import numpy as np
-from understudy import hsa
+from softcard import hsa
 
-def test_array(understudy_gpu, understudy_refsi, understudy_acceldev):
-    assert understudy_gpu.device.settings.check == "memory,leaks,fidelity"
-    assert understudy_refsi.port.settings.check == "memory,leaks"
-    x, y = understudy_gpu.array(np.ones(63, np.float32)), understudy_gpu.array(np.ones(64, np.float32))
-    understudy_gpu.run(hsa.demo_code("gfx900"), "saxpy", grid=64, args=[2.0, x, y])
-    understudy_gpu.free(x)
-    understudy_gpu.free(y)
+def test_array(softcard_gpu, softcard_refsi, softcard_acceldev):
+    assert softcard_gpu.device.settings.check == "memory,leaks,fidelity"
+    assert softcard_refsi.port.settings.check == "memory,leaks"
+    x, y = softcard_gpu.array(np.ones(63, np.float32)), softcard_gpu.array(np.ones(64, np.float32))
+    softcard_gpu.run(hsa.demo_code("gfx900"), "saxpy", grid=64, args=[2.0, x, y])
+    softcard_gpu.free(x)
+    softcard_gpu.free(y)
 
-def test_leak(understudy_gpu):
-    understudy_gpu.zeros(64, np.float32)
+def test_leak(softcard_gpu):
+    softcard_gpu.zeros(64, np.float32)
 """,
-        *("--understudy-check", "memory,leaks,fidelity"),
+        *("--softcard-check", "memory,leaks,fidelity"),
     )
     result.assert_outcomes(passed=1, failed=1, warnings=1)
     result.stdout.fnmatch_lines(
         [
             "the test's own expectations hold, but the device found:",
-            "error: memory/out-of-bounds: read of 4 bytes at 0x*: right behind the end of array float32?63? *",
-            "*PytestWarning: understudy gpu: warning: memory/leak: not freed: array float32?64? *",
+            "error: memory/out-of-bounds: read of 4 bytes at 0x*: 0 bytes past the end of array float32?63? *",
+            "*PytestWarning: softcard gpu: warning: memory/leak: memory was not freed before the device was closed: "
+            "array float32?64? *",
         ]
     )
 
 
-def test_a_test_that_fails_by_itself_tells_what_the_device_found(pytester: Pytester) -> None:
+def test_checks_reach_devices_that_tests_open_themselves(pytester: Pytester) -> None:
+    """However they are opened: also by whole settings, in fixtures of the tests, and on devices that lack a check."""
+    result = run(
+        pytester,
+        """
+import numpy as np
+import pytest
+from softcard import Gpu, RefSi, hsa
+
+def saxpy(gpu, free=True):
+    x, y = gpu.array(np.ones(63, np.float32)), gpu.array(np.ones(64, np.float32))
+    gpu.run(hsa.demo_code("gfx900"), "saxpy", grid=64, args=[2.0, x, y])
+    if free:
+        gpu.free(x)
+        gpu.free(y)
+
+@pytest.fixture(scope="module")
+def mine():
+    with Gpu.open("gfx900") as gpu:
+        yield gpu
+
+def test_open():
+    with Gpu.open("gfx900") as gpu:
+        saxpy(gpu)
+
+def test_settings():
+    with Gpu(hsa.HsaDevice("gfx900", hsa.Settings(lints="off"))) as gpu:
+        saxpy(gpu)
+
+def test_expectation():
+    with Gpu.open("gfx900") as gpu:
+        saxpy(gpu)
+    assert 1 + 1 == 3
+
+def test_fixture(mine):
+    saxpy(mine)
+
+def test_right(mine):
+    with RefSi.open() as device, Gpu.open("gfx900", check="") as gpu:
+        saxpy(gpu, free=False)
+        assert (device.port.settings.checks, gpu.device.settings.checks) == ({"memory"}, set())
+        assert (device.port.settings.lints, mine.device.settings.lints) == ("raise", "raise")
+
+def test_both(softcard_gpu):
+    with Gpu.open("gfx900") as gpu:
+        saxpy(gpu)
+""",
+        *("--softcard-check", "memory,fidelity,lints"),
+    )
+    result.assert_outcomes(passed=1, failed=5)
+    heading = "the test's own expectations hold, but a device that it opened found:"
+    assert result.outlines.count(heading) == 4  # as lines: with CI=true the short summary repeats them in full
+    result.stdout.fnmatch_lines(
+        ["*softcard verdict*", "devices that the test opened found:", "error: memory/out-of-bounds: read of 4 bytes*"]
+    )
+    assert default_checks() == ""
+
+
+def test_a_test_that_fails_by_itself_reports_what_the_device_found(pytester: Pytester) -> None:
     """Which is most likely why."""
     result = run(
         pytester,
         """
-def test_sum(understudy_gpu):
-    understudy_gpu.device.findings.append("error: races/write-read: a barrier is missing")
+def test_sum(softcard_gpu):
+    softcard_gpu.device.findings.append("error: races/write-read: a barrier is missing")
     assert 1 + 1 == 3
 
-def test_found(understudy_gpu):
-    understudy_gpu.device.findings.append("error: races/write-read: a barrier is missing")
+def test_found(softcard_gpu):
+    softcard_gpu.device.findings.append("error: races/write-read: a barrier is missing")
 """,
     )
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*understudy verdict*",
-            "what failed is the test's own expectation, but the device found:",
+            "*softcard verdict*",
+            "the test's own expectation failed; findings of the device:",
             "error: races/write-read: a barrier is missing",
-            "*understudy verdict*",
-            "what failed is what the device found, not the test's own expectation",
+            "*softcard verdict*",
+            "the test failed because of the device's findings, not because of its own expectation",
         ]
     )
     assert "no rule of the interface was broken" not in result.stdout.str()
@@ -300,11 +357,11 @@ def test_found(understudy_gpu):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--understudy-check", "memry"], "no such check: memry, expected some of lints, coherence, memory, "),
-        (["--understudy-check", "memry"], "close to it: memory"),
-        (["--understudy-time-limit", "soon"], "soon, expected a number of seconds above 0"),
-        (["--understudy-time-limit", "-1"], "-1, expected a number of seconds above 0"),
-        (["--understudy-engine", "fast"], "invalid choice: 'fast'"),
+        (["--softcard-check", "memry"], "unknown check memry, expected some of lints, coherence, memory, "),
+        (["--softcard-check", "memry"], "close to it: memory"),
+        (["--softcard-time-limit", "soon"], "soon is not a time limit, expected a number of seconds above 0"),
+        (["--softcard-time-limit", "-1"], "-1 is not a time limit, expected a number of seconds above 0"),
+        (["--softcard-engine", "fast"], "invalid choice: 'fast'"),
     ],
 )
 def test_options_that_are_none(pytester: Pytester, options: list[str], message: str) -> None:
@@ -315,31 +372,31 @@ def test_options_that_are_none(pytester: Pytester, options: list[str], message: 
 
 
 def test_a_platform_needs_a_kernel(pytester: Pytester) -> None:
-    result = run(pytester, "def test_none(understudy_fletcher): pass")
+    result = run(pytester, "def test_none(softcard_fletcher): pass")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["understudy_fletcher needs its platform's kernel: @pytest.mark.understudy_fletcher(kernel), or the name of *"]
+        ["softcard_fletcher needs a kernel: add the marker softcard_fletcher(kernel) to the test, with a kernel or *"]
     )
 
 
 def test_settings_that_are_none_fail_their_test(pytester: Pytester) -> None:
-    source = "import pytest\n@pytest.mark.understudy_gpu(engin='jit')\ndef test_none(understudy_gpu): pass"
+    source = "import pytest\n@pytest.mark.softcard_gpu(engin='jit')\ndef test_none(softcard_gpu): pass"
     result = run(pytester, source)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*no such setting: engin, did you mean engine?"])
+    result.stdout.fnmatch_lines(["*unknown setting engin, did you mean engine?"])
 
 
 def test_full_traces_show_everything(pytester: Pytester) -> None:
     source = SAXPY + (
-        "def test_fault(understudy_gpu):\n"
-        "    understudy_gpu.run(hsa.demo_code('gfx900'), 'saxpy', grid=64, args=[2.0, 64, 128])\n"
+        "def test_fault(softcard_gpu):\n"
+        "    softcard_gpu.run(hsa.demo_code('gfx900'), 'saxpy', grid=64, args=[2.0, 64, 128])\n"
     )
     assert "def _pieces" in run(pytester, source, "--full-trace").stdout.str()
 
 
 def test_long_runs_keep_the_last_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "KEPT", 4)
-    monkeypatch.setattr(watching, "SHOWN", 3)
+    monkeypatch.setattr(watching, "MOST_EVENTS", 4)
+    monkeypatch.setattr(watching, "MOST_SHOWN", 3)
     probes = Probes()
     watch = watching.Watch("device", probes, tmp_path / "below" / "it", "text")
     for time in range(10):
@@ -357,8 +414,8 @@ def test_long_runs_keep_the_last_events(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_events_up_to_an_error_are_shown_when_many_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of tidying up, as a rule."""
-    monkeypatch.setattr(watching, "KEPT", 30)
-    monkeypatch.setattr(watching, "SHOWN", 4)
+    monkeypatch.setattr(watching, "MOST_EVENTS", 30)
+    monkeypatch.setattr(watching, "MOST_SHOWN", 4)
     probes = Probes()
     watch = watching.Watch("device", probes, tmp_path / "it", "text")
     for time in range(40):
@@ -399,5 +456,5 @@ def test_the_page_says_what_is(pytester: Pytester) -> None:
     result.stdout.re_match_lines(
         [".*".join(map(re.escape, re.split("|".join(anything), line))) for line in shown.splitlines()]
     )
-    options = re.findall(r"--understudy-[a-z-]+", pytester.runpytest_inprocess("--help").stdout.str())
-    assert set(options) == set(re.findall(r"--understudy-[a-z-]+", page))
+    options = re.findall(r"--softcard-[a-z-]+", pytester.runpytest_inprocess("--help").stdout.str())
+    assert set(options) == set(re.findall(r"--softcard-[a-z-]+", page))

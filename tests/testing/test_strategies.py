@@ -17,30 +17,30 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from softcard import testing
+from softcard.core.errors import BeyondModel, SoftcardError, WireError
+from softcard.core.lint import Lint
+from softcard.device.acceldev.commands import STATUS
+from softcard.device.acceldev.events import CommandFinished
+from softcard.device.fletcher.map.checker import Severity, check_design
+from softcard.device.refsi.commands import decode_all
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.toolkit.lint import Severity as LintSeverity
+from softcard.device.refsi.toolkit.lint import lint
+from softcard.engine.riscv.reference import ReferenceEngine
+from softcard.image.hsa.code_object import read_code_object
+from softcard.isa.gcn.encoding.decode import IllegalInstruction, decode
+from softcard.isa.gcn.state import SCC, VCC
+from softcard.isa.gcn.state import STATUS as GCN_STATUS
+from softcard.isa.gcn.target import target
+from softcard.isa.riscv.state import RETURN_ADDRESS
+from softcard.testing import Drawn
 from tests.device.acceldev.rig import Machine
 from tests.device.hsa.rig import Bench
 from tests.engine.gcn.programs import started
 from tests.engine.gcn.rig import launch
-from tests.engine.riscv.rig import CODE, NOBODY
+from tests.engine.riscv.rig import CODE, UNKNOWN_ORIGIN
 from tests.engine.riscv.rig import Rig as Rv64
-from understudy import testing
-from understudy.core.errors import BeyondModel, UnderstudyError, WireError
-from understudy.core.lint import Lint
-from understudy.device.acceldev.commands import STATUS
-from understudy.device.acceldev.events import CommandFinished
-from understudy.device.fletcher.map.checker import Severity, check_design
-from understudy.device.refsi.commands import decode_all
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.toolkit.lint import Severity as LintSeverity
-from understudy.device.refsi.toolkit.lint import lint
-from understudy.engine.riscv.reference import ReferenceEngine
-from understudy.image.hsa.code_object import read_code_object
-from understudy.isa.gcn.encoding.decode import IllegalInstruction, decode
-from understudy.isa.gcn.state import SCC, VCC
-from understudy.isa.gcn.state import STATUS as GCN_STATUS
-from understudy.isa.gcn.target import target
-from understudy.isa.riscv.state import RETURN_ADDRESS
-from understudy.testing import Drawn
 
 BUFFER = 0x4F00_0000
 END = 0x77_0000
@@ -68,7 +68,7 @@ def refsi(data: bytes) -> str | None:
 
 
 def rule_of(error: Exception) -> str:
-    assert isinstance(error, UnderstudyError)
+    assert isinstance(error, SoftcardError)
     assert error.rule is not None, error
     return error.rule.id
 
@@ -104,11 +104,11 @@ def aql(data: bytes) -> str | None:
     bench.errors.clear()
     queue = bench.new_queue(4)
     queue.submit(data)
-    told = [rule.id for event in bench.told(Lint) if (rule := event.rule)]
-    told += [rule_of(error) for _, error in bench.errors]
+    reported = [rule.id for event in bench.reported(Lint) if (rule := event.rule)]
+    reported += [rule_of(error) for _, error in bench.errors]
     bench.device.destroy_queue(queue)
-    assert len(told) <= 1
-    return told[0] if told else None
+    assert len(reported) <= 1
+    return reported[0] if reported else None
 
 
 REFUSALS = {
@@ -178,7 +178,7 @@ def outcome(agent: str, code: bytes, undefined: int) -> list[Any]:
 
 
 RISCV_REFUSALS = {
-    "riscv/encoding": "no compressed form|no such encoding",
+    "riscv/encoding": "no compressed instruction|no such encoding",
     "riscv/length": "longer than 32 bits",
     "riscv/rounding-mode": "rounding mode",
 }
@@ -191,7 +191,7 @@ def rv64() -> Rv64:
 
 def riscv(code: bytes) -> str | None:
     rig, left = rv64(), []
-    rig.space.write(CODE, code, NOBODY)
+    rig.space.write(CODE, code, UNKNOWN_ORIGIN)
     rig.engine.code_written(rig.host(CODE), len(code))
     for undefined in (0, 0xBEEF_0BAD_BEEF_0BAD):
         words = rig.hart.words
@@ -246,7 +246,7 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_only_what_is_asked_for_is_wrong(name: str) -> None:
     make, count = MISTAKES[name]
-    with pytest.raises(WireError, match="nothing here breaks 'nope', expected some of ") as caught:
+    with pytest.raises(WireError, match="the strategy cannot generate the mistake 'nope', expected some of ") as caught:
         make(breaks=["nope"])
     known = caught.value.message.partition("some of ")[2].split(", ")
     assert len(known) == count
@@ -277,11 +277,14 @@ def test_mistakes_shrink_to_themselves() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: testing.acceldev_buffers(slots={16: 4096}), "slot 16 of 4096 bytes, expected one of 0 to 15"),
-        (lambda: testing.acceldev_buffers(slots={0: 100}), "slot 0 of 100 bytes"),
-        (lambda: testing.code_objects(versions=["V1"]), "no code objects of version 'V1' here, expected some of V2"),
-        (lambda: testing.gcn_kernels("gfx1030"), "no processor 'gfx1030'"),
-        (lambda: testing.refsi_buffers(memory=range(8)), "memory of 8 bytes at 0x0"),
+        (
+            lambda: testing.acceldev_buffers(slots={16: 4096}),
+            "slot 16 with 4096 bytes is invalid, expected a slot from 0 to 15",
+        ),
+        (lambda: testing.acceldev_buffers(slots={0: 100}), "slot 0 with 100 bytes"),
+        (lambda: testing.code_objects(versions=["V1"]), "unknown code object version 'V1', expected some of V2"),
+        (lambda: testing.gcn_kernels("gfx1030"), "unknown processor 'gfx1030'"),
+        (lambda: testing.refsi_buffers(memory=range(8)), "memory has 8 bytes at 0x0, expected 16 bytes or more"),
     ],
 )
 def test_what_nothing_can_be_drawn_of_is_refused(make: Callable[[], object], message: str) -> None:
@@ -290,12 +293,10 @@ def test_what_nothing_can_be_drawn_of_is_refused(make: Callable[[], object], mes
 
 
 def test_without_hypothesis_there_is_the_line_that_gets_it() -> None:
-    code = (
-        "import sys; sys.modules['hypothesis'] = None; import understudy.testing as t; print(dir(t)); t.gcn_kernels()"
-    )
+    code = "import sys; sys.modules['hypothesis'] = None; import softcard.testing as t; print(dir(t)); t.gcn_kernels()"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "riscv_kernels" in ran.stdout
-    assert ran.stderr.endswith("ImportError: strategies need hypothesis: pip install 'understudy[testing]'\n")
+    assert ran.stderr.endswith("ImportError: strategies need hypothesis: pip install 'softcard[testing]'\n")
 
 
 def test_the_page_names_all_mistakes() -> None:
@@ -305,8 +306,8 @@ def test_the_page_names_all_mistakes() -> None:
             make(breaks=["nope"])
         name = getattr(make, "func", make).__name__
         (row,) = re.findall(rf"^\| `{name}\(.*\n", page, re.MULTILINE)
-        told, family = set(), ""
+        reported, family = set(), ""
         for word in re.findall(r"`([\w/-]+)`", row.rpartition(" | ")[2]):
             family = word if word.endswith("/") else family
-            told |= {family + word} - {family * 2}
-        assert told == set(caught.value.message.partition("some of ")[2].split(", "))
+            reported |= {family + word} - {family * 2}
+        assert reported == set(caught.value.message.partition("some of ")[2].split(", "))

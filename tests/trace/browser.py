@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = shutil.which("chromium")
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 class Browser:
@@ -69,7 +69,7 @@ class Browser:
                 return answer["result"]
 
     def _receive(self) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while b"\0" not in self._left:
             ready, _, _ = select.select([self._from], [], [], max(0, deadline - time.monotonic()))
             assert ready, "the browser does not answer"
@@ -119,7 +119,7 @@ class Page:
 
     def wait(self, script: str) -> None:
         """Wait until an expression is true."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not self(f"!!({script})"):
             assert time.monotonic() < deadline, script
             time.sleep(0.02)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from enum import Enum, IntFlag
 from typing import Any
 
-from understudy.core.errors import WireError
-from understudy.core.event import Event
-from understudy.core.rule import Rule
-from understudy.core.space import Unit
+from softcard.core.errors import WireError
+from softcard.core.event import Event
+from softcard.core.rule import Rule
+from softcard.core.space import Unit
 
 
 class How(Enum):

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softcard import Gpu, RefSi
+from softcard.core.errors import SoftcardError, WireError
+from softcard.host.amdcl2.program import Program
+from softcard.host.refsi.compile import compile_kernels, riscv_compilers
+from softcard.hsa import demo_code
+from softcard.refsi import demo_kernels
+from softcard.trace import HtmlTrace
+from softcard.trace.code import listing_of
+from softcard.trace.page_file import link
 from tests.host.amdcl2.test_queue import CHILD, DEVICES, ENQUEUE, PARENT, SECOND, kernel, pointer, program
-from understudy import Gpu, RefSi
-from understudy.core.errors import UnderstudyError, WireError
-from understudy.host.amdcl2.program import Program
-from understudy.host.refsi.compile import compile_kernels, riscv_compilers
-from understudy.hsa import demo_code
-from understudy.refsi import demo_kernels
-from understudy.trace import HtmlTrace
-from understudy.trace.code import listing_of
-from understudy.trace.page_file import link
 
 SOURCE = """#include <stdint.h>
 
@@ -50,10 +50,19 @@ def test_kernels_of_hsa() -> None:
     assert listing.operations()["s_endpgm", "exact", ""] == 16
 
 
-def test_what_is_not_exact_is_told() -> None:
-    from understudy.image.hsa.bare import bare_code_object
-    from understudy.isa.gcn.asm.assembler import assemble
-    from understudy.isa.gcn.target import target
+def test_without_counts_all_functions_are_shown() -> None:
+    with Gpu.open("gfx900") as gpu:
+        loaded = gpu.load(demo_code("gfx900"))
+        listing = listing_of(loaded, None)
+    assert not listing.is_counted
+    assert {each.name for each in listing.functions} == set(loaded.kernels)
+    assert (listing.silent, sum(each.count for each in listing.functions)) == ((), 0)
+
+
+def test_what_is_not_exact_is_reported() -> None:
+    from softcard.image.hsa.writer import bare_code_object
+    from softcard.isa.gcn.asm.assembler import assemble
+    from softcard.isa.gcn.target import target
 
     text = "v_rcp_f32_e32 v1, v0\nv_mul_f32_e32 v1, v1, v1\ns_endpgm\ns_nop 0\ns_nop 0"
     with Gpu.open("gfx900", count_instructions=True, engine="reference") as gpu:
@@ -68,14 +77,14 @@ def test_what_is_not_exact_is_told() -> None:
 
 def test_the_instruction_that_failed_is_shown() -> None:
     """It has not retired; nothing behind it is."""
-    from understudy.image.hsa.bare import bare_code_object
-    from understudy.isa.gcn.asm.assembler import assemble
-    from understudy.isa.gcn.target import target
+    from softcard.image.hsa.writer import bare_code_object
+    from softcard.isa.gcn.asm.assembler import assemble
+    from softcard.isa.gcn.target import target
 
     text = "v_mov_b32_e32 v1, 0\nglobal_load_dword v0, v[0:1], off\ns_nop 0\ns_endpgm"
     with Gpu.open("gfx900", count_instructions=True, engine="reference") as gpu:
         loaded = gpu.load(bare_code_object(assemble(target("gfx900"), text), "gfx900", name="k", vgprs=4))
-        with pytest.raises(UnderstudyError):
+        with pytest.raises(SoftcardError):
             gpu.run(loaded, "k", grid=64, group=64, args=[])
         [function] = listing_of(loaded, gpu.instruction_counts()).functions
     assert [(row.operation, row.count) for row in function.rows] == [("v_mov_b32", 1), ("global_load_dword", 0)]
@@ -88,7 +97,7 @@ def test_kernels_of_opencl_and_what_they_enqueue() -> None:
     made = program(DEVICES[0], parent, child)
     with pytest.raises(WireError, match="count_instructions=True"):
         made.instruction_counts()
-    with pytest.raises(WireError, match="count_instructions is for engines by their name"):
+    with pytest.raises(WireError, match="count_instructions requires engine='jit' or 'reference'"):
         Program(made.container, made.engine, count_instructions=True)
     counts = []
     for engine in ("reference", "jit"):
@@ -128,7 +137,7 @@ def test_a_device_that_does_not_count_says_so() -> None:
 
 
 def test_files_that_are_no_sources_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.trace import code
+    from softcard.trace import code
 
     secret = tmp_path / "secret.txt"
     secret.write_text("nobody's business")
@@ -144,11 +153,11 @@ def test_a_report_of_a_run_in_python(tmp_path: Path) -> None:
     path = tmp_path / "run.html"
     with RefSi.open(count_instructions=True) as device, HtmlTrace(path).follow(device.port.probes) as trace:
         loaded = device.load_elf(demo_kernels())
-        with pytest.raises(UnderstudyError):
+        with pytest.raises(SoftcardError):
             device.launch("broken", 4, [np.zeros(4, np.int32), 0])
         trace.code(loaded, device.port.instruction_counts())  # type: ignore[attr-defined]
     text = path.read_text()
-    assert "<title>run · Understudy</title>" in text
+    assert "<title>run · Softcard</title>" in text
     assert not re.search(r'(src|href)="https?:', text)
 
 

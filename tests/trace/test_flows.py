@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from softcard.hsa import Gpu, demo_code
+from softcard.trace import ChromeTrace
+from softcard.trace.chrome import MOST, Flows
+from softcard.trace.counters import Counters
+from softcard.trace.reading import Record
 from tests.trace.test_page import acceldev, fletcher, hsa, refsi, traced
-from understudy.hsa import Gpu, demo_code
-from understudy.trace import ChromeTrace
-from understudy.trace.counters import Counters
-from understudy.trace.flows import MOST, Flows
-from understudy.trace.reading import Record
 
 
 def chrome(records: list[Record]) -> list[dict[str, Any]]:

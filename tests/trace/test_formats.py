@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from softcard.core.errors import ModelBug
+from softcard.core.event import Event, Probes
+from softcard.core.space import Unit
+from softcard.trace.chrome import ChromeTrace
+from softcard.trace.text import JsonlTrace, TextTrace, line
+from softcard.trace.values import to_object
 from tests.trace.sample import (
     ERROR,
     EVENTS,
@@ -17,13 +23,6 @@ from tests.trace.sample import (
     InstanceEnded,
     InstanceStarted,
 )
-from understudy.core.errors import ModelBug
-from understudy.core.event import Event, Probes
-from understudy.core.space import Unit
-from understudy.trace.chrome import ChromeTrace
-from understudy.trace.jsonl import JsonlTrace
-from understudy.trace.text import TextTrace, line
-from understudy.trace.values import to_object
 
 FORMATS = [TextTrace, JsonlTrace, ChromeTrace]
 
@@ -99,7 +98,7 @@ def test_text_lines():
         ({}, "()"),
     ],
 )
-def test_text_can_be_told_apart(value, text):
+def test_text_can_be_distinguished(value, text):
     assert line(Anything(1, value)) == f"1 anything thing={text}"
 
 

@@ -11,20 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from softcard import Acceldev, Gpu, Platform, RefSi
+from softcard.acceldev import Fence, Fill
+from softcard.core.errors import SoftcardError
+from softcard.fletcher import Context, FletcherDevice, Kernel, find
+from softcard.hsa import demo_code
+from softcard.refsi import demo_kernels
+from softcard.trace import HtmlTrace, JsonlTrace
+from softcard.trace.code import Function, Listing, Row
+from softcard.trace.counters import register_of
+from softcard.trace.page_file import NO_CODE, link, page, write_page
+from softcard.trace.reading import Record, read_records
+from softcard.trace.text import value_text
+from softcard.trace.timeline import MOST_TRACKS, Timeline, finding_of, narrow
 from tests.trace.browser import PROGRAM, Browser
-from understudy import Acceldev, Gpu, Platform, RefSi
-from understudy.acceldev import Fence, Fill
-from understudy.core.errors import UnderstudyError
-from understudy.fletcher import Context, FletcherDevice, Kernel, find
-from understudy.hsa import demo_code
-from understudy.refsi import demo_kernels
-from understudy.trace import HtmlTrace, JsonlTrace
-from understudy.trace.code import Function, Listing, Row
-from understudy.trace.page_file import NO_CODE, link, page, write_page
-from understudy.trace.reading import Record, read_records
-from understudy.trace.registers import register_of
-from understudy.trace.text import value_text
-from understudy.trace.timeline import MOST_TRACKS, Timeline, finding_of, narrow
 
 
 def test_what_lasts_lies_beside_what_lasts() -> None:
@@ -88,7 +88,7 @@ def test_many_lanes_of_a_kind_are_folded(browser: Browser, tmp_path: Path) -> No
 
 
 @pytest.mark.oracle
-def test_registers_at_chosen_moments(browser: Browser, tmp_path: Path) -> None:
+def test_registers_at_tracepoints(browser: Browser, tmp_path: Path) -> None:
     """Two lanes, of which EXEC leaves one out; a wave and a hart."""
     about: Record = {"time": 1, "event": "registers-taken", "why": "fault", "pc": "0x40"}
     scalars: Record = {"exec": "0x2", "s4": "0x00000007", "s5": "0x00000008"}
@@ -171,7 +171,7 @@ def test_a_fault_says_where() -> None:
 
 @pytest.mark.parametrize("docs", ["d" * 5000, "a\0b"])
 def test_docs_may_be_anything(docs: str) -> None:
-    assert link(docs, "waits.md").startswith(docs)
+    assert link(docs, "checks/waits.md").startswith(docs)
 
 
 def test_more_at_once_than_tracks_are_moments() -> None:
@@ -226,7 +226,7 @@ def traced(run: Callable[..., None], path: Path) -> list[Record]:
     with JsonlTrace(path) as trace:
         try:
             run(trace.follow)
-        except UnderstudyError:
+        except SoftcardError:
             assert run is not fletcher
     with path.open("rb") as file:
         return list(read_records(file))
@@ -276,12 +276,12 @@ def test_a_browser_shows_all_of_a_trace(run: Callable[..., None], tmp_path: Path
         assert shown == held
     assert {at for first, last, *_ in events for at in (first, last)} == set(range(len(records)))
 
-    moments = tab("get('snapshots').textContent")
+    tracepoints = tab("get('snapshots').textContent")
     for record in records:
         registers = record.get("registers")
         if isinstance(registers, dict):  # those of errors have a place of their own
-            assert "fault · " in moments
-            assert str(registers["instruction"]) in moments
+            assert "fault · " in tracepoints
+            assert str(registers["instruction"]) in tracepoints
 
     middle = len(records) // 2
     values: dict[str, object] = {}
@@ -319,7 +319,7 @@ def test_a_browser_shows_what_was_executed(tmp_path: Path, browser: Browser) -> 
         loaded = device.load_elf(demo_kernels())
         a = np.arange(64, dtype=np.int32)
         result = device.launch("vector_add", 4, [a, a, np.zeros_like(a), 16])
-        with pytest.raises(UnderstudyError) as error:
+        with pytest.raises(SoftcardError) as error:
             device.launch("broken", 4, [a, 0])
         counts = device.instruction_counts()
         trace.code(loaded, counts)

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
+from softcard.core.errors import ModelBug
+from softcard.core.event import Event
+from softcard.core.rule import Choice
+from softcard.core.space import Unit
+from softcard.trace.values import event_fields, is_hex, kebab, kind, plain
 from tests.trace.sample import ERROR, RULE, Anything, DmaTransfer, Flags, How
-from understudy.core.errors import ModelBug
-from understudy.core.event import Event
-from understudy.core.rule import Choice
-from understudy.core.space import Unit
-from understudy.trace.values import event_fields, is_hex, kebab, kind, plain
 
 
 @pytest.mark.parametrize(

@@ -11,21 +11,21 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core.errors import UnderstudyError
-from understudy.core.space import PAGE_SIZE, Ram, Unit
-from understudy.engine.gcn.api import Dispatch, Shapes
-from understudy.engine.gcn.group import Groups
-from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.basics import Observed
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.engine import Stepper
-from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache
-from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import FAULT_ADDRESS, FAULT_LANE, FAULT_PC, MODE, SCC, STATUS, TRAPSTS, Wave
-from understudy.isa.gcn.target import target
+from softcard.core.errors import SoftcardError
+from softcard.core.space import PAGE_SIZE, Ram, Unit
+from softcard.engine.gcn.api import Dispatch, Shapes
+from softcard.engine.gcn.jit import layout
+from softcard.engine.gcn.jit.basics import Observed
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.engine import Stepper
+from softcard.engine.gcn.reference.groups import Groups
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.ir import llvm
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.state import FAULT_ADDRESS, FAULT_LANE, FAULT_PC, MODE, SCC, STATUS, TRAPSTS, Wave
+from softcard.isa.gcn.target import target
 
 CODE: Final = 0x10_0000
 CODE_BYTES: Final = 0x1_0000
@@ -132,10 +132,10 @@ class World:
             mode=start.mode, m0=start.m0,
             lds_bytes=start.lds_bytes, gds=self.gds, scratch_base=SCRATCH, scratch_lane_bytes=LANE_BYTES,
             scratch_slots=1,
-            poison=POISON, step_limit=step_limit, on_hint=self._hint, on_trap=self._trap,
+            poison=POISON, step_limit=step_limit, on_hint=self._cache, on_trap=self._trap,
         )  # fmt: skip
 
-    def _hint(self, wave: Wave, what: str, number: int) -> None:
+    def _cache(self, wave: Wave, what: str, number: int) -> None:
         if what != "nop":
             self.hints.append((what, number))
 
@@ -151,7 +151,8 @@ class World:
             parts = {name: int(words[n]) for name, n in FAULTS} if error else {}
         if not error or "within" in error:
             parts |= {
-                "vgpr": wave.vgpr.copy(), "sgpr": wave.sgpr.copy(), "scc": int(words[SCC]), "mode": int(words[MODE]),
+                "vgpr": wave.vgpr.copy(), "acc": wave.acc.copy(),
+                "sgpr": wave.sgpr.copy(), "scc": int(words[SCC]), "mode": int(words[MODE]),
                 "pc": int(wave.pc), "status": int(words[STATUS]), "trapsts": int(words[TRAPSTS]), "retired": retired,
                 "lds": lds.copy(), "gds": self.gds.copy(), "odd": self.odd.copy(), "device": list(self.device.log),
                 "data": _bytes(self.data), "scratch": _bytes(self.scratch), "edge": _bytes(self.edge),
@@ -187,7 +188,7 @@ def on_reference(name: str, code: bytes, start: Start, step_limit: int = STEP_LI
     return world.outcome(view.wave, groups.lds, groups.statistics.instructions, error)
 
 
-HIDDEN: Final = ("vgpr", "sgpr", "scc", "pc")
+HIDDEN: Final = ("vgpr", "acc", "sgpr", "scc", "pc")
 """Parts of an outcome that an engine need not leave behind."""
 
 
@@ -222,7 +223,7 @@ class Translated:
         wave = worker.waves[0]
         retired = done[0] if done else worker._executed(wave)
         made = world.outcome(wave, worker.lds, retired, error)
-        hidden = HIDDEN if self.observed is Observed.NEVER else HIDDEN[:1] if error else ()
+        hidden = HIDDEN if self.observed is Observed.NEVER else HIDDEN[:2] if error else ()
         if self.observed is not Observed.ALWAYS:
             made.parts.update(dict.fromkeys(hidden))
         return made
@@ -235,7 +236,7 @@ class Translated:
 def _error(run: Callable[[], Any]) -> str:
     try:
         run()
-    except UnderstudyError as error:
+    except SoftcardError as error:
         return f"{type(error).__name__}: {error.in_full()}"
     except Exception as error:  # noqa: BLE001 - no engine may raise that: a difference
         return f"{type(error).__name__}: {error}\n{''.join(traceback.format_tb(error.__traceback__)[-3:])}"
@@ -270,8 +271,8 @@ def differences(expected: Outcome, actual: Outcome) -> list[str]:
 
 
 def _array(name: str, theirs: Any, mine: Any) -> list[str]:
-    if name == "vgpr":
-        return [_row(n, theirs[n], mine[n]) for n in np.flatnonzero((mine != theirs).any(axis=1)).tolist()]
+    if name in ("vgpr", "acc"):
+        return [_row(name[0], n, theirs[n], mine[n]) for n in np.flatnonzero((mine != theirs).any(axis=1)).tolist()]
     if mine.shape != theirs.shape:
         return [f"{name}: {mine.shape}, expected {theirs.shape}"]
     wrong = np.flatnonzero(mine != theirs).tolist()
@@ -279,10 +280,10 @@ def _array(name: str, theirs: Any, mine: Any) -> list[str]:
     return [f"{name}: {shown}" + (f" and {len(wrong) - 6} more" if len(wrong) > 6 else "")] if wrong else []
 
 
-def _row(n: int, theirs: Any, mine: Any) -> str:
+def _row(file: str, n: int, theirs: Any, mine: Any) -> str:
     lanes = np.flatnonzero(mine != theirs).tolist()
     shown = ", ".join(f"lane {lane} {int(mine[lane]):#x} not {int(theirs[lane]):#x}" for lane in lanes[:4])
-    return f"v{n}: {shown}" + (f" and {len(lanes) - 4} more" if len(lanes) > 4 else "")
+    return f"{file}{n}: {shown}" + (f" and {len(lanes) - 4} more" if len(lanes) > 4 else "")
 
 
 def _shown(value: Any) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from softcard.isa.gcn.encoding.shape import Slot
+from softcard.isa.gcn.target import target
 from tests.agree.gcn import values
 from tests.agree.gcn.bench import Start
 from tests.agree.gcn.insns import FREE, Maker, Rng, every
 from tests.agree.gcn.programs import Builder, Program, start
 from tests.agree.gcn.sweep import alone
-from understudy.isa.gcn.encoding.shape import Slot
-from understudy.isa.gcn.target import target
 
 FAMILIES: Final = frozenset({"vop1", "vop2", "vop3", "vopc", "vop3p"})
 BITWISE: Final = (

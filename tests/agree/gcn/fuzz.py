@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softcard.isa.gcn.target import target
 from tests.agree.gcn import values
 from tests.agree.gcn.bench import Start, Translated, differences, engines, on_reference
 from tests.agree.gcn.programs import Builder, Program, start, weighted
 from tests.agree.gcn.shrink import report, shrink
-from understudy.isa.gcn.target import target
 
 TARGETS = ("gfx700", "gfx803", "gfx900", "gfx906")
 

@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import Target
 from tests.agree.gcn import values
 from tests.agree.gcn.bench import CODE, CODE_BYTES
 from tests.agree.gcn.insns import ANCHOR, Maker, Rng, every
 from tests.agree.gcn.programs import Builder, plain
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import Target
 
 ENDPGM: Final = 0xBF81_0000
 Attack = Callable[[Rng, Target], bytes]

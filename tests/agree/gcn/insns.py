@@ -9,17 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from softcard.core.errors import SoftcardError
+from softcard.isa.gcn.encoding.decode import VOP3B_NAMES, decode, lane_patterns
+from softcard.isa.gcn.encoding.encode import encode, find_format, names_of
+from softcard.isa.gcn.encoding.formats import KINDS
+from softcard.isa.gcn.encoding.shape import WITH_ACC, Slot, data_fields, slots
+from softcard.isa.gcn.insn import Insn, Op
+from softcard.isa.gcn.operations import table
+from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, matrices
+from softcard.isa.gcn.state import EXEC, M0, VCC
+from softcard.isa.gcn.target import GFX7, GFX8, GFX9, GFX90A, GFX940, Target
 from tests.agree.gcn.values import STYLES, of_style, pick
-from understudy.core.errors import UnderstudyError
-from understudy.isa.gcn.encoding.decode import VOP3B_NAMES, decode
-from understudy.isa.gcn.encoding.encode import encode, find_format, names_of
-from understudy.isa.gcn.encoding.formats import KINDS
-from understudy.isa.gcn.encoding.operands import LANE_PATTERNS
-from understudy.isa.gcn.encoding.shape import Slot, slots
-from understudy.isa.gcn.insn import Insn, Op
-from understudy.isa.gcn.operations import table
-from understudy.isa.gcn.state import EXEC, M0, VCC
-from understudy.isa.gcn.target import GFX7, GFX8, GFX9, Target
 
 Rng = np.random.Generator
 
@@ -50,6 +50,8 @@ ANCHOR: Final = 18
 FREE: Final = 20
 """From here on registers are anyone's."""
 FREE_LAST: Final = 79
+MANY: Final = 16
+"""More registers of an operand than this are anywhere."""
 KEPT: Final = 80
 """Loop counters and the like, up to 95, that no random instruction writes."""
 
@@ -63,7 +65,7 @@ FORMS: Final = {
     "vopc": "VOPC",
     "vop3p": "VOP3P", "vintrp": "VINTRP", "ds": "DS", "flat": "FLAT", "global": "FLAT", "scratch": "FLAT",
     "mubuf": "MUBUF",
-    "mtbuf": "MTBUF", "mimg": "MIMG", "exp": "EXP",
+    "mtbuf": "MTBUF", "mimg": "MIMG", "exp": "EXP", "mai": "MAI",
 }  # fmt: skip
 
 
@@ -106,7 +108,7 @@ class Maker:
                 fields, literal = self.fields(op, form)
                 code = encode(self.target, op, form, fields, literal)
                 insn = decode(self.target, code, pc)
-            except UnderstudyError as failed:
+            except SoftcardError as failed:
                 error = failed
                 continue
             if insn.op is op and insn.size == len(code):
@@ -124,13 +126,15 @@ class Maker:
 
     def vgpr(self, count: int = 1, *, written: bool = False) -> int:
         """A vector register, the first of `count`."""
-        if self.chance(self.wild):
-            return self.below(257 - count) if self.chance(0.3) else self.below(LAST)
-        if written:
-            return OUTPUTS + self.below(LAST + 2 - OUTPUTS - count)
-        last = OUTPUTS if self.hard else LAST + 1
-        n = INPUTS + self.below(last - INPUTS - count + 1)
-        return n & ~1 if count == 2 and self.chance(0.7) else n
+        if self.chance(self.wild) or count > MANY:
+            n = self.below(257 - count) if count > MANY or self.chance(0.3) else self.below(LAST)
+        elif written:
+            n = OUTPUTS + self.below(LAST + 2 - OUTPUTS - count)
+        else:
+            last = OUTPUTS if self.hard else LAST + 1
+            n = INPUTS + self.below(last - INPUTS - count + 1)
+            n = n & ~1 if count == 2 and self.chance(0.7) else n
+        return n & ~1 if count > 1 and self.target.encoding >= GFX90A else n
 
     def sgpr(self, count: int = 1, *, written: bool = False) -> int:
         """A scalar register, the first of `count`, aligned as its size wants."""
@@ -180,7 +184,8 @@ class Maker:
         family = op.family
         if form in ("DS", "FLAT", "MUBUF", "MTBUF", "SMEM", "SMRD", "MIMG"):
             fields = getattr(self, f"_{form.lower()}")(op, form)
-            return fields, None
+            names = names_of(find_format(self.target, op, form))
+            return self._newer({name: n for name, n in fields.items() if name in names}, op, form), None
         fields = self._modifiers(op, form)
         for slot in slots(op, form):
             self._operand(op, form, slot, fields)
@@ -194,6 +199,17 @@ class Maker:
         needs |= any(slot.kind == "literal" for slot in slots(op, form)) and form in ("VOP2", "SOPK")
         return fields, self._literal() if needs else None
 
+    def _newer(self, fields: dict[str, int], op: Op, form: str) -> dict[str, int]:
+        """What gfx90a and later ones add to memory instructions: registers of data may be accumulation registers."""
+        if self.target.encoding >= GFX90A and form in WITH_ACC:
+            if self.chance(0.3):
+                fields |= {name: fields[name] + 256 for name in data_fields(op, form)}
+            if form != "DS":
+                fields["scc"] = self.below(2)
+        if self.target.encoding >= GFX940 and op.family == "scratch":
+            fields["sve"] = self.below(2)
+        return fields
+
     def _literal(self) -> int:
         return int(of_style(self.rng, pick(self.rng, STYLES), 2)[0])
 
@@ -203,7 +219,9 @@ class Maker:
         plain = self.chance(0.35)
         for name in sorted(names_of(find_format(self.target, op, form))):
             width = KINDS[name].width if name in KINDS else 1
-            if name in ("abs", "neg", "neg_hi", "op_sel", "op_sel_hi", "omod", "clamp"):
+            if op.name.startswith("v_cvt_scalef32") and name in ("abs", "neg", "omod", "clamp"):
+                fields[name] = 0  # they raise `BeyondModel`
+            elif name in ("abs", "neg", "neg_hi", "op_sel", "op_sel_hi", "omod", "clamp"):
                 width = {"op_sel": 4 if form == "VOP3A" else 3, "op_sel_hi": 3, "clamp": 1, "omod": 2}.get(name, 3)
                 fields[name] = 0 if plain else self.below(1 << width) & self.below(1 << width)
             elif name in ("src0_sext", "src1_sext", "bound_ctrl"):
@@ -212,13 +230,33 @@ class Maker:
                 fields[name] = self.below(1 << max(width, 1))
         if form == "VOP3P" and plain:
             fields["op_sel_hi"] = 7
+        matrix = matrices().get((self.target.name, op.name)) if form == "MAI" else None
+        if matrix is not None:
+            fields |= self._matrix(matrix)
         for name in ("src0", "src1", "src2") if form in ("VOP3A", "VOP3B", "VOP3P") else ():
             fields[name] = 0
         return fields
 
+    def _matrix(self, matrix: Matrix) -> dict[str, int]:
+        """The fields of a matrix instruction, mostly with a meaning."""
+        if matrix.is_sparse or self.chance(0.02):
+            return {"cbsz": self.below(8), "abid": self.below(16), "blgp": self.below(8) * (not matrix.is_sparse)}
+        if matrix.takes_formats:
+            return {"cbsz": self.below(len(FORMATS)), "abid": 0, "blgp": self.below(len(FORMATS))}
+        fields = {"cbsz": self.below(matrix.blocks.bit_length()) * matrix.takes_block * self.below(2)}
+        fields["abid"] = self.below(1 << fields["cbsz"])
+        fields["blgp"] = self.below(8) * (matrix.takes_lanes or matrix.takes_signs) * self.below(2)
+        return fields
+
     def _operand(self, op: Op, form: str, slot: Slot, fields: dict[str, int]) -> None:
-        if slot.kind == "v":
-            fields[slot.field] = self.vgpr(slot.words, written=True)
+        if slot.kind in ("v", "a", "va"):
+            file = 256 if slot.kind == "a" or (slot.kind == "va" and self.chance(0.5)) else 0
+            fields[slot.field] = file + self.vgpr(slot.words, written=True)
+        elif slot.kind in ("vsrc", "asrc", "vasrc") or (slot.kind == "csrc" and self.chance(0.7)):
+            file = 512 if slot.kind == "asrc" or (slot.kind != "vsrc" and self.chance(0.5)) else 256
+            fields[slot.field] = file + self.vgpr(slot.words, written=slot.kind == "asrc" and self.chance(0.7))
+        elif slot.kind == "csrc":
+            fields[slot.field] = 128 + self.below(81)
         elif slot.kind == "s":
             if slot.field == "vdst":
                 fields["vdst"] = self.sgpr(1, written=True)
@@ -250,11 +288,15 @@ class Maker:
             if self.target.level == GFX8:
                 del fields["sdst"]
         if form.endswith("_DPP"):
+            patterns = lane_patterns(op, self.target.encoding)
             while True:
-                control = self.below(0x100) if self.chance(0.3) else 0x100 + self.below(0x44)
-                if control in LANE_PATTERNS:
+                control = self.below(0x100) if self.chance(0.3) else 0x100 + self.below(0x60)
+                if control in patterns:
                     break
             fields["dpp_ctrl"] = control
+            for slot in slots(op, form):
+                if slot.words == 2 and slot.field in ("src0", "src1"):
+                    fields[slot.field] = 256 + self.vgpr(2)
             if self.chance(0.6):
                 fields["row_mask"] = fields["bank_mask"] = 15
         names = names_of(find_format(self.target, op, form))

@@ -9,6 +9,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from softcard.core.errors import SoftcardError
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.encode import encode
+from softcard.isa.gcn.encoding.shape import slots
+from softcard.isa.gcn.insn import Op
+from softcard.isa.gcn.state import PTR32
+from softcard.isa.gcn.target import Target
 from tests.agree.gcn import values
 from tests.agree.gcn.bench import (
     CODE,
@@ -41,15 +50,6 @@ from tests.agree.gcn.insns import (
     Rng,
     every,
 )  # fmt: skip
-from understudy.core.errors import UnderstudyError
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.asm.printer import text
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.encoding.encode import encode
-from understudy.isa.gcn.encoding.shape import slots
-from understudy.isa.gcn.insn import Op
-from understudy.isa.gcn.state import PTR32
-from understudy.isa.gcn.target import Target
 
 SHARED: Final = 0x0001_0000_0000_0000
 PRIVATE: Final = 0x0002_0000_0000_0000
@@ -123,7 +123,7 @@ def listing(target: Target, code: bytes, start: int = CODE) -> str:
     while at < len(code):
         try:
             insn = decode(target, code[at:], start + at)
-        except UnderstudyError as error:
+        except SoftcardError as error:
             lines.append(f"{start + at:#x}: {code[at : at + 4][::-1].hex()}  {error}")
             at += 4
             continue
@@ -275,6 +275,7 @@ def plain(target: Target) -> list[tuple[Op, str]]:
         for op, form in every(target)
         if op.name not in SKIPPED | JUMPS
         and op.family not in ("mimg", "exp", "vintrp")
+        and not (target.matrix and op.accuracy.kind == "absent")
         and not op.name.startswith(("v_interp", "ds_gws", "s_rfe", "s_cbranch_cdbg", "s_setvskip", "s_set_gpr_idx_on"))
     ]
 

@@ -10,21 +10,26 @@ from typing import Final
 
 import numpy as np
 
-from tests.agree.gcn import values
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.isa.gcn.insn import Op
+from softcard.isa.gcn.target import target
+from tests.agree.gcn import fuzz, values
 from tests.agree.gcn.bench import Outcome, Start, Translated, differences, on_reference, widths
 from tests.agree.gcn.insns import JUMPS, SKIPPED, every
 from tests.agree.gcn.programs import Builder, Program, listing, start
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.isa.gcn.insn import Op
-from understudy.isa.gcn.target import target
 
 TOGETHER = 24
 """Instructions of one program."""
 WHOLE: Final = "gfx906"
 """The processor that is gone through in all forms."""
+EARLIER: Final = {"gfx908": "gfx906", "gfx90a": "gfx908", "gfx942": "gfx90a", "gfx950": "gfx942"}
+"""The processors with matrix instructions, and the one before each."""
+NAMES: Final = (*fuzz.TARGETS, *EARLIER)
+"""The processors that together have all operations."""
 SAME: Final = 5
 OTHER: Final = 2
-"""Of forms that others share with it, every so many: of its own level, or not."""
+RARE: Final = 25
+"""Of forms that others share with it, every so many: of its own level, or not; or with the processor before it."""
 
 
 def beyond(op: Op) -> bool:
@@ -130,13 +135,16 @@ def results(name: str, all_forms: bool) -> Results:
     found = Results([], set(), set())
     engines = [Translated(lanes, Tier.THREADED) for lanes in widths()] + [Translated(widths()[-1], Tier.OPTIMISED)]
     forms: list[tuple[Op, str]] = [pair for pair in every(target(name)) if pair[0].on(target(name))]
-    if name != WHOLE and not all_forms:
+    if name in EARLIER and not all_forms:
+        others = [pair for pair in forms if pair[0].on(target(EARLIER[name]))]
+        forms = [pair for pair in forms if not pair[0].on(target(EARLIER[name]))] + others[::RARE]
+    elif name != WHOLE and not all_forms:
         others = [pair for pair in forms if pair[0].on(target(WHOLE))]
         each = SAME if target(name).level == target(WHOLE).level else OTHER
         forms = [pair for pair in forms if not pair[0].on(target(WHOLE))] + others[::each]
     for seed in range(5):
         for number, case in enumerate(cases(name, seed, forms, all_forms)):
-            engine, code = engines[number % len(engines)], case.program.code()
+            engine, code = engines[(number + seed) % len(engines)], case.program.code()
             lines = differences(case.expected, engine(name, code, case.start))
             if lines:
                 shown = [f"{name}, {engine}, MODE {case.start.mode:#x}", listing(case.program.target, code), *lines]
@@ -160,6 +168,7 @@ UNREACHED: Final = {
 REFERENCE_ONLY: Final = {
     r"s_(sendmsg|sendmsghalt|sethalt|setkill|icache_inv|trap)": "what a device may listen to",
     r"s_cbranch_(g|i)_fork|s_cbranch_join": "the fork stack",
+    r"scratch_load_lds_.*": "an access to private memory and one to LDS, which may meet",
 }  # fmt: skip
 """Operations that translated code hands over to the reference engine, and why."""
 
@@ -171,7 +180,7 @@ def _reason(table: Mapping[str, str], op: Op) -> str:
 
 def unreached(op: Op) -> str:
     """Why the sweep does not reach an operation, "" where it must."""
-    return _reason(UNREACHED, op)
+    return op.accuracy.source if op.accuracy.kind == "absent" else _reason(UNREACHED, op)
 
 
 def reference_only(op: Op) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softcard.engine.gcn.tiered.translation import Tier
 from tests.agree.gcn.bench import Translated, widths
 from tests.agree.gcn.dense import dense
 from tests.agree.gcn.fuzz import TARGETS, check
 from tests.agree.gcn.shrink import report, shrink
-from understudy.engine.gcn.jit.tier import Tier
 
 
 @pytest.mark.slow

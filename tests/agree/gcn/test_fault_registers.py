@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 
+from softcard.engine.gcn.jit.basics import Observed
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.isa.gcn.target import target
 from tests.agree.gcn.bench import Translated, on_reference, widths
 from tests.agree.gcn.fuzz import TARGETS
 from tests.agree.gcn.programs import Builder, listing, start, weighted
-from understudy.engine.gcn.jit.basics import Observed
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.isa.gcn.target import target
 
 COUNT = 16
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softcard.engine.gcn.jit.basics import Observed
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.isa.gcn.target import target
 from tests.agree.gcn import hostile
 from tests.agree.gcn.bench import Translated, differences, on_reference, widths
 from tests.agree.gcn.fuzz import TARGETS
 from tests.agree.gcn.programs import listing, start
-from understudy.engine.gcn.jit.basics import Observed
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.isa.gcn.target import target
 
 LIMIT = 150
 TYPED = ("AccessFault", "BeyondModel", "GuestFault", "IllegalInstruction", "StepLimit", "WireError")

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.semantics import memory_formats as formats
+from softcard.isa.gcn.target import target
 from tests.agree.gcn.bench import DATA, DATA_BYTES, Start, Translated, differences, engines, on_reference, widths
 from tests.agree.gcn.test_once_wrong import DOWN, FLUSH, NEAREST, state
 from tests.agree.gcn.test_typed_buffers import HARD, SELECTS
 from tests.isa.gcn.semantics.image_oracle import TYPES, Image
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.semantics import memory_formats as formats
-from understudy.isa.gcn.target import target
 
 PROCESSORS = {"gfx700": (7, DOWN), "gfx803": (8, NEAREST), "gfx900": (9, FLUSH)}
 ATOMICS = ("swap", "cmpswap", "add", "sub", "smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec")

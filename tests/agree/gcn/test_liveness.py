@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softcard.engine.gcn.jit.basics import Observed
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
 from tests.agree.gcn.bench import Translated, differences, on_reference, widths
 from tests.agree.gcn.programs import start
-from understudy.engine.gcn.jit.basics import Observed
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
 
 GPU = "gfx900"
 STEP_LIMIT = 3000

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.findings import FindingLog
+from softcard.core.memory_check import MemoryCheck
+from softcard.engine.gcn.api import Dispatch
+from softcard.engine.gcn.bounds.check import BoundsCheck
+from softcard.engine.gcn.hooks import NO_CHECKS, Checks
+from softcard.isa.gcn.state import CHECKED
+from softcard.isa.gcn.target import target
 from tests.agree.gcn import values
 from tests.agree.gcn.bench import DATA, Start, Translated, World, differences, engines, on_reference
 from tests.agree.gcn.fuzz import TARGETS
 from tests.agree.gcn.programs import Builder, start, weighted
-from understudy.core.findings import FindingLog
-from understudy.core.memory_check import MemoryCheck
-from understudy.engine.gcn.api import Dispatch
-from understudy.isa.gcn.state import CHECKED
-from understudy.isa.gcn.target import target
 
 SPARED = 44
 """Bytes of LDS that are allocated, and were not asked for."""
@@ -35,7 +37,8 @@ class Checked(World):
     def dispatch(self, name: str, start: Start, step_limit: int) -> Dispatch:
         """With the bit of MODE, and LDS that is smaller than what is allocated."""
         made = super().dispatch(name, start, step_limit)
-        return replace(made, mode=made.mode | CHECKED, lds_asked=max(made.lds_bytes - SPARED, 0))
+        checks = Checks(BoundsCheck(self.memory.guard)) if self.memory.guard else NO_CHECKS
+        return replace(made, checks=checks, mode=made.mode | CHECKED, lds_requested=max(made.lds_bytes - SPARED, 0))
 
 
 @pytest.mark.slow

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
 from tests.agree.gcn.bench import DATA, Start, Translated, differences, engines, on_reference
 from tests.agree.gcn.test_once_wrong import FLUSH, LANES, state
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
 
 PROGRAMS: dict[str, tuple[str, str, Start]] = {
     "scalar_registers_by_number": (

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import BeyondModel
+from softcard.engine.gcn.reference.engine import Stepper
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
 from tests.agree.gcn.bench import CODE, DATA, DEVICE, ROWS, Start, Translated, differences, engines, on_reference
-from understudy.core.errors import BeyondModel
-from understudy.engine.gcn.reference.engine import Stepper
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
 
 NEAREST, UP, DOWN, ZERO = 0x3F0, 0x3F5, 0x3FA, 0x3FF
 """MODE with all denormals kept."""
@@ -176,7 +176,7 @@ def test_translators_never_read_code_where_reading_has_effects(every: list[Trans
     """They look ahead, and read again: what a device gives depends on how often it was read."""
     world = every[0].world
     world.device.log.clear()
-    with pytest.raises(BeyondModel, match="translating instructions that are not in plain memory, at pc 0x380000"):
+    with pytest.raises(BeyondModel, match="instructions outside of RAM cannot be translated, at pc 0x380000"):
         Stepper(world.dispatch("gfx900", state(), 1)).fetch(DEVICE)
     assert world.device.log == []
     code = assemble(target("gfx900"), f"s_mov_b32 s40, {DEVICE:#x}\ns_mov_b32 s41, 0\ns_setpc_b64 s[40:41]\n")

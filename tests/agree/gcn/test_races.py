@@ -9,6 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.checks import RACES
+from softcard.core.findings import Finding, FindingLog
+from softcard.engine.gcn.hooks import Checks
+from softcard.engine.gcn.races.reporter import UNIT
+from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.engine.gcn.reference.engine import ReferenceEngine, Stepper
+from softcard.engine.gcn.reference.groups import Groups
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.isa.gcn.target import target
 from tests.agree.gcn import values
 from tests.agree.gcn.bench import STEP_LIMIT, World, differences, on_reference
 from tests.agree.gcn.bench import _error as error_of
@@ -17,15 +26,8 @@ from tests.agree.gcn.programs import Builder, listing, start, weighted
 from tests.agree.gcn.race_programs import END, Maker
 from tests.engine.gcn.jit.test_contiguous import every_lanes
 from tests.engine.gcn.programs import dwords, program
-from understudy.core.checks import RACES
-from understudy.core.findings import Finding, FindingLog
-from understudy.engine.gcn.group import Groups
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.races.telling import UNIT
-from understudy.engine.gcn.races.watch import RaceWatch
-from understudy.engine.gcn.reference.engine import ReferenceEngine, Stepper
-from understudy.isa.gcn.target import target
 
+pytestmark = pytest.mark.slow(seconds=3)
 HostAccess = tuple[str, int, int]
 """By the host: what it does, from where on, and to how many bytes."""
 DATA = 0x20_0000
@@ -45,7 +47,7 @@ def test_random_programs_do_what_they_do_without(name: str) -> None:
         world.fill(code, state)
         plain = world.dispatch(name, state, STEP_LIMIT)
         watch = RaceWatch(world.memory, FindingLog([]))
-        watching = replace(plain, races=watch)
+        watching = replace(plain, checks=Checks(watch))
         groups = Groups(watching, Stepper(watching))
         watch.begin()
         error = error_of(lambda groups=groups: groups.run())
@@ -67,18 +69,18 @@ def found_by(
     `host`: what the host does behind them, which has waited for neither; without any it has. `lanes`: those of a wave
     are looked at, too.
     """
-    made, told = program(text + "|s_endpgm", name, **options), list[Finding]()
-    watch = RaceWatch(made.memory, FindingLog(told), equal_stores, lanes)
+    made, reported = program(text + "|s_endpgm", name, **options), list[Finding]()
+    watch = RaceWatch(made.memory, FindingLog(reported), equal_stores, lanes)
     for _ in range(2):
         watch.begin()
         watch.launches.unseen |= {watch.launches.present.number} if host else set()
         if engine is None:
             ReferenceEngine().run(made)
         else:
-            engine.run(replace(made, races=watch))
+            engine.run(replace(made, checks=Checks(watch)))
     for each in host:
-        told.append(Finding(RACES, f"flags of {sorted(watch.host(*each))}", ""))
-    return [each.as_dict() for each in told], dwords(made, END // 4)
+        reported.append(Finding(RACES, f"flags of {sorted(watch.host(*each))}", ""))
+    return [each.as_dict() for each in reported], dwords(made, END // 4)
 
 
 @every_lanes

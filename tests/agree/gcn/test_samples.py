@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.semantics import memory_formats as formats
+from softcard.isa.gcn.target import target
 from tests.agree.gcn.bench import DATA, Start, Translated, differences, engines, on_reference
 from tests.agree.gcn.test_images import PROCESSORS, described, has, mixed
 from tests.agree.gcn.test_once_wrong import FLUSH, state
 from tests.agree.gcn.test_typed_buffers import HARD
 from tests.isa.gcn.semantics.image_oracle import Image, Sampler
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.semantics import memory_formats as formats
-from understudy.isa.gcn.target import target
 
 SAMPLES = ("sample", "sample_lz", "sample_l", "sample_c_lz", "sample_d", "sample_b_cl", "sample_c_l_o", "sample_lz_o")
 GATHERS = ("gather4_lz", "gather4_c_lz", "gather4_l_o", "gather4")

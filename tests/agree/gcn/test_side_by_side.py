@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.findings import Finding, FindingLog
+from softcard.engine.gcn.hooks import Checks
+from softcard.engine.gcn.races import layout
+from softcard.engine.gcn.races.native_detector import NativeDetector, function
+from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.engine.gcn.shadow.check import EngineShadow
+from softcard.engine.gcn.shadow.device_shadow import DeviceShadow
+from softcard.engine.gcn.tiered import engine as jit
+from softcard.engine.gcn.tiered.engine import JitEngine
 from tests.agree.gcn.race_programs import Apart, Maker
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.races.eager import be_eager
 from tests.engine.gcn.rig import DATA, DATA_BYTES
-from understudy.core.findings import Finding, FindingLog
-from understudy.engine.gcn.jit import engine as jit
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.marks.marking import Marking
-from understudy.engine.gcn.races import codes
-from understudy.engine.gcn.races.native_judge import NativeJudge, function
-from understudy.engine.gcn.races.watch import RaceWatch
 
 
 @pytest.fixture
@@ -27,38 +29,44 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return be_eager(monkeypatch)
 
 
-def cells(judge: NativeJudge) -> list[tuple[int, int, tuple[int, ...]]]:
+def cells(detector: NativeDetector) -> list[tuple[int, int, tuple[int, ...]]]:
     """Who touched each byte of the data in the last launch: byte, row; group, wave, and the rest of the code."""
-    judge.settle()
+    detector.flush()
     room, found = np.zeros(1 << 16, np.uint64), []
-    firsts = judge.tables.pairs("groups", judge.race.group_count)
-    for row in range(codes.ROWS):
+    firsts = detector.tables.pairs("groups", detector.race.group_count)
+    for row in range(layout.ROWS):
         assert len(room) >= DATA_BYTES
-        if not function("codes_of")(ctypes.addressof(judge.race), DATA, DATA_BYTES, row, room.ctypes.data):
+        if not function("records_of")(ctypes.addressof(detector.race), DATA, DATA_BYTES, row, room.ctypes.data):
             continue
-        for byte in np.flatnonzero(room >= np.uint64(judge.race.floor << codes.UID_AT)).tolist():
+        for byte in np.flatnonzero(room >= np.uint64(detector.race.watermark << layout.UID_AT)).tolist():
             code = int(room[byte])
-            uid = code >> codes.UID_AT
+            uid = code >> layout.UID_AT
             first, group = firsts[int(np.searchsorted(firsts[:, 0], uid, side="right")) - 1].tolist()
-            found.append((byte, row, (group, uid - first, code & (1 << codes.UID_AT) - 1)))
+            found.append((byte, row, (group, uid - first, code & (1 << layout.UID_AT) - 1)))
     return found
 
 
 def outcome(threads: int, text: str, name: str, options: dict[str, Any], kinds: tuple[str, ...]) -> Any:
     """What two launches find and leave, and what is known of the second one's accesses."""
-    made, told = program(text + "|s_endpgm", name, **options), list[Finding]()
-    watch, engine = RaceWatch(made.memory, FindingLog(told)), JitEngine(threads=threads)
-    marking = Marking(made.memory, kinds) if kinds else None
-    if marking is not None:
-        marking.undefined(DATA, 0x800)
+    made, reported = program(text + "|s_endpgm", name, **options), list[Finding]()
+    watch, engine = RaceWatch(made.memory, FindingLog(reported)), JitEngine(threads=threads)
+    device_shadow = DeviceShadow(made.memory, kinds) if kinds else None
+    if device_shadow is not None:
+        device_shadow.undefined(DATA, 0x800)
     counts = []
     for _ in range(2):
         watch.begin()
-        counts.append(engine.run(replace(made, races=watch, marks=marking)))
-    marks = [] if marking is None else [plane.read(DATA, DATA_BYTES) for plane in marking.planes]
-    sights = None if marking is None else marking.sights.counts()
-    found = [each.as_dict() for each in told]
-    return found, made.memory.read(DATA, DATA_BYTES), marks, sights, counts, cells(watch.native)
+        counts.append(
+            engine.run(replace(made, checks=Checks(watch, *([EngineShadow(device_shadow)] if device_shadow else []))))
+        )
+    shadows = (
+        []
+        if device_shadow is None
+        else [shadow_memory.read(DATA, DATA_BYTES) for shadow_memory in device_shadow.shadow_memories]
+    )
+    uses = None if device_shadow is None else device_shadow.uses.counts()
+    found = [each.as_dict() for each in reported]
+    return found, made.memory.read(DATA, DATA_BYTES), shadows, uses, counts, cells(watch.native)
 
 
 def random_options(rng: np.random.Generator) -> dict[str, Any]:

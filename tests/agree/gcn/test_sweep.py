@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.isa.gcn.operations import table
+from softcard.isa.gcn.target import TARGETS
 from tests.agree.gcn import sweep
-from tests.agree.gcn.fuzz import TARGETS as NAMES
-from understudy.isa.gcn.operations import table
-from understudy.isa.gcn.target import TARGETS
+from tests.agree.gcn.sweep import NAMES
 
 
 @pytest.fixture

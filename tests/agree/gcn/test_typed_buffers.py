@@ -11,11 +11,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.semantics import memory_formats as formats
+from softcard.isa.gcn.target import target
 from tests.agree.gcn.bench import ODD, Outcome, Start, Translated, differences, engines, on_reference, widths
 from tests.agree.gcn.test_once_wrong import DOWN, FLUSH, LANES, NEAREST, state
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.semantics import memory_formats as formats
-from understudy.isa.gcn.target import target
 
 HARD = np.array(
     [
@@ -150,7 +150,7 @@ def resource_lines(nfmt: int, half: str) -> Iterator[str]:
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize(("half", "nfmt"), CASES)
 @every_engine
-def test_formats_that_the_resource_tells(number: int, half: str, nfmt: int, every: list[Translated]) -> None:
+def test_formats_that_the_resource_selects(number: int, half: str, nfmt: int, every: list[Translated]) -> None:
     agrees(every[number], half, nfmt, resource_lines(nfmt, half))
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.isa.gcn.state import PTR32
+from softcard.isa.gcn.state import PTR32
 
 Words = npt.NDArray[np.uint32]
 

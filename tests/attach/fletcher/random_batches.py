@@ -79,7 +79,7 @@ def main(first, last):
     """Be a host."""
     import pyfletcher
 
-    platform = pyfletcher.Platform("understudy")
+    platform = pyfletcher.Platform("softcard")
     platform.init()
     for seed in range(first, last):
         context = pyfletcher.Context(platform)

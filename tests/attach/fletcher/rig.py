@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from understudy.attach.fletcher import DevicePlatform, Server, build_library
-from understudy.attach.fletcher.library import SOCKET_VARIABLE
-from understudy.attach.fletcher.messages import MAGIC, VERSION, Op
-from understudy.attach.host_messages import REPLY, REQUEST
-from understudy.core.event import Event
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernel import Kernel
-from understudy.device.fletcher.kernels import find
+from softcard.attach.fletcher import DevicePlatform, Server, build_library
+from softcard.attach.fletcher.library import SOCKET_VARIABLE
+from softcard.attach.fletcher.messages import MAGIC, VERSION, Op
+from softcard.attach.host_session import REPLY, REQUEST
+from softcard.core.event import Event
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.kernel import Kernel
+from softcard.device.fletcher.kernels import find
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNTIME = ROOT / "build" / "pyfletcher" / "bin" / "python"

@@ -19,7 +19,7 @@ def batch(name, mode, names, ages):
     return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-platform = pyfletcher.Platform("understudy")
+platform = pyfletcher.Platform("softcard")
 platform.init()
 context = pyfletcher.Context(platform)
 # In the order of the hardware: to read first, then to write, each by name.

@@ -1,4 +1,4 @@
-"""A host program of the real Fletcher run-time (Python 3.9): the Sum example. Knows nothing of Understudy.
+"""A host program of the real Fletcher run-time (Python 3.9): the Sum example. Knows nothing of Softcard.
 
 Arguments: the platform's name ("" to detect one), then the numbers.
 """

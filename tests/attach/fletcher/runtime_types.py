@@ -28,7 +28,7 @@ schema = schema.with_metadata({b"fletcher_name": b"Types", b"fletcher_mode": b"r
 arrays = [pa.array(values, field.type) for field, values in COLUMNS]
 batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-platform = pyfletcher.Platform("understudy")
+platform = pyfletcher.Platform("softcard")
 platform.init()
 context = pyfletcher.Context(platform)
 context.queue_record_batch(batch)

@@ -14,21 +14,21 @@ from pathlib import Path
 
 import pytest
 
+from softcard.attach.fletcher import build_library
+from softcard.attach.fletcher.messages import Op
 from tests.attach.fletcher.rig import ROOT, RUNTIME, Client, needs_compiler, needs_runtime
 from tests.attach.rig import ended
-from understudy.attach.fletcher import build_library
-from understudy.attach.fletcher.messages import Op
 
 pytestmark = [needs_compiler, pytest.mark.slow]
 
 HERE = Path(__file__).parent
 EXAMPLES = ROOT / "examples" / "fletcher"
-SERVE = "import sys; from understudy.cli import main; sys.exit(main(['serve', 'fletcher', *sys.argv[1:]]))"
+SERVE = "import sys; from softcard.cli import main; sys.exit(main(['serve', 'fletcher', *sys.argv[1:]]))"
 
 
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[tuple[Path, list[str]]]:
-    """`understudy serve fletcher` in a process; its socket, and afterwards what it has said."""
+    """`softcard serve fletcher` in a process; its socket, and afterwards what it has said."""
     path, said = folder / "s", []
     command = [sys.executable, "-c", SERVE, "--socket", str(path), *options]
     with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)) as server:
@@ -80,7 +80,7 @@ def recorded(name: str) -> list[str]:
 def test_a_c_program_on_devices_of_all_kinds(host: str, tmp_path: Path, options: tuple[str, ...]) -> None:
     with serving(tmp_path, *options) as (path, said):
         for _ in range(2):
-            assert run(path, host, "understudy", "1", "2", "39").stdout == "understudy: sum = 42\n"
+            assert run(path, host, "softcard", "1", "2", "39").stdout == "softcard: sum = 42\n"
     assert not [line for line in said if "error" in line or "lint" in line or "refused" in line]
 
 
@@ -88,8 +88,8 @@ def test_a_c_program_finds_the_platform(host: str, tmp_path: Path) -> None:
     with serving(tmp_path, "--trace") as (path, said):
         assert run(path, host).stderr.startswith("no platform library of a known name")
         assert run(path, host, "echo").returncode == 2
-        assert run(path, host, detect=True).stdout == "understudy: sum = -6\n"
-        assert run(path, host, "understudy").stdout == "understudy: sum = -6\n"
+        assert run(path, host, detect=True).stdout == "softcard: sum = -6\n"
+        assert run(path, host, "softcard").stdout == "softcard: sum = -6\n"
         assert run(path, host, "snap", "9223372036854775807", "1", detect=True).stdout.endswith(
             "-9223372036854775808\n"
         )
@@ -102,18 +102,18 @@ def test_a_c_program_finds_the_platform(host: str, tmp_path: Path) -> None:
 
 def test_a_c_program_measures_accesses(host: str, tmp_path: Path) -> None:
     with serving(tmp_path, "--quiet", "--no-library", "--once") as (path, said):
-        rounds = run(path, host, "--time", "understudy").stdout.splitlines()
+        rounds = run(path, host, "--time", "softcard").stdout.splitlines()
     assert len(rounds) == 20
     assert all(float(number) > 0 for line in rounds for number in line.split())
     assert said == [f"sum: listening at {path}"]
 
 
-def test_a_host_whose_mistake_is_told(host: str, tmp_path: Path) -> None:
+def test_a_host_whose_mistake_is_reported(host: str, tmp_path: Path) -> None:
     """A kernel of other registers than the host thinks."""
     with serving(tmp_path, "--kernel", "prim_map") as (path, said):
-        done = run(path, host, "understudy")
+        done = run(path, host, "softcard")
     assert done.returncode == 1
-    assert "understudy: " in done.stderr
+    assert "softcard: " in done.stderr
     assert "gave status 1" in done.stderr
     assert "[fletcher/" in done.stderr
     assert [line for line in said if line.startswith("refused: ")]
@@ -121,7 +121,7 @@ def test_a_host_whose_mistake_is_told(host: str, tmp_path: Path) -> None:
 
 def test_a_kernel_from_a_file(host: str, tmp_path: Path) -> None:
     with serving(tmp_path, "--kernel", f"{EXAMPLES / 'own_kernel.py'}:largest") as (path, said):
-        assert run(path, host, "understudy", "3", "17", "-5").stdout == "understudy: sum = 17\n"
+        assert run(path, host, "softcard", "3", "17", "-5").stdout == "softcard: sum = 17\n"
     assert "kernel largest starts: ExampleBatch 0 to 3" in said
 
 
@@ -132,7 +132,7 @@ def test_a_kernel_that_fails_is_shown_with_its_traceback(host: str, tmp_path: Pa
     file.write_text(re.sub(r"(?m)^    return .*$", "    raise ValueError('kaputt')", source), encoding="utf-8")
     line = file.read_text(encoding="utf-8").splitlines().index("    raise ValueError('kaputt')") + 1
     with serving(tmp_path, "--kernel", f"{file}:largest", *options) as (path, said):
-        done = run(path, host, "understudy", "3", "17")
+        done = run(path, host, "softcard", "3", "17")
     assert f"the kernel's code raised ValueError: kaputt, at line {line} of {file} (largest)" in done.stderr
     at = said.index("Traceback (most recent call last):")
     assert said[at + 1] == f'  File "{file}", line {line}, in largest'
@@ -141,7 +141,7 @@ def test_a_kernel_that_fails_is_shown_with_its_traceback(host: str, tmp_path: Pa
 
 ENDLESS = """
 import pyarrow as pa
-from understudy.device.fletcher.kernel import kernel
+from softcard.device.fletcher.kernel import kernel
 
 @kernel("endless", read={"P": [("a", pa.int8())]})
 def endless(job):
@@ -182,7 +182,7 @@ def test_signals_end_an_endless_kernel(tmp_path: Path, options: tuple[str, ...],
 
 @pytest.mark.oracle
 @needs_runtime
-@pytest.mark.parametrize(("name", "detect"), [("understudy", False), ("snap", True), ("", True)])
+@pytest.mark.parametrize(("name", "detect"), [("softcard", False), ("snap", True), ("", True)])
 def test_the_real_runtime_sums(name: str, detect: bool, tmp_path: Path) -> None:
     with serving(tmp_path, "--trace") as (path, said):
         done = run(path, str(RUNTIME), str(HERE / "runtime_sum.py"), name, "1", "-3", "3", "-7", detect=detect)
@@ -221,6 +221,6 @@ def test_the_real_runtime_passes_all_types(tmp_path: Path) -> None:
 @needs_runtime
 def test_the_real_runtime_hears_of_mistakes(tmp_path: Path) -> None:
     with serving(tmp_path, "--kernel", "prim_map") as (path, _):
-        done = run(path, str(RUNTIME), str(HERE / "runtime_sum.py"), "understudy", "1")
+        done = run(path, str(RUNTIME), str(HERE / "runtime_sum.py"), "softcard", "1")
     assert done.returncode != 0
-    assert "understudy: " in done.stderr
+    assert "softcard: " in done.stderr

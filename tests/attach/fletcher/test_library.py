@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from softcard.attach.fletcher import AUTODETECTED, Library, build_library, default_socket
+from softcard.attach.fletcher.library import SEARCH_PATH, SOCKET_VARIABLE, SUFFIX, LibraryError, default_folder
 from tests.attach.fletcher.rig import NAMES, needs_compiler
-from understudy.attach.fletcher import AUTODETECTED, Library, build_library, default_socket
-from understudy.attach.fletcher.library import SEARCH_PATH, SOCKET_VARIABLE, SUFFIX, LibraryError, default_folder
 
 
 @needs_compiler
 def test_it_is_built_once_and_has_all_names(tmp_path: Path) -> None:
     library = build_library(tmp_path)
-    assert [path.name for path in library.folder.iterdir()] == [f"libfletcher_understudy{SUFFIX}"]
+    assert [path.name for path in library.folder.iterdir()] == [f"libfletcher_softcard{SUFFIX}"]
     assert {path.name for path in library.autodetected.iterdir()} == {
-        f"libfletcher_{name}{SUFFIX}" for name in ("understudy", *AUTODETECTED)
+        f"libfletcher_{name}{SUFFIX}" for name in ("softcard", *AUTODETECTED)
     }
     built = library.path.stat().st_mtime_ns
     assert build_library(tmp_path) == library
@@ -46,7 +46,7 @@ def test_its_name_fits_what_room_there_is(tmp_path: Path) -> None:
     library.platformGetName.restype = ctypes.c_uint64
     room = ctypes.create_string_buffer(6)
     assert library.platformGetName(room, ctypes.c_size_t(6)) == 0
-    assert room.value == b"under"
+    assert room.value == b"softc"
     assert library.platformGetName(room, ctypes.c_size_t(0)) == 1
     assert library.platformGetName(None, ctypes.c_size_t(6)) == 1
 
@@ -130,12 +130,12 @@ def test_folders_that_somebody_else_can_write_to(tmp_path: Path, depth: int) -> 
     library = build_library(tmp_path / "cache")
     folder = [library.folder, *library.folder.parents][depth]
     folder.chmod(0o777)
-    with pytest.raises(LibraryError, match=f"somebody else can write to {folder}, or it is a link: expected"):
+    with pytest.raises(LibraryError, match=f"{folder} is a link or other users can write to it: expected"):
         build_library(tmp_path / "cache")
     folder.chmod(0o700)
     folder.rename(tmp_path / "moved")
     folder.symlink_to(tmp_path / "moved")
-    with pytest.raises(LibraryError, match=f"somebody else can write to {folder}, or it is a link"):
+    with pytest.raises(LibraryError, match=f"{folder} is a link or other users can write to it"):
         build_library(tmp_path / "cache")
 
 
@@ -153,9 +153,9 @@ def test_a_user_without_a_home(
     library.platformInit.restype = ctypes.c_uint64
     assert library.platformInit(None) == 2
     assert f"set {SOCKET_VARIABLE} to the socket of" in capfd.readouterr().err
-    with pytest.raises(LibraryError, match="cannot be written: Could not determine home directory"):
+    with pytest.raises(LibraryError, match="the platform library: Could not determine home directory"):
         build_library()
-    with pytest.raises(LibraryError, match="there is no folder for a socket: Could not determine home directory"):
+    with pytest.raises(LibraryError, match="cannot make a folder for the socket: Could not determine home directory"):
         default_socket()
 
 
@@ -178,19 +178,22 @@ def test_the_default_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pyt
 def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
     library = build_library(tmp_path / "cache")
     os.chown(library.folder, 4711, -1)
-    with pytest.raises(LibraryError, match="somebody else can write to"):
+    with pytest.raises(LibraryError, match="other users can write to"):
         build_library(tmp_path / "cache")
 
 
 def test_there_is_no_compiler(tmp_path: Path) -> None:
-    with pytest.raises(LibraryError, match=r"needs a C compiler, none found \(tried no-such-cc\): set CC to one"):
+    with pytest.raises(
+        LibraryError,
+        match=r"needs a C compiler, but none was found \(tried no-such-cc\): install one, or set CC to its path",
+    ):
         build_library(tmp_path, compiler="no-such-cc")
 
 
 def test_there_is_no_compiler_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    with pytest.raises(LibraryError, match=r"none found \(tried cc, gcc, clang\)"):
+    with pytest.raises(LibraryError, match=r"none was found \(tried cc, gcc, clang\)"):
         build_library(tmp_path)
 
 
@@ -212,9 +215,9 @@ def test_the_cache_cannot_be_written(tmp_path: Path) -> None:
 
 def test_default_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert default_socket() == tmp_path / "understudy-fletcher.sock"
+    assert default_socket() == tmp_path / "softcard-fletcher.sock"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert default_folder() == Path.home() / ".cache" / "understudy" / "fletcher"
+    assert default_folder() == Path.home() / ".cache" / "softcard" / "fletcher"
 
 
 def test_no_socket_is_expected_where_others_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,9 +229,9 @@ def test_no_socket_is_expected_where_others_can_write(tmp_path: Path, monkeypatc
     (tmp_path / "link").symlink_to(tmp_path)
     for folder in ("relative", "", str(open_to_all), str(tmp_path / "nothing"), str(tmp_path / "link")):
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        assert default_socket() == tmp_path / "cache" / "understudy" / "fletcher" / "socket"
+        assert default_socket() == tmp_path / "cache" / "softcard" / "fletcher" / "socket"
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    assert default_socket() == tmp_path / "cache" / "understudy" / "fletcher" / "socket"
+    assert default_socket() == tmp_path / "cache" / "softcard" / "fletcher" / "socket"
 
 
 @needs_compiler
@@ -242,4 +245,4 @@ def test_a_default_socket_of_any_name(
     library = ctypes.CDLL(str(build_library(tmp_path).path))
     library.platformInit.restype = ctypes.c_uint64
     assert library.platformInit(None) == 2
-    assert f"no device at {folder / 'understudy-fletcher.sock'} (No such file or directory)" in capfd.readouterr().err
+    assert f"no device at {folder / 'softcard-fletcher.sock'} (No such file or directory)" in capfd.readouterr().err

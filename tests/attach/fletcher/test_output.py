@@ -1,4 +1,4 @@
-"""`understudy serve fletcher` where nobody reads what it says."""
+"""`softcard serve fletcher` where nobody reads what it says."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from softcard.attach.fletcher.messages import Op
 from tests.attach.fletcher.rig import Client
 from tests.attach.rig import ended
-from understudy.attach.fletcher.messages import Op
 
-SERVE = "import sys; from understudy.cli.serve import app; app(sys.argv[1:])"
+SERVE = "import sys; from softcard.cli.attach.serve import app; app(sys.argv[1:])"
 
 
 @pytest.mark.parametrize("how", ["closed", "blocked", "none"])
@@ -54,7 +54,7 @@ def test_an_output_that_nobody_reads_stops_no_device(tmp_path: Path, how: str) -
         os.close(reader)
 
 
-def test_who_waits_is_told(tmp_path: Path) -> None:
+def test_who_waits_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "s"
     command = [sys.executable, "-c", SERVE, "fletcher", "--no-library", "--once", "--socket", str(path)]
     with ended(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as process:
@@ -63,7 +63,7 @@ def test_who_waits_is_told(tmp_path: Path) -> None:
         with Client(path, greet=False) as first:
             assert process.stdout.readline() == "host 1 connected\n"
             with Client(path, greet=False):
-                assert process.stdout.readline() == "another host waits: host 1 is connected, which has said nothing\n"
+                assert process.stdout.readline() == "another host waits: host 1 is connected, which has sent nothing\n"
             first.send(Op.HELLO)
         assert "host 1 is gone" in process.stdout.readline()
         process.wait(60)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from softcard.attach.fletcher import events
 from tests.attach.fletcher.rig import Client, Platform, needs_compiler, platform, served
 from tests.attach.rig import ended
-from understudy.attach.fletcher import events
 
 pytestmark = needs_compiler
 
@@ -110,7 +110,7 @@ def test_a_buffer_of_no_bytes(library: Platform) -> None:
         library.terminate()
 
 
-def test_mistakes_are_told_to_the_host_too(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_reported_to_the_host_too(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
     with served() as host:
         library.init(host.path)
         assert library.to_device(b"abc", 0x55, 3) == ERROR
@@ -122,15 +122,15 @@ def test_mistakes_are_told_to_the_host_too(library: Platform, capfd: pytest.Capt
         assert library.read(1) == (OK, 1)
         library.terminate()
     said = capfd.readouterr().err.splitlines()
-    assert [line.split(":")[0] for line in said] == ["understudy"] * 6
+    assert [line.split(":")[0] for line in said] == ["softcard"] * 6
     assert "write of 3 bytes at 0x55: nothing is allocated there" in said[0]
     assert "read of 3 bytes at 0x55: nothing is allocated there" in said[1]
-    assert "free of device address 0x55, expected one where an allocation starts" in said[2]
+    assert "cannot free device address 0x55: no allocation starts there" in said[2]
     assert "[fletcher/status-read-only: Default registers]" in said[4]
     assert len(host.seen(events.Refused)) == 6
 
 
-def test_a_kernel_that_goes_wrong_is_told_to_the_host(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_that_goes_wrong_is_reported_to_the_host(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
     with served() as host:
         library.init(host.path)
         statuses = start(library, 0x1234_0000) + [library.read(1)[0] for _ in range(9)]
@@ -138,7 +138,7 @@ def test_a_kernel_that_goes_wrong_is_told_to_the_host(library: Platform, capfd: 
         assert library.read(1) == (OK, 2)  # busy for ever, as in hardware
         library.terminate()
     said = capfd.readouterr().err
-    assert "ExampleBatch_number_values = 0x12340000: no allocation of device memory is there" in said
+    assert "ExampleBatch_number_values = 0x12340000: no device memory is allocated at this address" in said
     assert "[fletcher/buffer-address: Schema derived registers]" in said
 
 
@@ -188,7 +188,7 @@ def test_there_is_no_device(library: Platform, tmp_path: Path, capfd: pytest.Cap
     assert library.write(1, 0) == ERROR
     said = capfd.readouterr().err.splitlines()
     assert "No such file or directory" in said[0]
-    assert "start it with `understudy serve fletcher --socket" in said[0]
+    assert "start it with `softcard serve fletcher --socket" in said[0]
     assert "File name too long" in said[1]
     assert "there is no device: platformInit was not called, or the server has gone" in said[2]
 
@@ -199,7 +199,7 @@ def test_the_server_goes_away(library: Platform, capfd: pytest.CaptureFixture[st
         assert library.read(1)[0] == OK
     assert library.read(1)[0] == ERROR
     assert library.read(1)[0] == ERROR
-    assert "understudy: the server has gone" in capfd.readouterr().err
+    assert "softcard: the server has gone" in capfd.readouterr().err
 
 
 def test_a_second_init_begins_anew(library: Platform) -> None:
@@ -242,7 +242,7 @@ def test_a_server_of_another_user_is_not_used(
 
 
 @pytest.mark.parametrize("waiting", [0, 4], ids=["next in turn", "behind others"])
-def test_a_host_that_waits_is_told(library: Platform, waiting: int, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_host_that_waits_is_reported(library: Platform, waiting: int, capfd: pytest.CaptureFixture[str]) -> None:
     with served() as host:
         first = Client(host.path)
         others = [socket.socket(socket.AF_UNIX) for _ in range(waiting)]
@@ -258,7 +258,7 @@ def test_a_host_that_waits_is_told(library: Platform, waiting: int, capfd: pytes
         while "waiting" not in said and time.monotonic() < deadline:
             said += capfd.readouterr().err
             time.sleep(0.01)
-        assert said == f"understudy: waiting for the device at {host.path}: another host program has it\n"
+        assert said == f"softcard: waiting for the device at {host.path}: another host program has it\n"
         assert not answers
         for each in (first, *others):
             each.close()
@@ -284,8 +284,8 @@ def test_what_is_too_large_is_not_sent(library: Platform, capfd: pytest.CaptureF
         library.terminate()
     said = capfd.readouterr().err.splitlines()
     assert [line.split(":")[1] for line in said] == [
-        " allocation of 1099511627776 bytes",
-        " allocation of 1099511627776 bytes",
+        " cannot allocate 1099511627776 bytes",
+        " cannot allocate 1099511627776 bytes",
         f" write of 1099511627776 bytes at {address:#x}",
     ]
     assert host.events[-1].freed == 1
@@ -298,4 +298,4 @@ def test_host_memory_that_cannot_be_read(library: Platform, capfd: pytest.Captur
         assert library.prepare(nowhere, 100)[0] == ERROR  # type: ignore[arg-type]  # an address of no bytes
         library.terminate()
     said = capfd.readouterr().err.splitlines()
-    assert said[0] == "understudy: the 100 bytes at 0x40 of this program cannot be read"
+    assert said[0] == "softcard: the 100 bytes at 0x40 of this program cannot be read"

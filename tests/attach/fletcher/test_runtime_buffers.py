@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from softcard.attach.fletcher import DevicePlatform, Server, build_library
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.kernels import find
+from softcard.host.fletcher.batch import buffers_of
 from tests.attach.fletcher.random_batches import random_batch
 from tests.attach.fletcher.rig import ROOT, RUNTIME, needs_compiler, needs_runtime
-from understudy.attach.fletcher import DevicePlatform, Server, build_library
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernels import find
-from understudy.host.fletcher.batch import buffers_of
 
 SEEDS = 600
 

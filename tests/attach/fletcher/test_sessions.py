@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softcard.attach.fletcher import Server, SocketError, events
+from softcard.attach.fletcher.messages import IN_FILE, MAGIC, VERSION, Op, Status
+from softcard.attach.host_session import MAX_TEXT, REQUEST
+from softcard.device.fletcher.events import KernelFinished
+from softcard.device.fletcher.job import Job
+from softcard.device.fletcher.kernel import kernel
+from softcard.device.fletcher.kernels import find
 from tests.attach.fletcher.rig import Client, DevicePlatform, FletcherDevice, served
-from understudy.attach.fletcher import Server, SocketError, events
-from understudy.attach.fletcher.messages import IN_FILE, MAGIC, VERSION, Op, Status
-from understudy.attach.host_messages import MAX_TEXT, REQUEST
-from understudy.device.fletcher.events import KernelFinished
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import kernel
-from understudy.device.fletcher.kernels import find
 
 needs_sealing = pytest.mark.skipif(not hasattr(fcntl, "F_ADD_SEALS"), reason="files cannot be sealed here")
 NUMBERS = struct.pack("<4q", 1, -3, 3, -7)
@@ -47,7 +47,7 @@ def test_the_calls_of_the_sum_example() -> None:
 
 
 def test_the_kernel_works_while_the_host_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.device.fletcher.kernels.sum.SLICE_ROWS", 1)
+    monkeypatch.setattr("softcard.device.fletcher.kernels.examples.SUM_SLICE_ROWS", 1)
     finished = threading.Event()
     with served() as host, Client(host.path) as client:
         host.device.probes.subscribe(lambda event: finished.set() if isinstance(event, KernelFinished) else None)
@@ -58,23 +58,23 @@ def test_the_kernel_works_while_the_host_is_silent(monkeypatch: pytest.MonkeyPat
 
 def test_a_host_that_writes_while_the_kernel_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slice that was checked stays what it was; what comes later is checked again."""
-    monkeypatch.setattr("understudy.device.fletcher.kernels.sum.SLICE_ROWS", 1)
+    monkeypatch.setattr("softcard.device.fletcher.kernels.examples.SUM_SLICE_ROWS", 1)
     with served() as host, Client(host.path) as client:
         _, address, _, _ = client.ask(Op.PREPARE, size=1 << 16, data=bytes(1 << 16))
         start(client, address, 1 << 13)
         assert client.ask(Op.HOST_TO_DEVICE, address=address, size=8, data=b"\1" * 8)[0] == Status.OK
         assert client.ask(Op.FREE, address=address)[0] == Status.OK
         texts = [client.ask(Op.READ_MMIO, address=1)[2] for _ in range(10)]
-        assert any("no allocation of device memory is there" in text for text in texts)
+        assert any("no device memory is allocated at this address" in text for text in texts)
 
 
 def test_hosts_of_another_version() -> None:
     with served() as host, Client(host.path, greet=False) as client:
         status, _, text, _ = client.ask(Op.HELLO, VERSION + 1, MAGIC)
         assert status == Status.NO_PLATFORM
-        assert text == "the platform library speaks version 3, the server 2: take that of the same package"
+        assert text == "the platform library has version 3, the server 2: use the one of this package"
         assert client.is_hung_up()
-    assert "speaks version 3" in str(host.seen(events.Disconnected)[0].error)
+    assert "has version 3" in str(host.seen(events.Disconnected)[0].error)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_hosts_that_do_not_greet(greeting: tuple[int, int, int]) -> None:
         client.send(*greeting)
         assert client.is_hung_up()
     [gone] = host.seen(events.Disconnected)
-    assert str(gone.error) == "the first request is no greeting of the platform library, at request 1"
+    assert str(gone.error) == "the first request is not the greeting of the platform library, at request 1"
 
 
 @pytest.mark.parametrize("op", [0, Op.HELLO, 12, 2**32 - 1])
@@ -93,7 +93,7 @@ def test_requests_that_are_none(op: int) -> None:
     with served() as host, Client(host.path) as client:
         client.send(op)
         assert client.is_hung_up()
-    assert str(host.seen(events.Disconnected)[0].error) == f"request {op} is none, expected 2 to 11, at request 2"
+    assert str(host.seen(events.Disconnected)[0].error) == f"unknown request {op}, expected 2 to 11, at request 2"
 
 
 def test_hosts_that_go_away_in_the_middle() -> None:
@@ -105,8 +105,8 @@ def test_hosts_that_go_away_in_the_middle() -> None:
         with Client(host.path) as client:
             assert client.ask(Op.READ_MMIO, address=1)[:2] == (Status.OK, 1)
     errors = [str(gone.error) for gone in host.seen(events.Disconnected)]
-    assert errors[0] == "the host went away with 60 bytes of a request to come, at request 2"
-    assert errors[1].startswith("the host went away with 19 bytes of a request to come")
+    assert errors[0] == "the host disconnected before the last 60 bytes of a request, at request 2"
+    assert errors[1].startswith("the host disconnected before the last 19 bytes of a request")
     assert errors[2] == "None"
 
 
@@ -115,7 +115,7 @@ def test_refused_data_is_read_and_dropped() -> None:
         size = 5 << 20
         status, _, text, _ = client.ask(Op.PREPARE, size=size, data=bytes(size))
         assert status == Status.DEVICE_OUT_OF_MEMORY
-        assert "no such room is left" in text
+        assert "have no room for them" in text
         assert client.ask(Op.MALLOC, size=size)[0] == Status.DEVICE_OUT_OF_MEMORY
         _, address, _, _ = client.ask(Op.MALLOC, size=100)
         status, _, text, _ = client.ask(Op.HOST_TO_DEVICE, address=address, size=101, data=b"x" * 101)
@@ -129,11 +129,11 @@ def test_refused_data_is_read_and_dropped() -> None:
     ("op", "size", "status", "message"),
     [
         (Op.PREPARE, 1 << 20, Status.OK, ""),
-        (Op.CACHE, 1 << 40, Status.DEVICE_OUT_OF_MEMORY, "allocation of 1099511627776 bytes: no such room is left"),
+        (Op.CACHE, 1 << 40, Status.DEVICE_OUT_OF_MEMORY, "cannot allocate 1099511627776 bytes: the"),
         (Op.HOST_TO_DEVICE, 100, Status.OK, ""),
         (Op.HOST_TO_DEVICE, 101, Status.ERROR, "write of 101 bytes at 0x100000000: 100 are allocated there"),
-        (Op.MALLOC, 1, Status.ERROR, "offer of data for request 4, which takes none"),
-        (99, 1, Status.ERROR, "offer of data for request 99, which takes none"),
+        (Op.MALLOC, 1, Status.ERROR, "the host offered data for request 4, which takes no data"),
+        (99, 1, Status.ERROR, "the host offered data for request 99, which takes no data"),
     ],
 )
 def test_data_is_offered_before_it_is_sent(op: int, size: int, status: int, message: str) -> None:
@@ -162,7 +162,7 @@ def test_hardware_answers_with_slverr() -> None:
     with served(profile="hardware") as host, Client(host.path) as client:
         status, _, text, _ = client.ask(Op.READ_MMIO, address=3)
         assert status == Status.ERROR
-        assert text.startswith("the bus answers SLVERR")
+        assert text.startswith("the bus responds with SLVERR")
         assert text.endswith("at MMIO register 3")
         assert client.ask(Op.READ_MMIO, address=2)[0] == Status.OK
         assert client.ask(Op.READ_MMIO, address=3)[0] == Status.OK
@@ -172,7 +172,7 @@ def test_register_indices_that_no_bus_has() -> None:
     with served(profile="hardware") as host, Client(host.path) as client:
         status, _, text, _ = client.ask(Op.WRITE_MMIO, address=1 << 62)
         assert status == Status.ERROR
-        assert "expected 32 bits" in text
+        assert "does not fit 32 bits" in text
 
 
 def test_a_bus_of_64_bits() -> None:
@@ -203,7 +203,7 @@ def test_servers_take_turns_at_a_socket() -> None:
         other = Server(DevicePlatform(host.device))
         with pytest.raises(SocketError, match="call listen first"):
             other.serve()
-        with pytest.raises(SocketError, match="another server does"):
+        with pytest.raises(SocketError, match="another server listens there"):
             other.listen(host.path)
     assert not host.path.exists()
 
@@ -283,11 +283,11 @@ def test_data_in_a_sealed_file() -> None:
 @pytest.mark.parametrize(
     ("seals", "size", "message"),
     [
-        (0, 64, "the host's file may still change, expected one that is sealed against writes and shrinking"),
-        (1, 64, "the host's file may still change"),
+        (0, 64, "the host's file is not sealed, expected seals against writes and shrinking"),
+        (1, 64, "the host's file is not sealed"),
         (14, 65, "the host's file has 64 bytes, expected 65"),
-        (14, 1 << 40, "no such room is left"),
-        (14, (1 << 64) - 1, "no such room is left"),
+        (14, 1 << 40, "have no room for them"),
+        (14, (1 << 64) - 1, "have no room for them"),
     ],
 )
 def test_files_that_do_not_do(seals: int, size: int, message: str) -> None:
@@ -304,8 +304,8 @@ def test_descriptors_that_are_no_files() -> None:
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
             _, _, text = hand_over(client, os.open("/dev/zero", os.O_RDONLY), 64)
-            assert "the host's file may still change" in text
+            assert "the host's file is not sealed" in text
         assert len(os.listdir("/proc/self/fd")) == before
         client.send(Op.PREPARE, IN_FILE, 0, 64, b"\0")
         assert client.is_hung_up()
-    assert "the host announced a file, and sent none" in str(host.seen(events.Disconnected)[0].error)
+    assert "the host announced a file but sent no descriptor" in str(host.seen(events.Disconnected)[0].error)

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from understudy.device.fletcher.kernel import kernel
+from softcard.device.fletcher.kernel import kernel
 
 POINT = pa.struct([pa.field("x", pa.int32(), False), pa.field("name", pa.utf8())])
 FIELDS = [

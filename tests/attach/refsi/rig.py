@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from understudy.attach.refsi import Options, Server, build_library
-from understudy.attach.refsi.library import SOCKET_VARIABLE
-from understudy.core.event import Event
-from understudy.device.refsi.toolkit.builder import CommandBuffer
+from softcard.attach.refsi import Options, Server, build_library
+from softcard.attach.refsi.library import SOCKET_VARIABLE
+from softcard.core.event import Event
+from softcard.device.refsi.toolkit.builder import CommandBuffer
 
 HERE = Path(__file__).parent
 VECTORS = HERE.parents[1] / "vectors" / "refsi"

@@ -1,4 +1,4 @@
-"""`understudy exec --device refsi`, `serve refsi`, `refsi flags` and `refsi header`: hosts of RefSi's driver."""
+"""`softcard exec --device refsi`, `serve refsi`, `refsi flags` and `refsi header`: hosts of RefSi's driver."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from softcard.attach.refsi import INCLUDE
+from softcard.cli import main
 from tests.attach.refsi.rig import COMPILERS, needs_compiler
 from tests.attach.rig import ended
 from tests.cli.test_run import content
-from understudy.attach.refsi import INCLUDE
-from understudy.cli import main
 
 pytestmark = needs_compiler
 Capture = pytest.CaptureFixture[str]
-SERVE = "import sys; from understudy.cli import main; sys.exit(main(['serve', 'refsi', *sys.argv[1:]]))"
+SERVE = "import sys; from softcard.cli import main; sys.exit(main(['serve', 'refsi', *sys.argv[1:]]))"
 HOST = """
 #include <stdio.h>
 #include <string.h>
 #include "refsidrv/refsidrv.h"
 
-static int past(refsi_device_t device) { /* instance n stores n * n, the last one behind the end */
+static int past(refsi_device_t device) { /* instance n stores n * n, the last one past the end */
     static const uint32_t kernel[] = {0x00351293, 0x00b282b3, 0x02a50333, 0x0062b023, 0x00008067};
     refsi_addr_t code = refsiAllocDeviceMemory(device, sizeof kernel, 8, DRAM);
     refsi_addr_t squares = refsiAllocDeviceMemory(device, 9 * 8, 8, DRAM);
@@ -67,7 +67,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "host.c").write_text(HOST)
     compiler = next(filter(None, map(shutil.which, COMPILERS)))
     flags = subprocess.run(
-        [sys.executable, "-c", "from understudy.cli import main; main()", "refsi", "flags"],
+        [sys.executable, "-c", "from softcard.cli import main; main()", "refsi", "flags"],
         capture_output=True,
         text=True,
         check=True,
@@ -93,16 +93,16 @@ def test_a_program_finds_the_device(capfd: Capture, host: str) -> None:
         "RefSi M1 opened",
         "host 1 connected",
         "host 1 is gone",
-        "understudy: write of 8 bytes at 0x100: no memory there, at command 0",
+        "softcard: write of 8 bytes at 0x100: no memory there, at command 0",
     ]
 
 
 def test_a_program_that_opens_nothing(capfd: Capture) -> None:
     code, out, err = run(capfd, "exec", "--device", "refsi", "--", "sh", "-c", "exit 7")
     assert (code, out) == (7, "")
-    assert err.startswith("no program has opened a RefSi device (if its RPATH says")
+    assert err.startswith("no program has opened a RefSi device (if its RPATH names")
     code, out, err = run(capfd, "exec", "--device", "refsi", "--profile", "hardware", "--", "true")
-    assert (code, out, err) == (2, "", "error: no profile 'hardware': there are refsidrv, spec\n")
+    assert (code, out, err) == (2, "", "error: unknown profile 'hardware', expected one of refsidrv, spec\n")
 
 
 def test_the_server_says_how_to_find_it(host: str, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_the_server_says_how_to_find_it(host: str, tmp_path: Path) -> None:
         words = said[2].replace("PROGRAM", host)
         done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, env=os.environ, check=False)
         assert (done.stdout, done.returncode) == ("0 arguments\n", 6)
-        assert done.stderr.startswith("understudy: write of 8 bytes at 0x100")
+        assert done.stderr.startswith("softcard: write of 8 bytes at 0x100")
         assert server.wait(20) == 0
         assert [line.partition(" at ")[0] for line in server.stdout] == [
             "host 1 connected\n", "RefSi M1 opened\n", "error: write of 8 bytes", "host 1 is gone\n",
@@ -123,15 +123,17 @@ def test_the_server_says_how_to_find_it(host: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("check", "status"), [("memory", 1), ("sync", 0)])
-def test_the_server_tells_what_checks_find(host: str, tmp_path: Path, check: str, status: int) -> None:
+def test_the_server_reports_what_checks_find(host: str, tmp_path: Path, check: str, status: int) -> None:
     """What the host's kernel stores behind its array; the server's status says it, the program's stays."""
     path = tmp_path / "s"
-    command = [sys.executable, "-c", SERVE, "--once", "--profile", "spec", "--check", check, "--socket", str(path)]
+    command = [sys.executable, "-c", SERVE, "--once", "--check", check, "--socket", str(path)]
     with ended(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as server:
         assert server.stdout is not None
         words = [server.stdout.readline().strip() for _ in range(3)][2].replace("PROGRAM", f"{host} past")
         done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, env=os.environ, check=False)
-        assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+        assert (done.stdout, done.returncode) == ("", 0)
+        lints = [line.split(": ")[:3] for line in done.stderr.splitlines()]
+        assert lints == [["softcard", "warning", each] for each in ("return-address", "stack-top")]
         assert server.wait(20) == status
         found = [line for line in server.stdout if "memory/" in line]
         assert [line.partition(" at 0x")[0] for line in found] == [
@@ -140,15 +142,16 @@ def test_the_server_tells_what_checks_find(host: str, tmp_path: Path, check: str
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
-def test_exec_tells_what_checks_find(capfd: Capture, host: str, tmp_path: Path, engine: str) -> None:
+def test_exec_reports_what_checks_find(capfd: Capture, host: str, tmp_path: Path, engine: str) -> None:
     """On standard error behind the program, in a file, and in the report, as of ROCm's; the status is its own."""
     found, report, quiet = tmp_path / "found.json", tmp_path / "run.html", tmp_path / "suppressions"
     command = ["exec", "--device", "refsi", "--profile", "spec", "--check", "memory,races", "--engine", engine]
     code, out, err = run(capfd, *command, "--findings", str(found), "--report", str(report), "--", host, "past")
     assert (code, out) == (0, "")
-    assert [line.partition(" at 0x")[0] for line in err.splitlines() if "memory/" in line] == [
+    assert [line.partition(" at 0x")[0] for line in err.splitlines() if "error: memory/" in line] == [
         "error: memory/out-of-bounds: write of 8 bytes"
     ]
+    assert "1 kernel ran; 50 instructions; findings: memory/out-of-bounds 1" in err.splitlines()
     assert "1 finding" in err.splitlines()
     (finding,) = json.loads(found.read_text("utf-8"))
     assert (finding["check"], finding["kind"], finding["size"]) == ("memory", "out-of-bounds", 8)
@@ -159,10 +162,10 @@ def test_exec_tells_what_checks_find(capfd: Capture, host: str, tmp_path: Path, 
 
 
 def test_checks_that_hosts_could_not_have_are_refused_at_once(capfd: Capture, tmp_path: Path) -> None:
-    code, _, err = run(capfd, "serve", "refsi", "--check", "memory")
-    assert (code, "check 'memory' in profile refsidrv" in err) == (3, True)
+    code, _, err = run(capfd, "serve", "refsi", "--profile", "refsidrv", "--check", "memory")
+    assert (code, "check 'memory' is not supported in profile refsidrv" in err) == (3, True)
     code, _, err = run(capfd, "serve", "refsi", "--suppressions", str(tmp_path))
-    assert (code, err) == (2, "error: --suppressions goes with --check\n")
+    assert (code, err) == (2, "error: --suppressions requires --check\n")
 
 
 def test_the_header(capfd: Capture) -> None:

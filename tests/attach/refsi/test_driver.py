@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from softcard.attach.refsi import INCLUDE, events
+from softcard.device.refsi.commands import decode_header, encode_header
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.toolkit.builder import CommandBuffer
 from tests.attach.refsi.rig import (
     BUFFER,
     CODE,
@@ -35,10 +39,6 @@ from tests.attach.refsi.rig import (
     opened,
     served,
 )
-from understudy.attach.refsi import INCLUDE, events
-from understudy.device.refsi.commands import decode_header, encode_header
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.toolkit.builder import CommandBuffer
 
 pytestmark = needs_compiler
 HART_1 = 3 << 24 | 1
@@ -245,7 +245,7 @@ def test_shut_down_and_open_again_gives_a_fresh_device_and_keeps_nothing() -> No
 
     def held() -> tuple[int, int]:
         maps = Path("/proc/self/maps").read_text()
-        return len(os.listdir("/proc/self/fd")), maps.count("understudy device memory")
+        return len(os.listdir("/proc/self/fd")), maps.count("softcard device memory")
 
     with served() as server:
         before = held()
@@ -260,7 +260,7 @@ def test_shut_down_and_open_again_gives_a_fresh_device_and_keeps_nothing() -> No
             assert time.monotonic() < deadline
 
 
-def test_spec_tells_of_every_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_spec_reports_every_error(capfd: pytest.CaptureFixture[str]) -> None:
     with opened(profile="spec") as driver:
         driver.run(CommandBuffer().store_imm64(0x100, 1).finish())
         assert driver.read(0x300, 8)[0] == FAILURE
@@ -271,7 +271,7 @@ def test_spec_tells_of_every_error(capfd: pytest.CaptureFixture[str]) -> None:
     assert "write of 8 bytes at 0x100: no memory there" in said[0]
     assert "at command 0" in said[0]
     assert "[refsi/store-imm-address" in said[0]
-    assert said[1].startswith("understudy: read of 8 bytes at 0x300: no memory there")
+    assert said[1].startswith("softcard: read of 8 bytes at 0x300: no memory there")
 
 
 def test_spec_has_no_g1(capfd: pytest.CaptureFixture[str]) -> None:
@@ -304,7 +304,7 @@ def test_a_server_that_goes_away_amid_a_kernel(capfd: pytest.CaptureFixture[str]
         driver.write(CODE, FOREVER.to_bytes(4, "little"))
         driver.submit(endless())
     driver.wait()
-    assert "understudy: the server has gone" in capfd.readouterr().err
+    assert "softcard: the server has gone" in capfd.readouterr().err
     assert driver.read(DRAM, 8)[0] == driver.write(DRAM, b"x") == FAILURE
     assert driver.lib.refsiExecuteCommandBuffer(driver.handle, DRAM, 8) == FAILURE
     assert driver.lib.refsiFreeDeviceMemory(driver.handle, DRAM) == FAILURE

@@ -6,9 +6,9 @@ import ctypes
 
 import pytest
 
+from softcard.attach.refsi import events
+from softcard.isa.riscv.assembler import assemble
 from tests.attach.refsi.rig import SUCCESS, TCDM, Driver, G, Info, M, needs_compiler, opened, served
-from understudy.attach.refsi import events
-from understudy.isa.riscv.assembler import assemble
 
 pytestmark = needs_compiler
 VLEN = "CA_RISCV_VLEN_BITS_MIN"
@@ -58,4 +58,4 @@ def test_widths_that_no_device_has(text: str, monkeypatch: pytest.MonkeyPatch) -
         assert driver.handle is None
         driver.lib.refsiTerminate()
     assert [str(event.error) for event in server.seen(events.Told)]
-    assert "vector registers have a power of two of bits, 64 to 65536" in str(server.seen(events.Told)[0].error)
+    assert "vector registers must have a power of two of bits, 64 to 65536" in str(server.seen(events.Told)[0].error)

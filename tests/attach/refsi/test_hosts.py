@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from softcard.attach.refsi import build_library, events
 from tests.attach.refsi.rig import (
     BUFFER,
     CODE,
@@ -29,15 +30,14 @@ from tests.attach.refsi.rig import (
     served,
 )
 from tests.attach.rig import ended
-from understudy.attach.refsi import build_library, events
 
 pytestmark = needs_compiler
-SERVE = "import sys; from understudy.cli import main; sys.exit(main(['serve', 'refsi', *sys.argv[1:]]))"
-PATIENCE_S = 20
+SERVE = "import sys; from softcard.cli import main; sys.exit(main(['serve', 'refsi', *sys.argv[1:]]))"
+TIMEOUT_S = 20
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -45,7 +45,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 def held() -> Counter[str]:
     """Sockets and shared memory that this process has open, and mappings of devices' memory."""
-    found = Counter(mapping=Path("/proc/self/maps").read_text().count("understudy device memory"))
+    found = Counter(mapping=Path("/proc/self/maps").read_text().count("softcard device memory"))
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # the one that lists them
             link = os.readlink(entry)
@@ -121,7 +121,7 @@ def test_a_server_is_killed_amid_a_kernel(tmp_path: Path, capfd: pytest.CaptureF
         assert again.read(DRAM, 4) == (SUCCESS, bytes(4))
         assert again.shut_down() == SUCCESS
         server.send_signal(signal.SIGTERM)
-        assert server.wait(PATIENCE_S) == 0
+        assert server.wait(TIMEOUT_S) == 0
     assert not path.exists()
 
 

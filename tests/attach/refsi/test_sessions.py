@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 import socket
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from softcard.attach.host_session import REPLY, REQUEST
+from softcard.attach.refsi import events
+from softcard.attach.refsi.messages import FAMILY_SHIFT, MAGIC, VERSION, Op, Result
 from tests.attach.refsi.rig import DRAM, SUCCESS, Driver, Served, needs_compiler, served
-from understudy.attach.host_messages import REQUEST
-from understudy.attach.refsi import events
-from understudy.attach.refsi.messages import FAMILY_SHIFT, MAGIC, VERSION, Op
 
 M = 1 << FAMILY_SHIFT
 ODD = (0, 1, 7, 8, 0x1000, 0xFFFF, DRAM, DRAM + 1, 1 << 31, 1 << 40, 1 << 63, (1 << 64) - 8, (1 << 64) - 1)
@@ -48,16 +49,22 @@ HELLO = REQUEST.pack(Op.HELLO, VERSION, MAGIC, 0)
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (REQUEST.pack(Op.WAIT, 0, 0, 0), "the first request is no greeting of the driver library"),
-        (REQUEST.pack(Op.HELLO, VERSION + 1, MAGIC, 0), "the driver library speaks version 2, the server 1"),
-        (HELLO[:5], "the host went away with 19 bytes of a request to come"),
-        (HELLO + REQUEST.pack(99, 0, 0, 0), "request 99 is none, expected 2 to 11"),
-        (HELLO + REQUEST.pack(Op.WAIT | M, 0, 0, 0), "request 10 for device 1, which is not open"),
-        (HELLO + REQUEST.pack(Op.OPEN | 7 << FAMILY_SHIFT, 0, 0, 0), "open of device 7, expected one of [1, 2]"),
-        (HELLO + REQUEST.pack(Op.OPEN | M, 0, 0, 0) * 2, "open of device 1, expected one of [1, 2] that is not open"),
+        (REQUEST.pack(Op.WAIT, 0, 0, 0), "the first request is not the greeting of the driver library"),
+        (REQUEST.pack(Op.HELLO, VERSION + 1, MAGIC, 0), "the driver library has version 2, the server 1"),
+        (HELLO[:5], "the host disconnected before the last 19 bytes of a request"),
+        (HELLO + REQUEST.pack(99, 0, 0, 0), "unknown request 99, expected 2 to 11"),
+        (
+            HELLO + REQUEST.pack(Op.WAIT | M, 0, 0, 0),
+            "request 10 names device 1, which is not open: send an open request first",
+        ),
+        (HELLO + REQUEST.pack(Op.OPEN | 7 << FAMILY_SHIFT, 0, 0, 0), "cannot open device 7, expected one of [1, 2]"),
+        (
+            HELLO + REQUEST.pack(Op.OPEN | M, 0, 0, 0) * 2,
+            "cannot open device 1, expected one of [1, 2] that is not open yet",
+        ),
         (
             HELLO + REQUEST.pack(Op.OPEN | M, 0, 0, 0) + REQUEST.pack(Op.WRITE | M, 0, DRAM, 1 << 62) + bytes(100),
-            "bytes of a request to come",
+            "bytes of a request",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -99,3 +106,33 @@ def test_any_requests_at_all(profile: str) -> None:
         assert driver.read(DRAM, 8) == (SUCCESS, bytes(8))
         assert driver.shut_down() == SUCCESS
     assert max(event.time for event in server.seen(events.Disconnected)) > 35, "sessions were not over at once"
+
+
+@pytest.mark.parametrize("profile", ["refsidrv", "spec"])
+def test_what_no_memory_takes_is_not_kept(profile: str) -> None:
+    """A host announces more than there is and sends much of it; requests before and after are carried out."""
+    some, unit = random.Random(1).randbytes(6 << 20), 1 << 24
+    with served(profile=profile) as server, connect(server.path) as sock, sock.makefile("rb") as replies:
+
+        def answer(said: bytes, *more: bytes) -> tuple[int, bytes]:
+            for each in (said, *more):
+                sock.sendall(each)
+            status = -1
+            while status not in tuple(Result):  # what the profile spec notes for the host's user comes first
+                status, text, _, size = REPLY.unpack(replies.read(REPLY.size))
+                data = replies.read(text + size)
+            return status, data
+
+        answer(HELLO)
+        answer(REQUEST.pack(Op.OPEN | M, 0, 0, 0))
+        replies.read(1)  # comes with the descriptors of memories
+        assert answer(REQUEST.pack(Op.WRITE | M, unit, DRAM, len(some)), some) == (Result.SUCCESS, b"")
+        tracemalloc.start()
+        try:
+            megabytes = [bytes(1 << 20)] * 24
+            assert answer(REQUEST.pack(Op.WRITE | M, unit, 0xDEAD_0000_0000, 24 << 20), *megabytes)[0] == Result.FAILURE
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20
+        finally:
+            tracemalloc.stop()
+        assert answer(REQUEST.pack(Op.READ | M, unit, DRAM, len(some))) == (Result.SUCCESS, some)
+        assert answer(REQUEST.pack(Op.READ | M, unit, DRAM + (1 << 31) - 8, 16 << 20))[0] == Result.FAILURE

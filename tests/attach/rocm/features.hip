@@ -335,6 +335,49 @@ int calls() { // through tables of virtual functions, and recursion
     return unlike<int>(back(out, 64), [&](int i) { return i * i / (i % 2 ? 1 : 2) + fibonacci(i % 12); });
 }
 
+__device__ __noinline__ void put(int *at, int index, int value) { at[index] = value; }
+__device__ int total(const int *of, int count) {
+    int sum = 0;
+    for (int i = 0; i < count; i++) sum += of[i] * (i + 1);
+    return sum;
+}
+__device__ int parity(const int *of, int count) {
+    int all = 0;
+    for (int i = 0; i < count; i++) all ^= of[i] << i % 8;
+    return all;
+}
+using Reduction = int (*)(const int *, int);
+__device__ Reduction reductions[2] = {total, parity};
+__shared__ int of_a_group[64];
+
+__global__ void pointers_kernel(int *out, int factor) {
+    int mine[32];
+    for (int i = 0; i < 32; i++) put(mine, i, i * factor + threadIdx.x);
+    of_a_group[threadIdx.x] = threadIdx.x * factor;
+    __syncthreads();
+    const int *either = threadIdx.x % 4 < 2 ? mine : of_a_group; // which memory it is shows when the kernel runs
+    out[threadIdx.x] = reductions[threadIdx.x % 2](either, 32);
+}
+
+int pointers() { // to private memory and LDS, through functions that know neither
+    int *out = on_device(std::vector<int>(64));
+    pointers_kernel<<<1, 64>>>(out, 3);
+    return unlike<int>(back(out, 64), [](int lane) {
+        int sum = 0, all = 0;
+        for (int i = 0; i < 32; i++) {
+            int value = lane % 4 < 2 ? i * 3 + lane : i * 3;
+            sum += value * (i + 1), all ^= value << i % 8;
+        }
+        return lane % 2 ? all : sum;
+    });
+}
+
+int too_large() { // work-groups of 2,048, which the library refuses; nobody looks at the error
+    int *x = on_device(std::vector<int>(N, 1));
+    step_kernel<<<2, 2048>>>(x, 2, 1);
+    return unlike<int>(back(x, N), [](int) { return 1; });
+}
+
 __global__ void halves_kernel(const __half2 *x, __half2 *y) {
     int i = threadIdx.x;
     y[i] = __hfma2(x[i], x[i], __float2half2_rn(.5f));
@@ -429,6 +472,13 @@ int pictures() { // tiled, which no agent's images are
     return unlike<float>(back(out, 64), [](int i) { return i; });
 }
 
+__global__ void releasing_kernel(int *x, int *other, Wide *flag) {
+    x[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    if (threadIdx.x == 0) __hip_atomic_store(flag, 5, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
+    other[threadIdx.x] = threadIdx.x;
+}
+
 int values() { // that streams wait for and write
     Wide *flags;
     hipStream_t one, two;
@@ -446,6 +496,41 @@ int values() { // that streams wait for and write
     CHECK(hipStreamDestroy(one));
     CHECK(hipStreamDestroy(two));
     return unlike<int>(back(x, N), [](int) { return 6; });
+}
+
+int values_too_early() { // the value is written before the kernel that the other stream is to wait for
+    Wide *flags;
+    hipStream_t one, two;
+    CHECK(hipExtMallocWithFlags((void **)&flags, 8, hipMallocSignalMemory));
+    *flags = 0;
+    CHECK(hipStreamCreateWithFlags(&one, hipStreamNonBlocking));
+    CHECK(hipStreamCreateWithFlags(&two, hipStreamNonBlocking));
+    int *x = on_device(std::vector<int>(N, 1));
+    CHECK(hipStreamWaitValue64(one, flags, 5, hipStreamWaitValueGte));
+    step_kernel<<<N / 256, 256, 0, one>>>(x, 3, 0);
+    CHECK(hipStreamWriteValue64(two, flags, 5, 0));
+    step_kernel<<<N / 256, 256, 0, two>>>(x, 1, 1);
+    CHECK(hipDeviceSynchronize());
+    CHECK(hipStreamDestroy(one));
+    CHECK(hipStreamDestroy(two));
+    return 0;
+}
+
+int value_of_kernel() { // that goes on after it has stored the word that the other stream waits for
+    Wide *flags;
+    hipStream_t one, two;
+    CHECK(hipExtMallocWithFlags((void **)&flags, 8, hipMallocSignalMemory));
+    *flags = 0;
+    CHECK(hipStreamCreateWithFlags(&one, hipStreamNonBlocking));
+    CHECK(hipStreamCreateWithFlags(&two, hipStreamNonBlocking));
+    int *x = on_device(std::vector<int>(64, 1)), *other = on_device(std::vector<int>(64, 1));
+    CHECK(hipStreamWaitValue64(one, flags, 5, hipStreamWaitValueGte));
+    step_kernel<<<1, 64, 0, one>>>(x, 3, 0);
+    releasing_kernel<<<1, 64, 0, two>>>(x, other, flags);
+    CHECK(hipDeviceSynchronize());
+    CHECK(hipStreamDestroy(one));
+    CHECK(hipStreamDestroy(two));
+    return unlike<int>(back(x, 64), [](int i) { return 3 * i; }) + unlike<int>(back(other, 64), [](int i) { return i; });
 }
 
 int prefetched() { // managed memory, with advice
@@ -535,10 +620,11 @@ int main(int count, char **names) {
     const std::map<std::string, std::function<int()>> programs = {
         {"ordered", ordered}, {"pinned", pinned}, {"host_functions", host_functions}, {"wide_atomics", wide_atomics},
         {"lines", lines}, {"all_lds", all_lds}, {"modules", modules}, {"threads", threads}, {"peers", peers},
-        {"graphs", graphs}, {"boxes", boxes}, {"calls", calls}, {"halves", halves}, {"groups", groups},
-        {"grids", grids}, {"textures", textures}, {"pictures", pictures}, {"values", values},
+        {"graphs", graphs}, {"boxes", boxes}, {"calls", calls}, {"pointers", pointers}, {"halves", halves},
+        {"groups", groups}, {"grids", grids}, {"textures", textures}, {"pictures", pictures}, {"values", values},
+        {"values_too_early", values_too_early}, {"value_of_kernel", value_of_kernel},
         {"prefetched", prefetched}, {"cubes", cubes}, {"asserting", asserting},
-        {"turns", turns}, {"last_turn", last_turn}, {"compiled_wild", compiled_wild},
+        {"turns", turns}, {"last_turn", last_turn}, {"compiled_wild", compiled_wild}, {"too_large", too_large},
     };
     int failed = 0;
     for (int each = 1; each < count; each++) {

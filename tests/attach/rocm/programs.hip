@@ -386,7 +386,8 @@ int agents() { // a copy from each to the next
 
 __global__ void wild_kernel(int *p) { p[-(1ll << 34)] = 1; } // behind it there may be no addresses of programs
 __global__ void abort_kernel() { abort(); }
-__global__ void endless_kernel(volatile int *p) {
+__global__ void endless_kernel(volatile int *p, int *begun) {
+    __hip_atomic_store(begun, 1, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
     while (!*p) {}
 }
 
@@ -414,7 +415,11 @@ int device_abort() {
 
 int endless() {
     int *flag = on_device(std::vector<int>(4, 0));
-    endless_kernel<<<1, 64>>>(flag);
+    int *begun; // in memory of the host: the kernel itself tells that it runs
+    CHECK(hipHostMalloc((void **)&begun, sizeof *begun, hipHostMallocCoherent));
+    *begun = 0;
+    endless_kernel<<<1, 64>>>(flag, begun);
+    while (!__atomic_load_n(begun, __ATOMIC_ACQUIRE)) {}
     printf("begun\n");
     fflush(stdout);
     CHECK(hipDeviceSynchronize());

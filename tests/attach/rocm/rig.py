@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
+from softcard.attach.rocm import Server, build_library
+from softcard.core.event import Event
+from softcard.device.kfd.device import KfdDevice
+from softcard.device.kfd.node import PRODUCTS
 from tests.gcn_kernels.toolchain import CACHE
-from understudy.attach.rocm import Server, build_library
-from understudy.core.event import Event
-from understudy.device.kfd.device import KfdDevice
-from understudy.device.kfd.node import PRODUCTS
 
 HERE = Path(__file__).parent
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
 needs_rocm = pytest.mark.skipif(
     not shutil.which("hipcc") or not shutil.which("rocminfo"),
@@ -52,7 +52,7 @@ class Served:
     def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
         """A program to its end."""
         return subprocess.run(
-            command, env=self.environment(**more), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            command, env=self.environment(**more), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
 
     def seen(self, kind: type[Any]) -> list[Any]:
@@ -60,7 +60,7 @@ class Served:
 
     def close(self) -> None:
         self.server.close()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
         assert not self._thread.is_alive()
         self.device.close()
 
@@ -77,11 +77,11 @@ def served(*agents: str, **options: Any) -> Iterator[Served]:
 
 
 @cache
-def hip_program(name: str, *libraries: str, debug: bool = False) -> str:
+def hip_program(name: str, *libraries: str, debug: bool = False, level: str = "-O2") -> str:
     """A HIP program of this folder for all agents, kept where compiled kernels are kept."""
     source = HERE / f"{name}.hip"
     version = subprocess.run(["hipcc", "--version"], capture_output=True, text=True, check=True).stdout
-    words = [*(f"--offload-arch={agent}" for agent in PRODUCTS), "-O2", *(f"-l{each}" for each in libraries)]
+    words = [*(f"--offload-arch={agent}" for agent in PRODUCTS), level, *(f"-l{each}" for each in libraries)]
     words += ["-g"] * debug
     folder = [str(HERE)] * debug  # which debug information names
     key = hashlib.sha256("\0".join([version, source.read_text(), *words, *folder]).encode()).hexdigest()[:24]

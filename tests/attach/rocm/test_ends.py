@@ -1,4 +1,4 @@
-"""Ends of `understudy exec` and its program beside a kernel that spins: the exit status, and that nothing is left."""
+"""Ends of `softcard exec` and its program beside a kernel that spins: the exit status, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.attach.rocm.rig import PATIENCE_S, hip_program, needs_compiler, needs_rocm
+from tests.attach.rocm.rig import TIMEOUT_S, hip_program, needs_compiler, needs_rocm
 from tests.device.kfd.rig import eventually
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
-EXEC = "import sys; from understudy.cli import main; sys.exit(main(['exec', '--agent', 'gfx900', *sys.argv[1:]]))"
+EXEC = "import sys; from softcard.cli import main; sys.exit(main(['exec', '--agent', 'gfx900', *sys.argv[1:]]))"
 CTRL_C = b"\x03"
 
 
 class Terminal:
-    """`understudy exec` with a terminal of its own, whose program has begun to spin in a kernel."""
+    """`softcard exec` with a terminal of its own, whose program has begun to spin in a kernel."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         command = [sys.executable, "-c", EXEC, *options, "--", hip_program("programs"), "endless"]
@@ -40,7 +40,7 @@ class Terminal:
         (self.program,) = map(int, children)
 
     def _hear(self) -> bool:
-        ready, _, _ = select.select([self._terminal], [], [], PATIENCE_S)
+        ready, _, _ = select.select([self._terminal], [], [], TIMEOUT_S)
         try:
             data = os.read(self._terminal, 4096) if ready else b""
         except OSError:  # the other side is closed
@@ -52,7 +52,7 @@ class Terminal:
         os.write(self._terminal, keys)
 
     def status(self) -> int:
-        """Of `understudy exec`, when all that is said has been heard."""
+        """Of `softcard exec`, when all that is said has been heard."""
         while self._hear():
             pass
         os.close(self._terminal)
@@ -76,7 +76,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize("how", ["ctrl-c", "terminated", "program killed", "time limit"])
 def test_ends(how: str) -> None:
-    options = ("--time-limit", "1") if how == "time limit" else ()
+    options = ("--check", "races", *(("--time-limit", "1") if how == "time limit" else ()))
     with folder() as place:
         there = Terminal(place, *options)
         assert len(list(place.iterdir())) == 1
@@ -98,7 +98,9 @@ def test_ends(how: str) -> None:
     why = b"did not end within 1 s" if how == "time limit" else b"the device was closed while the kernel ran"
     assert b"gfx900: the " in there.said
     assert why in there.said
-    assert b"at kernel _Z14endless_kernelPVi" in there.said
+    assert b"at kernel _Z14endless_kernelPViPi" in there.said
+    assert b", 1 did not finish; " in there.said
+    assert there.said.endswith(b"checked in part: 1 kernel did not finish; there were no findings until then\r\n")
 
 
 def test_the_program_ends_with_its_server() -> None:
@@ -113,7 +115,7 @@ def test_the_program_ends_with_its_server() -> None:
             assert server.stdout.readline() == b"begun\n"
             time.sleep(0.1)
             server.kill()
-            assert server.wait(PATIENCE_S) == -signal.SIGKILL
+            assert server.wait(TIMEOUT_S) == -signal.SIGKILL
             assert server.stdout.read() == b"", "the program, which has it open too, has ended"
         assert b"the server has gone, and the GPUs of this program with it" in (place / "said").read_bytes()
 

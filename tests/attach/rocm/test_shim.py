@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.attach.rocm.rig import HERE, PATIENCE_S, Served, needs_compiler, served
+from softcard.attach.host_session import HELLO, REPLY, REQUEST
+from softcard.attach.rocm import build_library, messages
+from softcard.attach.server import TurnedAway
+from softcard.device.kfd.events import ProcessClosed, ProcessOpened
+from tests.attach.rocm.rig import HERE, TIMEOUT_S, Served, needs_compiler, served
 from tests.device.kfd.rig import eventually
-from understudy.attach.events import TurnedAway
-from understudy.attach.host_messages import HELLO, REPLY, REQUEST
-from understudy.attach.rocm import build_library, messages
-from understudy.device.kfd.events import ProcessClosed, ProcessOpened
 
 pytestmark = needs_compiler
 VA = 0x7E00_0000_0000
@@ -29,7 +29,7 @@ PAGE = 4096
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A program that knows nothing of Understudy."""
+    """A program that knows nothing of Softcard."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
     program = tmp_path_factory.mktemp("client") / "client"
     command = [compiler, "-std=gnu11", "-O1", "-Wall", "-Werror", str(HERE / "client.c"), "-o", str(program)]
@@ -122,7 +122,7 @@ def held() -> tuple[int, int]:
     for number in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # the listing's own
             files.append(os.readlink(f"/proc/self/fd/{number}"))
-    return len(names) - names.count("understudy-compile"), sum(not each.startswith("pipe:") for each in files)
+    return len(names) - names.count("softcard-compile"), sum(not each.startswith("pipe:") for each in files)
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_killed_programs_leave_nothing(client: str) -> None:
                 program.send_signal(signal.SIGKILL)
             for program in programs:
                 with program:
-                    assert program.wait(PATIENCE_S) == -signal.SIGKILL
+                    assert program.wait(TIMEOUT_S) == -signal.SIGKILL
         eventually(lambda: len(there.seen(ProcessClosed)) == 100)
         eventually(lambda: all(now <= then for now, then in zip(held(), before, strict=True)))
         assert not there.device.processes
@@ -151,9 +151,9 @@ def test_programs_end_with_the_server(client: str) -> None:
         )
         assert line(program) == "version 0 1.9\n"
         there.server.close()
-        _, said = program.communicate(timeout=PATIENCE_S)
+        _, said = program.communicate(timeout=TIMEOUT_S)
     assert program.returncode == -signal.SIGABRT
-    assert said == "understudy: the server has gone, and the GPUs of this program with it\n"
+    assert said == "softcard: the server has gone, and the GPUs of this program with it\n"
 
 
 def test_without_a_server(client: str) -> None:
@@ -168,7 +168,7 @@ def test_without_a_server(client: str) -> None:
 
 def greeted(there: Served, version: int = messages.VERSION) -> tuple[socket.socket, int]:
     sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(PATIENCE_S)
+    sock.settimeout(TIMEOUT_S)
     sock.connect(str(there.folder / "s"))
     sock.sendall(REQUEST.pack(HELLO, version, messages.MAGIC, 0))
     status, size, _, _ = REPLY.unpack(sock.recv(REPLY.size, socket.MSG_WAITALL))
@@ -198,8 +198,8 @@ def test_who_is_turned_away() -> None:
         sock.close()
         eventually(lambda: len(there.seen(TurnedAway)) == 2)
         reasons = sorted(event.reason for event in there.seen(TurnedAway))
-    assert "request 4 with 1073741824 bytes is none of a ROCm shim" in reasons[0]
-    assert "speaks version 99, the server 1" in reasons[1]
+    assert "unknown request 4 with 1073741824 bytes from a ROCm shim" in reasons[1]
+    assert "has version 99, the server 1" in reasons[0]
 
 
 def test_a_program_that_does_not_lend_its_hands_keeps_its_memory() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Nop
 from tests.device.acceldev.rig import ALL, Machine
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Nop
 
 WAYS: dict[str, dict[str, Any]] = {
     "shared": {},

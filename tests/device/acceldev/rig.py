@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.core.event import Event
-from understudy.core.pci import DmaPort, PlainMemory
-from understudy.core.record import Record
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import (
+from softcard.core.event import Event
+from softcard.core.pci import DmaPort, PlainMemory
+from softcard.core.record import Record
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import (
     USER_CMD_BYTES,
     BindSlotCommand,
     FenceCommand,
@@ -20,9 +20,9 @@ from understudy.device.acceldev.commands import (
     user_code,
     words_of,
 )
-from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.acceldev.events import Lint
-from understudy.device.acceldev.registers import Interrupt
+from softcard.device.acceldev.device import AcceldevDevice
+from softcard.device.acceldev.events import Lint
+from softcard.device.acceldev.registers import Interrupt
 
 RAM = 0x1000_0000
 RAM_BYTES = 32 << 20

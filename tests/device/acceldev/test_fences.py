@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
+from softcard.core.event import Event
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Fence, Nop, RunCommand, UserCommand, words_of
+from softcard.device.acceldev.events import FenceCounted, InterruptRaised, Lint
+from softcard.device.acceldev.native_commands import Block
+from softcard.device.acceldev.registers import Interrupt
 from tests.device.acceldev.rig import ALL, CONFIGS, RAM, Machine, fill
-from understudy.core.event import Event
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, Nop, RunCommand, UserCommand, words_of
-from understudy.device.acceldev.events import FenceCounted, InterruptRaised, Lint
-from understudy.device.acceldev.native_commands import Block
-from understudy.device.acceldev.registers import Interrupt
 
 LONG = 20
 MANY = 300
@@ -119,7 +119,7 @@ def history(engine: str) -> list[Event]:
     return [event for event in machine.events if not isinstance(event, FenceCounted)]
 
 
-def test_both_engines_tell_the_same() -> None:
+def test_both_engines_report_the_same() -> None:
     reference = history("reference")
     assert [str(event) for event in history("jit")] == [str(event) for event in reference]
     raised = [event.coalesced for event in reference if isinstance(event, InterruptRaised) and event.interrupt == 32]
@@ -129,7 +129,7 @@ def test_both_engines_tell_the_same() -> None:
 
 
 @ENGINES
-def test_what_nobody_heard_is_not_told_later(engine: str) -> None:
+def test_what_nobody_heard_is_not_reported_later(engine: str) -> None:
     machine = warm(Machine(engine=engine, listen=False))
     machine.run(*[Fence()] * MANY)
     machine.device.probes.subscribe(machine.events.append)

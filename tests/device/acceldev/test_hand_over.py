@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from softcard.core.event import Event
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Fence, RunCommand, words_of
+from softcard.device.acceldev.events import FenceCounted, InterruptRaised, RegisterAccess
+from softcard.device.acceldev.memory import WantedLock
 from tests.device.acceldev.rig import Machine
-from understudy.core.event import Event
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, RunCommand, words_of
-from understudy.device.acceldev.events import FenceCounted, InterruptRaised, RegisterAccess
-from understudy.device.acceldev.memory import WantedLock
 
 LONG = 20
 READER = "reader"
@@ -98,7 +98,7 @@ def test_many_that_wait_all_go_first() -> None:
     machine.device.close()
 
 
-def test_the_lock_is_reentrant_and_tells_nobody_of_it() -> None:
+def test_the_lock_is_reentrant_and_reports_that_to_no_waiter() -> None:
     arrived: list[int] = []
     lock = WantedLock(lambda: arrived.append(1))
     with lock, lock:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softcard.core.errors import SoftcardError
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Fence
+from softcard.device.acceldev.device import AcceldevDevice
+from softcard.device.acceldev.events import CommandFinished
+from softcard.device.acceldev.registers import Interrupt
 from tests.device.acceldev.rig import ALL, CONFIGS, RAM, Machine
-from understudy.core.errors import UnderstudyError
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence
-from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.acceldev.events import CommandFinished
-from understudy.device.acceldev.registers import Interrupt
 
 OFFSETS = st.one_of(st.integers(0, 0xB0), st.sampled_from(range(0x8C, 0xA0, 4)), st.integers(0, 0xFFF8))
 VALUES = st.one_of(st.integers(0, ALL), st.integers(0, 64), st.sampled_from([RAM, RAM + 0x1000, CONFIGS]))
@@ -72,12 +72,13 @@ def test_a_device_without_memory() -> None:
         device.write_bar(0, offset, 4, word)
     assert device.read_bar(0, r.INTR.offset, 4) == Interrupt.MEM_ERROR
     assert str(device.last_error) == (
-        "record of context 0 at 0x0, CONTEXTS_CONFIGS being 0x0: DMA read of 1 bytes at 0x84: no memory there, "
+        "cannot access the record of context 0 at 0x0 (CONTEXTS_CONFIGS is 0x0): DMA read of 1 bytes at 0x84: no "
+        "memory there, "
         "at device command 0 (RUN), [acceldev/contexts-array: Control Registers]"
     )
 
 
 @pytest.mark.parametrize("bar", [-1, 1, 6])
 def test_bars_that_do_not_exist(bar: int) -> None:
-    with pytest.raises(UnderstudyError, match="the device has BAR0 only"):
+    with pytest.raises(SoftcardError, match="the device has BAR0 only"):
         AcceldevDevice().read_bar(bar, 0, 4)

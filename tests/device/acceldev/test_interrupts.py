@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Fence, FenceCommand, NopCommand
+from softcard.device.acceldev.events import InterruptCleared, InterruptRaised
+from softcard.device.acceldev.registers import Interrupt
 from tests.device.acceldev.rig import ALL, Machine, fill
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, FenceCommand, NopCommand
-from understudy.device.acceldev.events import InterruptCleared, InterruptRaised
-from understudy.device.acceldev.registers import Interrupt
 
 
 def cause(machine: Machine, interrupt: Interrupt) -> None:
@@ -67,8 +67,8 @@ def test_intr_cmd_error() -> None:
         machine.feed(*words, *[0] * (5 - len(words)))
         assert machine.intr == 1 << 2, words
         assert bytes(machine.record(0)) == before
-    assert "there is no device command of type 4" not in str(machine.device.last_error)
-    assert "RUN at offset 0x2, expected a multiple of 4" in str(machine.device.last_error)
+    assert "unknown device command type 4" not in str(machine.device.last_error)
+    assert "the offset of RUN is 0x2, expected a multiple of 4" in str(machine.device.last_error)
 
 
 def test_intr_mem_error() -> None:

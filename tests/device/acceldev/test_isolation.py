@@ -12,12 +12,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from softcard.core.pci import PlainMemory
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Nop, RunCommand, page_table, user_code, words_of
+from softcard.device.acceldev.device import AcceldevDevice
 from tests.device.acceldev.oracle import Oracle
 from tests.device.acceldev.rig import CallsOnly
-from understudy.core.pci import PlainMemory
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Nop, RunCommand, page_table, user_code, words_of
-from understudy.device.acceldev.device import AcceldevDevice
 
 BASE = 0x40_0000
 PAGES = 24

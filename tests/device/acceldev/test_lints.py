@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from softcard.core.register import Register
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Fence, FenceCommand, Nop, NopCommand
+from softcard.device.acceldev.events import Lint
+from softcard.device.acceldev.lints import CHECKS
+from softcard.device.acceldev.registers import Interrupt
 from tests.device.acceldev.rig import ALL, RAM, Machine, fill
-from understudy.core.register import Register
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, FenceCommand, Nop, NopCommand
-from understudy.device.acceldev.events import Lint
-from understudy.device.acceldev.lints import CHECKS
-from understudy.device.acceldev.registers import Interrupt
 
 
 def only(machine: Machine) -> str:
@@ -49,7 +50,7 @@ def test_stale_feed_word() -> None:
     machine.device.write_bar(0, 0x8C, 4, 3)
     machine.device.write_bar(0, 0x9C, 4, 0)
     assert only(machine) == (
-        "stale-feed-word: FENCE uses FEED word 1, not written since the last submission "
+        "stale-feed-word: FENCE uses FEED word 1, which was not written since the last submission "
         "[acceldev/manual-feed: Device Commands]"
     )
 
@@ -62,7 +63,7 @@ def test_stale_words_that_a_command_uses(command: int, stale: list[str]) -> None
     machine.write(r.ENABLE, 0)
     machine.feed(command, 0, 0, 0, 0)
     machine.device.write_bar(0, 0x9C, 4, 0)
-    assert f"uses FEED word {', '.join(stale)}, not written" in only(machine)
+    assert f"uses FEED word {', '.join(stale)}, which was not written" in only(machine)
 
 
 def test_fence_wait_late() -> None:
@@ -114,7 +115,9 @@ def test_fences_may_be_numbered_anew() -> None:
 def test_partial_command() -> None:
     machine = Machine()
     machine.run_at(machine.code(Nop()), 0, 24)
-    assert "RUN of 24 bytes: 4 bytes behind the last complete command of 20 are not executed" in only(machine)
+    assert "RUN of 24 bytes: the last 4 bytes are not a complete command of 20 bytes and are not executed" in only(
+        machine
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,9 @@ def test_queue_overrun() -> None:
     machine = Machine()
     machine.write(r.ENABLE, 0)
     machine.submit(*[NopCommand()] * 255, FenceCommand(value=1))
-    assert only(machine).startswith("queue-overrun: FENCE was submitted while all 255 places were taken, and is lost")
+    assert only(machine).startswith(
+        "queue-overrun: FENCE was submitted while all 255 entries of the queue were in use, and is lost"
+    )
 
 
 def test_interrupt_coalesced() -> None:
@@ -202,7 +207,9 @@ def test_slot_edited() -> None:
     machine.record()[32:40] = second[0].to_bytes(8, "little")
     machine.record()[0:8] = second[0].to_bytes(8, "little")
     machine.device.step(1)
-    assert f"slot 4 of context 0 changed from {first[0]:#x} to {second[0]:#x} while a RUN used it" in only(machine)
+    assert f"slot 4 of context 0 changed from {first[0]:#x} to {second[0]:#x} in memory while a RUN used it" in only(
+        machine
+    )
 
 
 def test_slots_that_a_run_does_not_use_may_be_edited() -> None:
@@ -228,7 +235,9 @@ def test_a_live_context_may_close_all_its_buffers_and_create_others() -> None:
         machine.bind(0, 0)
     assert machine.lints == []
     machine.device.context_freed(0)
-    assert "record of context 0 holds fence_counter 2, status 0x0 and 0 bound slots when it was freed" in only(machine)
+    assert "the record of context 0 holds fence_counter 2, status 0x0 and 0 bound slots when it was freed" in only(
+        machine
+    )
 
 
 def test_a_freed_context_with_slots_left() -> None:
@@ -237,7 +246,9 @@ def test_a_freed_context_with_slots_left() -> None:
     machine.device.context_freed(7)
     assert machine.lints == []
     machine.device.context_freed(8)
-    assert "record of context 8 holds fence_counter 0, status 0x0 and 1 bound slots when it was freed" in only(machine)
+    assert "the record of context 8 holds fence_counter 0, status 0x0 and 1 bound slots when it was freed" in only(
+        machine
+    )
 
 
 def test_run_errored() -> None:
@@ -252,8 +263,105 @@ def test_contexts_configs_unset() -> None:
     machine.write(r.ENABLE, 1)
     machine.bind(0, 0)
     machine.write(r.INTR, ALL)
-    machine.bind(0, 0)
     assert "a context's record is used, but CONTEXTS_CONFIGS was never written" in only(machine)
+    machine.bind(0, 0)
+    assert [each.check for each in machine.seen(Lint)] == ["contexts-configs-unset", "command-refused"]
+
+
+@pytest.mark.parametrize("register", [r.INTR, r.CMD_FENCE_LAST])
+def test_never_enabled(register: Register) -> None:
+    machine = Machine(start=False)
+    machine.read(register)
+    machine.nop()
+    machine.nop()
+    assert machine.lints == [], "the driver may still set ENABLE"
+    machine.read(register)
+    machine.read(register)
+    machine.device.close()
+    assert only(machine) == (
+        f"never-enabled: 2 commands were queued and ENABLE was never set when {register.name} was read: nothing is "
+        "executed, expected a write of 1 to ENABLE at start-up [acceldev/start-up: Starting the Device]"
+    )
+
+
+def test_never_enabled_when_the_driver_leaves_or_waits_for_room() -> None:
+    machine = Machine(start=False)
+    for _ in range(255):
+        machine.nop()
+        assert machine.lints == []
+        machine.read(r.CMD_MANUAL_FREE)
+    assert "255 commands were queued and ENABLE was never set when CMD_MANUAL_FREE was read" in only(machine)
+    for end in ("driver_gone", "reset", "close"):
+        machine = Machine(start=False)
+        machine.nop()
+        getattr(machine.device, end)()
+        assert "never-enabled: 1 command was queued and ENABLE was never set before" in only(machine)
+
+
+def test_commands_may_be_queued_before_enable_and_after_it_was_cleared() -> None:
+    machine = Machine(start=False)
+    machine.nop()
+    machine.write(r.ENABLE, 1)
+    machine.read(r.INTR)
+    machine.write(r.ENABLE, 0)
+    machine.nop()
+    machine.read(r.INTR)
+    machine.device.reset()
+    assert machine.lints == []
+
+
+@pytest.mark.parametrize(("header", "name"), [(0x11, "RUN"), (0xFE2, "BIND_SLOT"), (0x3, "FENCE")])
+def test_device_commands_in_the_other_byte_order(header: int, name: str) -> None:
+    machine = Machine()
+    swapped = int.from_bytes(header.to_bytes(4, "little"), "big")
+    machine.feed(swapped, 0, 0, 0, 0)
+    assert only(machine) == (
+        f"byte-order: the header {swapped:#010x} is a NOP, but would be {name} in big-endian order: expected 32-bit "
+        "writes of "
+        "little-endian words [acceldev/device-command-words: Device Commands]"
+    )
+
+
+def test_nops_may_hold_anything_else() -> None:
+    machine = Machine()
+    for header in (0x10, 0xFFFF_FFF0, 0x0F00_0000, 0x4000_0000):
+        machine.feed(header, 1, 2, 3, 4)
+    machine.run(Nop(unused_header=0xFFF_FFFF, unused=bytes(range(16))), Fence())
+    machine.write(r.INTR, ALL)
+    assert machine.lints == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"engine": "reference"}, {"engine": "jit"}, {"user_command_events": False}], ids=str
+)
+@pytest.mark.parametrize("command", [Fence(), fill(0, 0, 4)])
+def test_user_commands_in_the_other_byte_order(command: Any, options: dict[str, Any]) -> None:
+    machine = Machine(**options)
+    words = [command.pack()[at : at + 4][::-1] for at in range(0, 20, 4)]
+    machine.run(*[Nop()] * 100, b"".join(words))
+    assert machine.lints[:1] == ["byte-order"]
+    *_, found = machine.seen(Lint)
+    assert "of a RUN on context 0 are NOPs that are FENCE or FILL in big-endian order, expected little" in str(found)
+    assert str(found).endswith("words [acceldev/user-command-words: User Commands]")
+
+
+def test_empty_run() -> None:
+    machine = Machine()
+    machine.run()
+    assert only(machine) == (
+        "empty-run: RUN of 0 bytes on context 0 executes nothing, expected the bytes of its commands "
+        "[acceldev/run-size: Device Commands: RUN command]"
+    )
+
+
+def test_command_refused() -> None:
+    machine = Machine()
+    machine.bind(0, 0, context=300)
+    assert only(machine) == (
+        "command-refused: BIND_SLOT is not executed, it only raises CMD_ERROR: the context is 300, expected one "
+        "below 255 "
+        "[acceldev/intr-cmd-error: Interrupts]"
+    )
 
 
 def test_contexts_configs_live() -> None:
@@ -301,8 +409,9 @@ def test_the_driver_leaves_without_having_cleared() -> None:
     machine.fence(5)
     for _ in range(2):
         machine.device.driver_gone()
-        assert "FENCE_WAIT has been active since command 0 and was never cleared before the driver left" in only(
-            machine
+        assert (
+            "FENCE_WAIT has been active since command 0 and was never cleared before the driver disconnected"
+            in only(machine)
         )
     machine.write(r.INTR, ALL)
     machine.device.driver_gone()

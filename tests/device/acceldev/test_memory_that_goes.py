@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from understudy.core.pci import DirectRange
-from understudy.device.acceldev import native_commands as native
-from understudy.device.acceldev.commands import Fill, page_table, user_code
-from understudy.device.acceldev.machine import Machine
+from softcard.core.pci import DirectRange
+from softcard.device.acceldev import native_commands as native
+from softcard.device.acceldev.commands import Fill, page_table, user_code
+from softcard.device.acceldev.native_commands import Machine
 
 PAGE = 0x1000
 TABLE, DATA_TABLE, CODE, RECORD, DATA = (n * PAGE for n in range(1, 6))

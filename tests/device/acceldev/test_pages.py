@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Fence, PageTableEntry, page_table
+from softcard.device.acceldev.registers import Interrupt
 from tests.device.acceldev.rig import ALL, BEYOND, HIGH, NOWHERE, RAM, Machine, fill
-from understudy.core.errors import WireError
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, PageTableEntry, page_table
-from understudy.device.acceldev.registers import Interrupt
 
 
 def test_virtual_addresses(machine: Machine) -> None:
@@ -22,7 +22,9 @@ def test_physical_40_bit(machine: Machine) -> None:
     machine.bind(0, machine.table(HIGH + 0xF_F000))
     machine.run(fill(0, 0, 4))
     assert machine.memory.read(HIGH + 0xF_F000, 4) == bytes.fromhex("11223344")
-    with pytest.raises(WireError, match="page at 0x10000000000, expected a multiple of 0x1000 below 0x10000000000"):
+    with pytest.raises(
+        WireError, match="page address 0x10000000000 is invalid, expected a multiple of 0x1000 below 0x10000000000"
+    ):
         page_table([1 << 40])
 
 
@@ -32,7 +34,7 @@ def test_tables_beyond_40_bits_are_a_mem_error(machine: Machine, high: int) -> N
     machine.bind(0, table + high)
     machine.run(fill(0, 0, 4))
     assert (machine.intr, machine.status()) == (Interrupt.MEM_ERROR, 1)
-    assert "expected an address of 40 bits" in str(machine.device.last_error)
+    assert "is too large, expected 40 bits" in str(machine.device.last_error)
 
 
 def test_tables_beyond_40_bits_are_refused_even_where_memory_is(machine: Machine) -> None:
@@ -53,7 +55,9 @@ def test_virtual_22_bit(machine: Machine) -> None:
     assert machine.intr == Interrupt.MEM_ERROR
     assert machine.memory.read(first, 2) == b"\0\0", "no wrap-around"
     assert machine.memory.read(first + (4 << 20) - 2, 2) == b"\x11\x22"
-    assert "virtual address 0x400000, expected one below 0x400000 (22 bits)" in str(machine.device.last_error)
+    assert "virtual address 0x400000 is too large, expected one below 0x400000 (22 bits)" in str(
+        machine.device.last_error
+    )
 
 
 @pytest.mark.parametrize("start", [4 << 20, ALL])
@@ -145,7 +149,7 @@ def test_table_size(machine: Machine) -> None:
     machine.bind(0, table)
     machine.run(fill(0, 0, 4 << 20))
     assert machine.status() == 0
-    with pytest.raises(WireError, match="1025 pages, expected at most 1024 in one page table"):
+    with pytest.raises(WireError, match="1025 pages do not fit one page table, expected at most 1024"):
         page_table([*pages, RAM])
 
 
@@ -168,14 +172,14 @@ def test_pte_pa(machine: Machine) -> None:
     machine.bind(0, table)
     machine.run(fill(0, 0, 4), Fence())
     assert machine.memory.read(page, 4) == bytes.fromhex("11223344"), "unused bits are ignored"
-    with pytest.raises(WireError, match="page at 0x1001, expected a multiple of 0x1000"):
+    with pytest.raises(WireError, match="page address 0x1001 is invalid, expected a multiple of 0x1000"):
         page_table([0x1001])
 
 
 # ---- entries, tables and records that are there and wrong ------------------------------------------------------------
 
 
-def told(machine: Machine) -> str:
+def reported(machine: Machine) -> str:
     error = machine.device.last_error
     assert error is not None
     assert machine.intr == Interrupt.MEM_ERROR
@@ -189,7 +193,7 @@ def test_pte_pa_of_no_memory_under_code(machine: Machine) -> None:
     machine.memory.write(table + 4, entry.to_bytes(4, "little"))
     machine.run_at(table, 4096 + 40, 20)
     page = (entry & 0xFFFF_FFF0) << 8
-    text = told(machine)
+    text = reported(machine)
     assert text.startswith(
         f"virtual address 0x1028: entry 1 of the page table at {table:#x} is {entry:#010x}, expected a page of memory, "
         f"not {page:#x}: "
@@ -203,7 +207,7 @@ def test_pte_pa_of_no_memory_under_the_second_half_of_a_command(machine: Machine
     machine.memory.write(table + 4, page_table([NOWHERE])[:4])
     machine.memory.write(first + 4092, (1).to_bytes(4, "little"))
     machine.run_at(table, 4092, 20)
-    assert f"virtual address 0x1000: entry 1 of the page table at {table:#x} is " in told(machine)
+    assert f"virtual address 0x1000: entry 1 of the page table at {table:#x} is " in reported(machine)
 
 
 def test_pte_pa_of_no_memory_under_a_fill(machine: Machine) -> None:
@@ -211,7 +215,7 @@ def test_pte_pa_of_no_memory_under_a_fill(machine: Machine) -> None:
     table = machine.table(*pages)
     machine.bind(0, table)
     machine.run(fill(0, 4, 3 * 4096 - 4, 7))
-    text = told(machine)
+    text = reported(machine)
     assert f"virtual address 0x1000: entry 1 of the page table at {table:#x} is {NOWHERE >> 8 | 1:#010x}, " in text
     assert f"expected a page of memory, not {NOWHERE:#x}: " in text
     assert "[acceldev/pte-pa: Buffers and Paging]" in text
@@ -220,13 +224,13 @@ def test_pte_pa_of_no_memory_under_a_fill(machine: Machine) -> None:
 
 def test_table_address_of_no_memory(machine: Machine) -> None:
     machine.run_at(NOWHERE, 0, 20)
-    assert told(machine).startswith(f"page table at {NOWHERE:#x}: ")
-    assert "[acceldev/table-address: Buffers and Paging]" in told(machine)
+    assert reported(machine).startswith(f"cannot read the page table at {NOWHERE:#x}: ")
+    assert "[acceldev/table-address: Buffers and Paging]" in reported(machine)
     machine.write(r.INTR, ALL)
     machine.record()[132] = 0
     machine.bind(0, NOWHERE)
     machine.run(fill(0, 0, 4))
-    assert told(machine).startswith(f"page table at {NOWHERE:#x}: ")
+    assert reported(machine).startswith(f"cannot read the page table at {NOWHERE:#x}: ")
 
 
 def test_contexts_array_in_no_memory(machine: Machine) -> None:
@@ -238,7 +242,8 @@ def test_contexts_array_in_no_memory(machine: Machine) -> None:
     for command in (lambda: machine.run_at(table, 0, 20, context=2), lambda: machine.bind(0, table, context=2)):
         machine.write(r.INTR, ALL)
         command()
-        assert told(machine).startswith(
-            f"record of context 2 at {(configs << 32) + 384:#x}, CONTEXTS_CONFIGS being {configs << 32:#x}: "
+        assert reported(machine).startswith(
+            f"cannot access the record of context 2 at {(configs << 32) + 384:#x} (CONTEXTS_CONFIGS is "
+            f"{configs << 32:#x}): "
         )
-        assert "[acceldev/contexts-array: Control Registers]" in told(machine)
+        assert "[acceldev/contexts-array: Control Registers]" in reported(machine)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.acceldev.rig import ALL, CONFIGS, Machine, fill
-from understudy.device.acceldev import processor
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import (
+from softcard.device.acceldev import processor
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import (
     DeviceCommand,
     Fence,
     FenceCommand,
@@ -17,8 +16,9 @@ from understudy.device.acceldev.commands import (
     decode_device_command,
     words_of,
 )
-from understudy.device.acceldev.events import CommandFinished, CommandQueued
-from understudy.device.acceldev.registers import Interrupt
+from softcard.device.acceldev.events import CommandFinished, CommandQueued
+from softcard.device.acceldev.registers import Interrupt
+from tests.device.acceldev.rig import ALL, CONFIGS, Machine, fill
 
 
 def stopped() -> Machine:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.core.pci import INTERRUPT_PINS
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Fence, NopCommand
+from softcard.device.acceldev.device import AcceldevDevice
+from softcard.device.acceldev.registers import Interrupt
 from tests.device.acceldev.rig import ALL, CONFIGS, RAM, RAM_BYTES, Machine, fill
-from understudy.core.errors import WireError
-from understudy.core.pci import INTERRUPT_PINS
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, NopCommand
-from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.acceldev.registers import Interrupt
 
 WORDS = [register for register in r.MMIO if register.name not in ("CMD_MANUAL_FREE", "CMD_MANUAL_FEED")]
 
@@ -36,7 +36,7 @@ def test_one_bar() -> None:
     device = AcceldevDevice()
     assert [bar.index for bar in device.bars] == [0]
     for access in (lambda: device.read_bar(1, 0, 4), lambda: device.write_bar(1, 0, 4, 0)):
-        with pytest.raises(WireError, match="access of BAR1, the device has BAR0 only"):
+        with pytest.raises(WireError, match="access to BAR1, but the device has BAR0 only"):
             access()
 
 
@@ -55,7 +55,7 @@ def test_bar_size() -> None:
     assert device.read_bar(0, 0xFFFC, 4) == ALL, "inside, but no register"
     with pytest.raises(WireError, match="outside of the 65536 bytes of BAR0, at offset 0xfffd"):
         device.read_bar(0, 0xFFFD, 4)
-    with pytest.raises(WireError, match="access of 3 bytes, expected 1, 2, 4 or 8"):
+    with pytest.raises(WireError, match="the access has 3 bytes, expected 1, 2, 4 or 8"):
         device.write_bar(0, 0, 3, 0)
 
 

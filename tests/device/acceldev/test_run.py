@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import BindSlotCommand, Fence, Nop, RunCommand, page_table, user_code
+from softcard.device.acceldev.events import CommandStarted, FenceCounted, UserCommandStarted
+from softcard.device.acceldev.registers import Interrupt
 from tests.device.acceldev.rig import ALL, BEYOND, CONFIGS, HIGH, NOWHERE, RAM, Machine, fill
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import BindSlotCommand, Fence, Nop, RunCommand, page_table, user_code
-from understudy.device.acceldev.events import CommandStarted, FenceCounted, UserCommandStarted
-from understudy.device.acceldev.registers import Interrupt
 
 
 def test_contexts() -> None:
@@ -20,7 +20,7 @@ def test_contexts() -> None:
     machine.run(Fence(), context=255)
     assert machine.intr == Interrupt.CMD_ERROR
     assert machine.fences(255) == 0
-    assert "context 255, expected one below 255" in str(machine.device.last_error)
+    assert "the context is 255, expected one below 255" in str(machine.device.last_error)
 
 
 def test_contexts_array() -> None:
@@ -149,7 +149,7 @@ def test_partial_commands_can_be_refused() -> None:
     machine = Machine(partial_command="cmd-error")
     machine.run_at(machine.code(Fence()), 0, 24)
     assert (machine.intr, machine.fences(), machine.status()) == (Interrupt.CMD_ERROR, 0, 0)
-    assert "RUN of 24 bytes, expected a multiple of 20" in str(machine.device.last_error)
+    assert "the size of RUN is 24 bytes, expected a multiple of 20" in str(machine.device.last_error)
 
 
 def test_slots() -> None:

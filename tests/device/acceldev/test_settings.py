@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.device.acceldev.rig import ALL, Machine, fill
-from understudy.core.errors import RuleError, WireError
-from understudy.core.pci import PciDevice
-from understudy.core.rule import Fidelity, load_choices, load_rules
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import (
+from softcard.core.errors import RuleError, WireError
+from softcard.core.pci import PciDevice
+from softcard.core.rule import Fidelity, load_choices, load_rules
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import (
     BindSlotCommand,
     ContextConfig,
     Fence,
@@ -24,20 +23,21 @@ from understudy.device.acceldev.commands import (
     decode_user_command,
     words_of,
 )
-from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.acceldev.settings import Settings
-from understudy.report.rules import missing_tests
+from softcard.device.acceldev.device import AcceldevDevice
+from softcard.device.acceldev.settings import Settings
+from softcard.report.rules import missing_tests
+from tests.device.acceldev.rig import ALL, Machine, fill
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"execution": "soon"}, "execution 'soon', expected one of synchronous, threaded"),
-        ({"engine": "steam"}, "engine 'steam', expected one of jit, reference"),
-        ({"partial_command": "guess"}, "partial_command 'guess', expected one of ignore, cmd-error"),
-        ({"pacing": -1}, "pacing -1, expected 0 or more"),
-        ({"pacing": 1, "execution": "threaded"}, "pacing counts register accesses, expected execution 'synchronous'"),
-        ({"pause_seconds": 1.0}, "pause_seconds 1.0, expected 0 or more, with execution 'threaded'"),
+        ({"execution": "soon"}, "execution is 'soon', expected one of synchronous, threaded"),
+        ({"engine": "steam"}, "engine is 'steam', expected one of jit, reference"),
+        ({"partial_command": "guess"}, "partial_command is 'guess', expected one of ignore, cmd-error"),
+        ({"pacing": -1}, "pacing is -1, expected 0 or more"),
+        ({"pacing": 1, "execution": "threaded"}, "pacing requires execution 'synchronous'"),
+        ({"pause_seconds": 1.0}, "pause_seconds is 1.0, expected 0, or more with execution 'threaded'"),
     ],
 )
 def test_impossible_options(options: dict[str, object], message: str) -> None:
@@ -101,11 +101,11 @@ def test_layout_of_the_context_record() -> None:
 
 
 def test_every_rule_has_a_test() -> None:
-    assert missing_tests(load_rules("understudy.device.acceldev").values(), Path(__file__).parents[2]) == ()
+    assert missing_tests(load_rules("softcard.device.acceldev").values(), Path(__file__).parents[2]) == ()
 
 
 def test_all_rules_and_choices_are_there() -> None:
-    rules = load_rules("understudy.device.acceldev")
+    rules = load_rules("softcard.device.acceldev")
     assert len(rules) > 70
-    assert len(load_choices("understudy.device.acceldev")) > 26
+    assert len(load_choices("softcard.device.acceldev")) > 26
     assert not [rule for rule in rules.values() if rule.fidelity is Fidelity.ABSENT]

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
+from softcard.core.errors import AccessFault, ModelBug, RuleError
+from softcard.device.acceldev import interrupts
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Fence, FenceCommand, Nop, RunCommand, words_of
+from softcard.device.acceldev.native_commands import SOME, Block, commands
+from softcard.device.acceldev.registers import Interrupt
 from tests.device.acceldev.rig import ALL, CallsOnly, Machine, fill
-from understudy.core.errors import AccessFault, ModelBug, RuleError
-from understudy.device.acceldev import interrupts
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, FenceCommand, Nop, RunCommand, words_of
-from understudy.device.acceldev.machine import SOME
-from understudy.device.acceldev.native_commands import Block, commands
-from understudy.device.acceldev.registers import Interrupt
 
 LONG = 20
 
@@ -141,7 +140,7 @@ def test_a_port_that_fails_is_a_mem_error() -> None:
     machine.device.close()
 
 
-def test_a_port_that_breaks_its_contract_is_told() -> None:
+def test_a_port_that_breaks_its_contract_is_reported() -> None:
     machine, port = slow()
     hooks: list[Any] = []
     original, threading.excepthook = threading.excepthook, hooks.append
@@ -216,7 +215,7 @@ def interrupted(machine: Machine, during: Callable[[], None]) -> None:
 
 
 def test_the_line_is_low_once_a_write_to_intr_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts, "SETTLE_SECONDS", LONG)
+    monkeypatch.setattr(interrupts, "UPDATE_SECONDS", LONG)
     machine = Machine(execution="threaded", listen=False)
     rising, written = threading.Event(), threading.Event()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.words import U32
+from softcard.device.acceldev.commands import Fence, Fill, Nop, page_table, user_code
+from softcard.device.acceldev.events import ContextErrored, UserCommandStarted
+from softcard.device.acceldev.native_commands import commands
+from softcard.device.acceldev.registers import Interrupt
 from tests.device.acceldev.rig import ALL, NOWHERE, RAM, CallsOnly, Machine, fill
-from understudy.core.words import U32
-from understudy.device.acceldev.commands import Fence, Fill, Nop, page_table, user_code
-from understudy.device.acceldev.events import ContextErrored, UserCommandStarted
-from understudy.device.acceldev.native_commands import commands
-from understudy.device.acceldev.registers import Interrupt
 
 
 def expected(start: int, length: int, size: int, value: int) -> bytes:
@@ -41,7 +41,7 @@ def test_user_commands(machine: Machine, type_: int) -> None:
     assert machine.intr == Interrupt.CMD_ERROR | Interrupt.USER_FENCE_WAIT
     assert (machine.fences(), machine.status()) == (1, 1)
     assert str(machine.device.last_error) == (
-        f"header {type_:#010x}: there is no user command of type {type_}, at user command 3, at byte 0x3c "
+        f"header {type_:#010x}: unknown user command type {type_}, at user command 3, at byte 0x3c "
         "(of the code buffer), at context 0, at device command 1 (RUN), [acceldev/user-commands: User Commands]"
     )
 
@@ -131,7 +131,7 @@ def test_fill_slot(machine: Machine) -> None:
 def test_fill_slot_of_16_and_more(machine: Machine) -> None:
     machine.run(fill(19, 0, 4))
     assert machine.intr == Interrupt.SLOT_ERROR
-    assert "slot 19, expected one below 16" in str(machine.device.last_error)
+    assert "the slot is 19, expected one below 16" in str(machine.device.last_error)
 
 
 def test_fill_start(machine: Machine) -> None:

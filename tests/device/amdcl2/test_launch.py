@@ -8,30 +8,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.host.amdcl2.rig import matrix, vector, vectors
-from understudy.core.errors import WireError
-from understudy.device.amdcl2.launch import (
+from softcard.core.errors import WireError
+from softcard.device.amdcl2.launch import (
     launched,
     local_offsets,
     pack_arguments,
     setup_buffer,
     special_buffer,
 )
-from understudy.device.hsa.launch.first_state import DispatchRefused, Scratch, Surroundings, launch
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.device.hsa.records import AmdQueue
-from understudy.engine.gcn.api import Dispatch
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.image.amdcl2.arguments import HANDLES, Argument, Element, Kind, Space, lay_out
-from understudy.image.amdcl2.build import pointer, setup_arguments
-from understudy.image.amdcl2.build import vector as value
-from understudy.image.amdcl2.code_object import Features, KernelNeeds, code_properties, kernel_code
-from understudy.image.amdcl2.container import read_container
-from understudy.image.amdcl2.formats import ChannelOrder, ChannelType, ImageKind, image_format
-from understudy.image.amdcl2.generations import Generation, generation_of
-from understudy.image.amdcl2.objects import Addressing, Filter, ImageObject, SamplerObject, image_object, texels
-from understudy.image.hsa.records import user_sgprs
-from understudy.isa.gcn.target import Target, target
+from softcard.device.hsa.launch.first_state import DispatchRefused, Scratch, Surroundings, launch
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.device.hsa.queues.records import AmdQueue
+from softcard.engine.gcn.api import Dispatch
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.image.amdcl2.arguments import HANDLES, Argument, Element, Kind, Space, lay_out
+from softcard.image.amdcl2.build import Features, KernelNeeds, code_properties, kernel_code, pointer, setup_arguments
+from softcard.image.amdcl2.build import vector as value
+from softcard.image.amdcl2.container import read_container
+from softcard.image.amdcl2.formats import ChannelOrder, ChannelType, ImageKind, image_format
+from softcard.image.amdcl2.generations import Generation, generation_of
+from softcard.image.amdcl2.objects import Addressing, Filter, ImageObject, SamplerObject, image_object, texels
+from softcard.image.hsa.records import user_sgprs
+from softcard.isa.gcn.target import Target, target
+from tests.host.amdcl2.rig import matrix, vector, vectors
 
 LEVELS = {"bonaire": 7, "tonga": 8, "gfx900": 9}
 TARGETS = {7: "gfx700", 8: "gfx800", 9: "gfx900"}
@@ -310,7 +309,7 @@ def test_channel_order() -> None:
     names += "DEPTH_STENCIL"
     assert [f"CL_{name}" for name in names.split()] == [order.name for order in ChannelOrder]
     assert [ChannelOrder.of_dword(0xABC0 | n) for n in range(20)] == list(ChannelOrder)
-    with pytest.raises(WireError, match="channel order 20, expected 0 to 19"):
+    with pytest.raises(WireError, match="the channel order is 20, expected 0 to 19"):
         ChannelOrder.of_dword(20)
     found = image_object(8, texels(ImageKind.IMAGE_1D, FORMAT, (7,)), 0).pack()
     assert ChannelOrder.of_dword(dwords(found)[9]) is ChannelOrder.CL_RGBA
@@ -384,12 +383,12 @@ def test_a_launch_has_what_the_header_asks_for() -> None:
     memory, at = GpuMemory(), 0x10000
     memory.map(at, bytearray(header_of(lds_bytes=1156, scratch_bytes=64).pack()))
     packet = KernelDispatchPacket(kernel_object=at, private_segment_size=20, group_segment_size=100)
-    found = launched(memory, packet)
+    found = launched(memory, packet, target("gfx900"))
     assert (found.private_segment_size, found.group_segment_size) == (64, 1256)
     assert replace(found, private_segment_size=20, group_segment_size=100) == packet
-    assert launched(memory, replace(packet, private_segment_size=80)).private_segment_size == 80
+    assert launched(memory, replace(packet, private_segment_size=80), target("gfx900")).private_segment_size == 80
     with pytest.raises(DispatchRefused, match="kernel_object is 0"):
-        launched(memory, replace(packet, kernel_object=0))
+        launched(memory, replace(packet, kernel_object=0), target("gfx900"))
 
 
 def test_a_target_for_every_level() -> None:

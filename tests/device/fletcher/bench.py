@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from understudy.core.event import Event
-from understudy.device.fletcher.arrays import rebuild
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.events import KernelText
-from understudy.device.fletcher.kernel import Kernel
+from softcard.core.event import Event
+from softcard.device.fletcher.arrays import rebuild
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.events import KernelText
+from softcard.device.fletcher.kernel import Kernel
 
 START, STOP, RESET = 1, 2, 4
 IDLE, BUSY, DONE = 1, 2, 4

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from understudy.device.fletcher.map.layout import FletcherMap
-from understudy.image.arrow_schema import read_arrow
+from softcard.device.fletcher.map.layout import FletcherMap
+from softcard.image.arrow_schema import read_arrow
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "fletcher"
 I16, UTF8 = pa.int16(), pa.utf8()

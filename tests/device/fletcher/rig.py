@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.core.event import Event
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.events import Lint
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import Kernel, kernel
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.map.layout import FletcherMap
-from understudy.image.arrow_schema import read_schema
+from softcard.core.event import Event
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.events import Lint
+from softcard.device.fletcher.job import Job
+from softcard.device.fletcher.kernel import Kernel, kernel
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.layout import FletcherMap
+from softcard.image.arrow_schema import read_schema
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "fletcher"
 REGS = ("c:16:cat", "s:64:dog", "s:32:fish")

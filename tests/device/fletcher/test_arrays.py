@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import BeyondModel, RuleError, UnderstudyError
-from understudy.device.fletcher.arrays import element_width, rebuild, store
-from understudy.device.fletcher.kernel import named_schema
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.map.layout import BatchLayout
-from understudy.device.fletcher.memory import DeviceMemory, WritableMemory
+from softcard.core.errors import BeyondModel, RuleError, SoftcardError
+from softcard.device.fletcher.arrays import element_width, rebuild, store
+from softcard.device.fletcher.kernel import named_schema
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.layout import BatchLayout
+from softcard.device.fletcher.memory import DeviceMemory, WritableMemory
 
 ITEM = pa.field("item", pa.int16(), nullable=False)
 POINT = pa.struct([pa.field("x", pa.int32(), False), pa.field("n", pa.utf8(), False)])
@@ -190,14 +190,14 @@ def test_first_above_last_index_order() -> None:
 
 def test_addresses_outside_buffer_address() -> None:
     text = refused("int64", 0, 4, put(0, 0x1234_5678))
-    assert text.startswith("P_c_values = 0x12345678: no allocation of device memory is there, at register 0x18")
+    assert text.startswith("P_c_values = 0x12345678: no device memory is allocated at this address, at register 0x18")
     assert "[fletcher/buffer-address: Schema derived registers]" in text
     text = refused("int64", 0, 5)
-    assert "P_c_values = 0x100000000: rows 0 to 5 of 8 bytes end at byte 40, the allocation has 32" in text
+    assert "P_c_values = 0x100000000: rows 0 to 5, 8 bytes each, end at byte 40, but the allocation has 32" in text
     text = refused("utf8", 0, (1 << 32) - 1)
-    assert "P_c_offsets = 0x100000000: offsets 0 to 4294967296 of 4 bytes end at byte 17179869184" in text
+    assert "P_c_offsets = 0x100000000: offsets 0 to 4294967296, 4 bytes each, end at byte 17179869184" in text
     text = refused("utf8", 0, 4, put(1, 0x1_0000_2032))
-    assert "the characters of rows 0 to 4 end at byte 111, the allocation has 61" in text
+    assert "the characters of rows 0 to 4 end at byte 111, but the allocation has 61" in text
 
 
 def test_broken_offsets_buffer_format() -> None:
@@ -205,9 +205,11 @@ def test_broken_offsets_buffer_format() -> None:
     assert "P_c_offsets = 0x100000000: the offset of row 2 is 3, below 5 before it, at register 0x18" in text
     assert "[fletcher/buffer-format: Schema derived registers]" in text
     assert "the offset of row 0 is -1, expected 0 or more" in refused("utf8", 0, 4, offsets(-1, 0, 0, 0, 0))
-    assert "end at byte 2147483647, the allocation has" in refused("utf8", 0, 4, offsets(0, 0, 0, 0, 2**31 - 1))
-    assert "rows 0 to 9 of 2 bytes end at byte 18" in refused("list", 0, 4, offsets(0, 4, 4, 7, 9))
-    assert "expected a multiple of 8, the width of its elements" in refused("int64", 0, 1, put(0, 0x1_0000_0001))
+    assert "end at byte 2147483647, but the allocation has" in refused("utf8", 0, 4, offsets(0, 0, 0, 0, 2**31 - 1))
+    assert "rows 0 to 9, 2 bytes each, end at byte 18" in refused("list", 0, 4, offsets(0, 4, 4, 7, 9))
+    assert "the address must be a multiple of 8, the width of the elements" in refused(
+        "int64", 0, 1, put(0, 0x1_0000_0001)
+    )
 
 
 def test_a_fall_far_behind_in_the_offsets() -> None:
@@ -229,14 +231,14 @@ def test_values_that_are_none_of_their_type(name: str) -> None:
         memory.write(addresses[0], b"\x5a" * 16)
 
     text = refused(name, 0, 4, change)
-    assert text.startswith(f"P_c_values = 0x100000000: no values of {EVERY[name][0]}: ")
+    assert text.startswith(f"P_c_values = 0x100000000: the values are not valid for type {EVERY[name][0]}: ")
 
 
 def test_characters_that_are_no_utf8() -> None:
     def change(memory: DeviceMemory, addresses: list[int]) -> None:
         memory.write(addresses[1], b"\xff")
 
-    assert "P_c_values = 0x100002000: no values of string: " in refused("utf8", 0, 4, change)
+    assert "P_c_values = 0x100002000: the values are not valid for type string: " in refused("utf8", 0, 4, change)
     layout, batch = one("binary")
     memory = DeviceMemory()
     assert rebuild(layout, load(batch, memory), memory, 0, 1).column(0)[0].as_py() == b"\xff"
@@ -257,11 +259,11 @@ def test_types_that_fletcher_does_not_have(type_: pa.DataType) -> None:
     memory = DeviceMemory()
     address = memory.allocate(64)
     batch = pa.RecordBatch.from_arrays([pa.nulls(1, type_)], schema=schema)
-    with pytest.raises(BeyondModel, match=r"P.c: Fletcher has no arrays of"):
+    with pytest.raises(BeyondModel, match=r"P.c: Fletcher does not support arrays of"):
         rebuild(layout, [address], memory, 0, 1)
-    with pytest.raises(BeyondModel, match=r"P.c: Fletcher has no arrays of"):
+    with pytest.raises(BeyondModel, match=r"P.c: Fletcher does not support arrays of"):
         rebuild(layout, [address], memory, 0, 0)
-    with pytest.raises(BeyondModel, match=r"P.c: Fletcher has no arrays of"):
+    with pytest.raises(BeyondModel, match=r"P.c: Fletcher does not support arrays of"):
         store(layout, [address], WritableMemory(memory), 0, batch)
 
 
@@ -281,7 +283,7 @@ def test_written_where_there_is_no_room() -> None:
         store(layout, addresses, WritableMemory(memory), 0, batch)
     assert memory.read(addresses[0], 20) == bytes(20)
     assert memory.read(addresses[1], 3) == bytes(3)
-    with pytest.raises(RuleError, match="offsets 1 to 6 of 4 bytes end at byte 24, the allocation has 20"):
+    with pytest.raises(RuleError, match="offsets 1 to 6, 4 bytes each, end at byte 24, but the allocation has 20"):
         store(layout, addresses, WritableMemory(memory), 1, batch)
 
 
@@ -289,7 +291,10 @@ def test_written_nulls_no_nulls() -> None:
     layout = plan(pa.field("c", pa.int8(), False), mode="write")
     batch = pa.RecordBatch.from_arrays([pa.array([1, None], pa.int8())], names=["c"])
     memory = DeviceMemory()
-    with pytest.raises(RuleError, match=r"P.c: 1 nulls where the map has no validity buffer.*fletcher/no-nulls"):
+    with pytest.raises(
+        RuleError,
+        match=r"P.c: the column has 1 nulls, but the register map has no validity buffer for it.*fletcher/no-nulls",
+    ):
         store(layout, [memory.allocate(2)], WritableMemory(memory), 0, batch)
 
 
@@ -297,7 +302,7 @@ def test_written_batches_of_another_schema() -> None:
     layout = plan(pa.field("c", pa.int8(), False), mode="write")
     batch = pa.RecordBatch.from_arrays([pa.array([1], pa.int16())], names=["c"])
     memory = DeviceMemory()
-    with pytest.raises(RuleError, match=r"P has the fields \{c: int8\}, not \{c: int16\}"):
+    with pytest.raises(RuleError, match=r"P has the fields \{c: int8 not null\}, not \{c: int16\}"):
         store(layout, [memory.allocate(2)], WritableMemory(memory), 0, batch)
 
 
@@ -309,7 +314,7 @@ def test_written_behind_rows_that_end_nowhere() -> None:
     with pytest.raises(RuleError, match="the offset of row 0 is -5, expected 0 or more"):
         store(layout, addresses, WritableMemory(memory), 0, batch, continues=True)
     memory.write(addresses[0], np.array([2**31 - 10], "<i4").tobytes())
-    with pytest.raises(RuleError, match="2147483749 elements are more than 32-bit offsets can count"):
+    with pytest.raises(RuleError, match="2147483749 elements are too many for 32-bit offsets"):
         store(layout, addresses, WritableMemory(memory), 0, batch, continues=True)
 
 
@@ -332,7 +337,7 @@ def test_hostile_buffers_of_any_type(type_: pa.DataType, nullable: bool, data: s
     """Whatever the bytes are: an array that pyarrow finds valid, or an error that names a register."""
     try:
         layout = plan(pa.field("c", type_, nullable))
-    except UnderstudyError:
+    except SoftcardError:
         return
     memory = DeviceMemory()
     addresses = []

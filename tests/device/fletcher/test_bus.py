@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.device.fletcher.bus import FieldStore, HardwareBus, Reply, Response
+from softcard.device.fletcher.map.layout import FletcherMap
+from softcard.report.fletcher import to_vhdmmio
 from tests.device.fletcher.rig import REGS, VECTORS, vector_map
-from understudy.core.errors import WireError
-from understudy.device.fletcher.bus import HardwareBus, Reply, Response
-from understudy.device.fletcher.bus_words import FieldStore
-from understudy.device.fletcher.map.layout import FletcherMap
-from understudy.report.fletcher import to_vhdmmio
 
 ROOT = Path(__file__).parents[3]
 
@@ -263,5 +262,5 @@ def test_fields_have_names(regs: File) -> None:
     assert regs.bus.write_word(VALUES).name == "R_number_values (low)"
     assert regs.bus.write_word(VALUES + 4).name == "R_number_values (high)"
     assert File(design("regs_odd")).bus.write_word(56).name == "big (word 2)"
-    with pytest.raises(WireError, match="the map has no field bird"):
+    with pytest.raises(WireError, match="the register map has no field bird"):
         regs.store.named("bird")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import RuleError, WireError
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.kernel import Kernel
 from tests.device.fletcher.rig import Rig, add_up, slow, vector_map
-from understudy.core.errors import RuleError, WireError
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernel import Kernel
 
 nothing = Kernel("Nothing", lambda job: None)
 
@@ -126,21 +126,23 @@ def test_undefined_profile_bits_are_refused(name: str, rule: str) -> None:
 def test_where_no_register_is(address: int, write: bool) -> None:
     each = device()
     verb = "write" if write else "read"
-    with pytest.raises(RuleError, match=rf"{verb} of bus address {address:#x}, where no register is.*behind") as caught:
+    with pytest.raises(
+        RuleError, match=rf"{verb} at bus address {address:#x}, where there is no register.*after"
+    ) as caught:
         each.write(address, 0) if write else each.read(address)
     assert caught.value.rule is not None
     assert caught.value.rule.id == "fletcher/derived"
 
 
 def test_below_the_map_is_no_register() -> None:
-    with pytest.raises(RuleError, match=r"where no register is, at address 0x0 .below the map at 0x40"):
+    with pytest.raises(RuleError, match=r"where there is no register, at address 0x0 .below the map at 0x40"):
         FletcherDevice(vector_map("prim", offset=64), nothing).read(0)
 
 
 def test_addresses_are_aligned() -> None:
-    with pytest.raises(RuleError, match=r"read of bus address 0x6, expected a multiple of 4.*register-width"):
+    with pytest.raises(RuleError, match=r"read at bus address 0x6, which must be a multiple of 4.*register-width"):
         device().read(6)
-    with pytest.raises(RuleError, match="write of bus address 0x4, expected a multiple of 8"):
+    with pytest.raises(RuleError, match="write at bus address 0x4, which must be a multiple of 8"):
         device("prim", bus_width=64).write(4, 0)
 
 
@@ -165,11 +167,11 @@ def test_halves_of_a_bus_of_64_bits_are_registers_by_themselves() -> None:
 
 def test_values_and_addresses_that_are_none() -> None:
     each = device()
-    with pytest.raises(WireError, match="write of 0x100000000, expected 32 bits"):
+    with pytest.raises(WireError, match="the written value 0x100000000 does not fit 32 bits"):
         each.write(16, 1 << 32)
-    with pytest.raises(WireError, match="write of -0x1, expected 32 bits"):
+    with pytest.raises(WireError, match="the written value -0x1 does not fit 32 bits"):
         each.write(16, -1)
-    with pytest.raises(WireError, match="bus address 0x100000000, expected 32 bits"):
+    with pytest.raises(WireError, match="bus address 0x100000000 does not fit 32 bits"):
         each.read(1 << 32)
     with pytest.raises(WireError, match="bus address -0x4"):
         each.write(-4, 0)
@@ -187,7 +189,9 @@ def test_custom_init() -> None:
 
 
 def test_a_map_of_the_document_has_no_hardware() -> None:
-    with pytest.raises(WireError, match="a map of profile 'spec' is of no hardware, expected 'fletchgen' or 'runtime'"):
+    with pytest.raises(
+        WireError, match="profile 'hardware' requires a register map of profile 'fletchgen' or 'runtime', not 'spec'"
+    ):
         FletcherDevice(vector_map("prim", profile="spec"), nothing, profile="hardware")
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.device.fletcher.rig import BUSY, DONE, IDLE, RESET, START, STOP, Rig, add_up, slow
-from understudy.core.errors import RuleError, WireError
-from understudy.device.fletcher.events import (
+from softcard.core.errors import RuleError, WireError
+from softcard.device.fletcher.events import (
     KernelAborted,
     KernelFailed,
     KernelFinished,
@@ -20,9 +19,10 @@ from understudy.device.fletcher.events import (
     RegisterAccess,
     RowsMoved,
 )
-from understudy.device.fletcher.job import Hang, Job, KernelFailure
-from understudy.device.fletcher.kernel import Handshake
-from understudy.device.fletcher.machine import State
+from softcard.device.fletcher.job import Hang, Job, KernelFailure
+from softcard.device.fletcher.kernel import Handshake
+from softcard.device.fletcher.machine import State
+from tests.device.fletcher.rig import BUSY, DONE, IDLE, RESET, START, STOP, Rig, add_up, slow
 
 every_profile = pytest.mark.parametrize("profile", ["spec", "hardware"])
 
@@ -146,7 +146,7 @@ def test_a_kernel_may_heed_neither_while_it_works() -> None:
         ("done", START | STOP, DONE | IDLE),
     ],
 )
-def test_several_control_bits_look_at_the_state_before(before: str, bits: int, after: int) -> None:
+def test_several_control_bits_inspect_the_state_before(before: str, bits: int, after: int) -> None:
     rig = Rig(pacing=0)
     if before != "idle":
         rig.control(START)
@@ -175,7 +175,7 @@ def test_pacing_and_latency_count_accesses() -> None:
     assert at_once.status == DONE | IDLE
 
 
-def test_events_tell_what_happens() -> None:
+def test_events_report_what_happens() -> None:
     rig = Rig()
     rig.control(START)
     rig.status  # noqa: B018  # a read
@@ -225,7 +225,7 @@ def test_a_mistake_in_the_kernels_code_is_raised_with_its_cause(profile: str) ->
 def test_a_result_that_is_no_integer(outcome: Any) -> None:
     rig = Rig(replace(add_up, run=lambda job: outcome))
     rig.control(START)
-    with pytest.raises(KernelFailure, match=r"the kernel gives .* for a register, expected an integer, at kernel Sum"):
+    with pytest.raises(KernelFailure, match=r"the kernel sets a register to .*, expected an integer, at kernel Sum"):
         rig.status  # noqa: B018  # a read
 
 
@@ -234,7 +234,9 @@ def test_rows_in_place_of_a_result(outcome: Any) -> None:
     """An error is one line, whatever the value looks like."""
     rig = Rig(replace(add_up, run=lambda job: outcome))
     rig.control(START)
-    with pytest.raises(KernelFailure, match=r"expected an integer; job\.write\(batch, columns\) writes rows") as caught:
+    with pytest.raises(
+        KernelFailure, match=r"expected an integer; use job\.write\(batch, columns\) to write rows"
+    ) as caught:
         rig.status  # noqa: B018  # a read
     assert len(str(caught.value).splitlines()) == 1
 
@@ -263,7 +265,7 @@ def test_a_kernel_may_hang_with_a_reason() -> None:
 
     rig = Rig(replace(add_up, run=wait))
     rig.control(START)
-    with pytest.raises(Hang, match="kernel never finishes: an empty range has no last element, at kernel Sum"):
+    with pytest.raises(Hang, match="the kernel never finishes: an empty range has no last element, at kernel Sum"):
         rig.status  # noqa: B018  # a read
     assert rig.status == BUSY
 
@@ -318,7 +320,7 @@ def test_a_kernel_that_uses_its_own_device_does_not_run_twice() -> None:
 
 def test_only_synchronous_kernels_are_stepped() -> None:
     rig = Rig(execution="threaded")
-    with pytest.raises(RuleError, match="a threaded device works by itself, expected execution 'synchronous' for step"):
+    with pytest.raises(RuleError, match="step requires execution 'synchronous': a threaded device executes by itself"):
         rig.device.step()
     rig.device.close()
 
@@ -326,11 +328,11 @@ def test_only_synchronous_kernels_are_stepped() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"profile": "fast"}, "profile 'fast', expected one of spec, hardware"),
-        ({"execution": "later"}, "execution 'later', expected one of synchronous, threaded"),
-        ({"pacing": -1}, "pacing -1, expected 0 or more"),
-        ({"latency": -1}, "latency -1, expected 0 or more"),
-        ({"memory_bytes": -1}, "memory_bytes -1, expected 0 or more"),
+        ({"profile": "fast"}, "profile is 'fast', expected one of spec, hardware"),
+        ({"execution": "later"}, "execution is 'later', expected one of synchronous, threaded"),
+        ({"pacing": -1}, "pacing is -1, expected 0 or more"),
+        ({"latency": -1}, "latency is -1, expected 0 or more"),
+        ({"memory_bytes": -1}, "memory_bytes is -1, expected 0 or more"),
         ({"execution": "threaded", "latency": 1}, "pacing and latency count register accesses"),
     ],
 )

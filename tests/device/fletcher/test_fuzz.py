@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softcard.core.errors import ModelBug, SoftcardError
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.events import Lint
+from softcard.device.fletcher.job import Job, KernelFailure
+from softcard.device.fletcher.kernel import Kernel, kernel, named_schema
 from tests.device.fletcher.rig import REGS, vector_map
-from understudy.core.errors import ModelBug, UnderstudyError
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.events import Lint
-from understudy.device.fletcher.job import Job, KernelFailure
-from understudy.device.fletcher.kernel import Kernel, kernel, named_schema
 
 ADDRESSES = st.one_of(st.integers(0, 0xA0), st.integers(0, 39).map(lambda n: 4 * n), st.integers(0, (1 << 32) - 1))
 VALUES = st.one_of(
@@ -53,13 +53,13 @@ def perform(device: FletcherDevice, access: tuple[Any, ...]) -> Any:
     raise AssertionError(access)
 
 
-def failure(device: FletcherDevice, access: tuple[Any, ...]) -> UnderstudyError | None:
+def failure(device: FletcherDevice, access: tuple[Any, ...]) -> SoftcardError | None:
     """What a host is told, if anything; a mistake of ours ends the test."""
     try:
         perform(device, access)
     except (ModelBug, KernelFailure):
         raise
-    except UnderstudyError as error:
+    except SoftcardError as error:
         return error
     return None
 
@@ -85,27 +85,27 @@ def test_random_hosts_get_answers_or_errors(profile: str, accesses: list[tuple[A
 @pytest.mark.slow
 @given(st.lists(st.one_of(READS, WRITES), max_size=40), st.integers(0, (1 << 64) - 1))
 @settings(max_examples=200)
-def test_every_difference_between_paper_and_hardware_is_told(accesses: list[tuple[Any, ...]], result: int) -> None:
+def test_every_difference_between_paper_and_hardware_is_reported(accesses: list[tuple[Any, ...]], result: int) -> None:
     """What a host may do by the document, and what the hardware answers otherwise, is a lint at that moment."""
     layout = vector_map("regs", custom=REGS)
     program = Kernel("K", lambda job: result)
     paper, hardware = (FletcherDevice(layout, program, profile=profile) for profile in ("spec", "hardware"))
-    told: list[Lint] = []
-    paper.probes.subscribe(lambda event: told.append(event) if isinstance(event, Lint) else None)
+    reported: list[Lint] = []
+    paper.probes.subscribe(lambda event: reported.append(event) if isinstance(event, Lint) else None)
     names = [field.name for field in layout.fields if field.behaviour == "control"]
     for access in accesses:
-        told.clear()
+        reported.clear()
         begins = paper.state.value == "idle"
         try:
             answer = perform(paper, access)
-        except UnderstudyError:
+        except SoftcardError:
             continue
         same = perform(hardware, access) == answer
         if access[0] == "w":
             if not begins or paper.state.value == "idle":
                 continue
             same = all(paper.value(name) == hardware.value(name) for name in names)
-        assert same == (not told), access
+        assert same == (not reported), access
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, (1 << 64) - 1)), max_size=20))
@@ -114,8 +114,10 @@ def test_hosts_that_write_halves_in_order_work_on_both(writes: list[tuple[int, i
     program = kernel(read={"R": schema})(lambda job: None)
     for profile in ("spec", "hardware"):
         device = FletcherDevice(program.map(), program, profile=profile)
-        told: list[Lint] = []
-        device.probes.subscribe(lambda event, told=told: told.append(event) if isinstance(event, Lint) else None)
+        reported: list[Lint] = []
+        device.probes.subscribe(
+            lambda event, reported=reported: reported.append(event) if isinstance(event, Lint) else None
+        )
         expected: dict[int, int] = {}
         for number, value in writes:
             address = device.map.buffers[number].address
@@ -126,7 +128,7 @@ def test_hosts_that_write_halves_in_order_work_on_both(writes: list[tuple[int, i
             assert device.read(address).value == value & 0xFFFF_FFFF
             assert device.read(address + 4).value == value >> 32
         device.write(0, 1)
-        assert told == []
+        assert reported == []
 
 
 ALIGNED = st.tuples(st.integers(0, 7), st.just(0))

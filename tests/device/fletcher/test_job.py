@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from softcard.core.errors import RuleError, SoftcardError, WireError
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.job import Job, KernelFailure
+from softcard.device.fletcher.kernel import Kernel, kernel, named_schema
+from softcard.device.fletcher.map.build import fletcher_map
 from tests.device.fletcher.rig import START, Rig, add_up
-from understudy.core.errors import RuleError, UnderstudyError, WireError
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.job import Job, KernelFailure
-from understudy.device.fletcher.kernel import Kernel, kernel, named_schema
-from understudy.device.fletcher.map.build import fletcher_map
 
 NUMBERS = [("x", pa.int64())]
 
@@ -112,7 +112,7 @@ def test_a_kernel_drives_status_registers_only() -> None:
 
     device = FletcherDevice(fletcher_map([], custom=turn.custom), turn)
     device.write(0, START)
-    with pytest.raises(RuleError, match=r"the kernel drives knob, a control register.*s:16:knob"):
+    with pytest.raises(RuleError, match=r"the kernel sets knob, which is a control register.*s:16:knob"):
         device.read(4)
 
 
@@ -121,7 +121,7 @@ def test_names_may_be_left_out_where_there_is_one() -> None:
     def look(job: Job) -> None:
         job.batch()
 
-    with pytest.raises(KernelFailure, match=r"2 RecordBatches to read, expected the name of one \(of: A B\)"):
+    with pytest.raises(KernelFailure, match=r"the kernel has 2 RecordBatches of mode 'read': name one of A B"):
         run(look)
 
     @kernel(write={"W": NUMBERS})
@@ -136,7 +136,9 @@ def test_a_name_that_is_not_there() -> None:
     def look(job: Job) -> None:
         job.batch("B")
 
-    with pytest.raises(WireError, match=r"the map has no RecordBatch B \(it has: A\), at line .*, at kernel look"):
+    with pytest.raises(
+        WireError, match=r"the register map has no RecordBatch B \(it has: A\), at line .*, at kernel look"
+    ):
         run(look)
 
 
@@ -163,7 +165,7 @@ def test_a_write_beyond_the_range_is_refused() -> None:
     rig.set("W_lastidx", 3)
     rig.control(START)
     with pytest.raises(
-        RuleError, match=r"the kernel writes rows 3 to 4 of W, W_lastidx is 3, at register 0x1c"
+        RuleError, match=r"the kernel writes rows 3 to 4 of W, but W_lastidx is 3, at register 0x1c"
     ) as caught:
         rig.status  # noqa: B018  # a read
     assert caught.value.rule is not None
@@ -177,7 +179,7 @@ def test_a_write_beyond_the_buffer_is_refused_and_overwrites_nothing() -> None:
     behind = rig.device.memory.allocate(64)
     rig.set("W_lastidx", 4)
     rig.control(START)
-    with pytest.raises(RuleError, match=r"W_x_values = 0x10000.*end at byte 24, the allocation has 16"):
+    with pytest.raises(RuleError, match=r"W_x_values = 0x10000.*end at byte 24, but the allocation has 16"):
         rig.status  # noqa: B018  # a read
     assert rig.device.memory.read(address, 16) == bytes(16)
     assert rig.device.memory.read(behind, 64) == bytes(64)
@@ -212,27 +214,35 @@ def test_what_a_kernel_holds_stays_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("schemas", "custom", "message"),
     [
-        ([], (), "the map has no RecordBatch ExampleBatch"),
-        ([named_schema("ExampleBatch", [("number", pa.int32())])], (), "has {number: int32}, expected {number: int64}"),
-        ([named_schema("ExampleBatch", [("n", pa.int64())])], (), "has {n: int64}, expected {number: int64}"),
+        ([], (), "the register map has no RecordBatch ExampleBatch"),
+        (
+            [named_schema("ExampleBatch", [("number", pa.int32())])],
+            (),
+            "has {number: int32 not null}, but the kernel needs {number: int64 not null}",
+        ),
+        (
+            [named_schema("ExampleBatch", [("n", pa.int64())])],
+            (),
+            "has {n: int64 not null}, but the kernel needs {number: int64 not null}",
+        ),
         (
             [named_schema("ExampleBatch", pa.schema([("number", pa.int64())]))],
             (),
-            "has {number: int64 or null}, expected {number: int64}",
+            "has {number: int64}, but the kernel needs {number: int64 not null}",
         ),
         (
             [named_schema("ExampleBatch", [("number", pa.int64())], "write")],
             (),
-            "is one to write, expected one to read",
+            "has mode 'write', but the kernel needs 'read'",
         ),
-        (add_up.schemas, (), "the map has no custom register knob"),
-        (add_up.schemas, ("s:8:knob",), "custom register knob of the map is s:8, expected c:8"),
-        (add_up.schemas, ("c:9:knob",), "custom register knob of the map is c:9, expected c:8"),
+        (add_up.schemas, (), "the register map has no custom register knob"),
+        (add_up.schemas, ("s:8:knob",), "custom register knob of the register map is s:8, but the kernel needs c:8"),
+        (add_up.schemas, ("c:9:knob",), "custom register knob of the register map is c:9, but the kernel needs c:8"),
     ],
 )
 def test_a_map_that_a_kernel_does_not_fit(schemas: Any, custom: Any, message: str) -> None:
     program = Kernel("Sum", add_up.run, add_up.schemas, ("c:8:knob",))
-    with pytest.raises(UnderstudyError, match=message + ".*, at kernel Sum"):
+    with pytest.raises(SoftcardError, match=message + ".*, at kernel Sum"):
         FletcherDevice(fletcher_map(schemas, custom=custom), program)
 
 
@@ -242,7 +252,9 @@ def test_a_map_may_have_more_than_the_kernel_wants() -> None:
 
 
 def test_a_kernel_for_any_map_has_none_of_its_own() -> None:
-    with pytest.raises(WireError, match="kernel any works on any schema: give the device a map"):
+    with pytest.raises(
+        WireError, match="kernel any works on any schema, so it has no register map: give the device one"
+    ):
         Kernel("any", lambda job: None).map()
 
 
@@ -255,7 +267,7 @@ def test_the_decorator_takes_names_and_text_from_the_function() -> None:
     assert [batch.mode.value for batch in work.map().batches] == ["read", "write"]
     assert work.schemas[1].field("x").nullable, "a schema is taken as it is"
     assert not work.schemas[0].field("x").nullable
-    with pytest.raises(WireError, match="mode 'both' of RecordBatch R, expected 'read' or 'write'"):
+    with pytest.raises(WireError, match="the mode of RecordBatch R is 'both', expected 'read' or 'write'"):
         named_schema("R", NUMBERS, "both")
 
 
@@ -300,11 +312,14 @@ def test_rows_are_written_as_columns_too(rows: Any) -> None:
         ({"x": [1], "y": [2]}, "W has the fields x, not x, y"),
         ({}, "W has the fields x, not "),
         ([[1], [2]], "W has the fields x, not 2 columns"),
-        ({"x": pa.array([1], pa.int8())}, "W.x cannot be written: no int64, but int8"),
-        ({"x": ["a"]}, "W.x cannot be written: no int64, "),
-        ({"x": [1 << 70]}, "W.x cannot be written: no int64, "),
-        ({"x": 5}, "W.x cannot be written: no int64, "),
-        ({"x": [None]}, "1 nulls where the map has no validity buffer"),
+        (
+            {"x": pa.array([1], pa.int8())},
+            "W.x cannot be written, expected values of type int64: the array is of type int8",
+        ),
+        ({"x": ["a"]}, "W.x cannot be written, expected values of type int64: "),
+        ({"x": [1 << 70]}, "W.x cannot be written, expected values of type int64: "),
+        ({"x": 5}, "W.x cannot be written, expected values of type int64: "),
+        ({"x": [None]}, "1 nulls, but the register map has no validity buffer for it"),
     ],
 )
 def test_columns_that_are_none(rows: Any, message: str) -> None:
@@ -317,7 +332,7 @@ def test_columns_of_different_lengths() -> None:
     def copy(job: Job) -> None:
         job.write("W", {"y": [1, 2], "x": [1]})
 
-    with pytest.raises(RuleError, match="W would get columns of 1, 2 rows, expected as many of each"):
+    with pytest.raises(RuleError, match="W have 1, 2 rows, expected the same number of rows in each"):
         run(copy, lambda rig: written(rig, 32))
 
 
@@ -336,6 +351,9 @@ def test_custom_registers_of_other_types() -> None:
         rig.set("single", int.from_bytes(struct.pack("<f", 1.5), "little"))
         rig.write64(rig.map.custom("double").address, int.from_bytes(struct.pack("<d", -2.25), "little"))
 
-    with pytest.raises(WireError, match="small of 16 bits as 'float', expected uint, int, float of 32 bits or double"):
+    with pytest.raises(
+        WireError,
+        match=r"register small of 16 bits cannot be read as 'float', expected uint, int, float \(32 bits\) or double",
+    ):
         run(look, prepare)
     assert seen == [-2, 0xFFFE, 1.5, -2.25, int.from_bytes(struct.pack("<d", -2.25), "little") - (1 << 64)]

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softcard.core.errors import BeyondModel, RuleError, WireError
+from softcard.device.fletcher.kernel import Kernel
+from softcard.device.fletcher.kernels import BUILT_IN, find
+from softcard.device.fletcher.kernels.examples import next_state
+from softcard.device.fletcher.kernels.general import filter_kernel
 from tests.device.fletcher.bench import BUSY, DONE, IDLE, RESET, STOP, Bench
-from understudy.core.errors import BeyondModel, RuleError, WireError
-from understudy.device.fletcher.kernel import Kernel
-from understudy.device.fletcher.kernels import BUILT_IN, find
-from understudy.device.fletcher.kernels.filter_rows import filter_kernel
-from understudy.device.fletcher.kernels.string_write import step
 
 INT64 = pa.int64()
 STRINGS = [0, 17, 36, 59, 90, 136, 213, 351, 355, 603, 827, 1004, 1087, 1238, 1268, 1312, 1385]
@@ -89,13 +89,13 @@ def test_sum_of_nothing_never_finishes() -> None:
     bench.start()
     for _ in range(100):
         assert bench.status() == BUSY
-    assert "Sum waits for the last of its rows, and 0 to 0 is none" in str(bench.device.last_error)
+    assert "Sum waits for its last row, but the range 0 to 0 is empty" in str(bench.device.last_error)
     bench.device.write(0, RESET)
     assert bench.status() == IDLE
 
 
 def test_sum_works_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.device.fletcher.kernels.sum.SLICE_ROWS", 10)
+    monkeypatch.setattr("softcard.device.fletcher.kernels.examples.SUM_SLICE_ROWS", 10)
     bench = Bench(find("sum"))
     bench.put("ExampleBatch", pa.array(range(100), INT64))
     bench.start()
@@ -125,7 +125,7 @@ def model(lines: int) -> bytes:
     """Characters line by line, straight from the description of the shift registers."""
     registers, found = list(range(64)), bytearray()
     for _ in range(lines):
-        registers = [step(register) for register in registers]
+        registers = [next_state(register) for register in registers]
         found += bytes(c if 32 <= (c := register & 127) < 127 else ord(".") for register in registers)
     return bytes(found)
 
@@ -144,7 +144,7 @@ def test_string_write_is_the_simulated_one() -> None:
 
 def test_string_write_goes_on_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     _, whole = written_strings("string_write", 700, 0, 0xFF)
-    monkeypatch.setattr("understudy.device.fletcher.kernels.string_write.SLICE_ROWS", 64)
+    monkeypatch.setattr("softcard.device.fletcher.kernels.examples.STRING_WRITE_SLICE_ROWS", 64)
     bench, parts = written_strings("string_write", 700, 0, 0xFF)
     assert parts.equals(whole)
     assert bench.status() == DONE | IDLE
@@ -170,7 +170,7 @@ def test_string_write_of_no_strings_and_of_later_ones() -> None:
     bench = Bench(find("string_write"))
     bench.room("StringWrite", 4)
     bench.device.write(bench.map.batches[0].first_index, 1)
-    with pytest.raises(BeyondModel, match="takes firstidx for 0, not 1"):
+    with pytest.raises(BeyondModel, match="requires firstidx 0, not 1"):
         bench.run()
 
 
@@ -197,7 +197,7 @@ def test_prim_map_as_built_waits_for_four_rows() -> None:
     bench.room("W", 1)
     bench.start()
     assert bench.status() == BUSY
-    assert "PrimMap waits for 4 rows, and 0 to 1 are 1" in str(bench.device.last_error)
+    assert "PrimMap waits for 4 rows, but the range 0 to 1 has 1" in str(bench.device.last_error)
 
 
 def test_string_read_says_its_strings() -> None:
@@ -263,7 +263,7 @@ def test_more_rows_than_the_host_has_room_for() -> None:
     bench.put("In", pa.array([1, 2], INT64), pa.array(["a", "b"]))
     bench.room("Out", 1)
     bench.argument("high", 9)
-    with pytest.raises(RuleError, match="the kernel writes rows 0 to 2 of Out, Out_lastidx is 1"):
+    with pytest.raises(RuleError, match="the kernel writes rows 0 to 2 of Out, but Out_lastidx is 1"):
         bench.run()
 
 
@@ -330,7 +330,7 @@ def test_group_by(rows: list[tuple[int, int]]) -> None:
 
 
 def test_group_by_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.device.fletcher.kernels.group_by.SLICE_ROWS", 7)
+    monkeypatch.setattr("softcard.device.fletcher.kernels.general.GROUP_SLICE_ROWS", 7)
     bench = Bench(find("group_by"))
     bench.put("In", pa.array([i % 3 for i in range(50)], INT64), pa.array(range(50), INT64))
     bench.room("Out", 3)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.events import Lint
+from softcard.device.fletcher.kernel import Kernel
+from softcard.device.fletcher.lints import CHECKS
 from tests.device.fletcher.rig import REGS, START, Rig, add_up, vector_map
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.events import Lint
-from understudy.device.fletcher.kernel import Kernel
-from understudy.device.fletcher.lints import CHECKS
 
 nothing = Kernel("Nothing", lambda job: None)
 
@@ -38,37 +38,41 @@ def test_a_correct_host_hears_nothing() -> None:
         assert rig.lints == []
 
 
-def test_a_stray_read_is_told() -> None:
+def test_a_stray_read_is_reported() -> None:
     watched = hardware("regs")
     watched.device.read(60)
     assert str(watched.lints[0]) == (
-        "stray-read: read of 0x3c, where no register can be read: Profile_enable answers [fletcher/derived: MMIO]"
+        "stray-read: read of 0x3c, which has no readable register: the hardware returns Profile_enable "
+        "[fletcher/derived: MMIO]"
     )
 
 
-def test_an_alias_is_told() -> None:
+def test_an_alias_is_reported() -> None:
     watched = hardware("regs")
     watched.device.write(64, 1)
     assert watched.checks == ["stray-write"]
-    assert "write to 0x40, where no register can be written: control takes it" in str(watched.lints[0])
+    assert "write to 0x40, which has no writable register: the hardware writes control" in str(watched.lints[0])
 
 
-def test_an_unlatched_word_is_told() -> None:
+def test_an_unlatched_word_is_reported() -> None:
     watched = hardware()
     watched.device.read(12)
     assert watched.checks == ["unlatched-word"]
-    assert "read of return1: SLVERR, expected a read of its first word before" in str(watched.lints[0])
+    assert "read of return1 returns SLVERR: read the first word of the register before" in str(watched.lints[0])
 
 
-def test_a_foreign_latch_is_told() -> None:
+def test_a_foreign_latch_is_reported() -> None:
     watched = hardware()
     watched.device.read(8)
     watched.device.read(watched.device.map.buffers[0].address + 4)
     assert watched.checks == ["foreign-latch"]
-    assert watched.lints[0].message == "read of Str_s_offsets (high) gives that word of return0"
+    assert (
+        watched.lints[0].message
+        == "read of Str_s_offsets (high) returns a word of return0: read the first word of the register before"
+    )
 
 
-def test_words_of_another_register_are_told() -> None:
+def test_words_of_another_register_are_reported() -> None:
     watched = hardware()
     first, second = (slot.address for slot in watched.device.map.buffers[:2])
     watched.device.write(first, 1)
@@ -77,7 +81,7 @@ def test_words_of_another_register_are_told() -> None:
     assert "takes word 0 from an earlier write of" in watched.lints[0].message
 
 
-def test_a_lone_high_word_is_told() -> None:
+def test_a_lone_high_word_is_reported() -> None:
     watched = hardware()
     first = watched.device.map.buffers[0].address
     watched.device.write(first, 1)
@@ -87,7 +91,7 @@ def test_a_lone_high_word_is_told() -> None:
     assert watched.checks == ["foreign-hold"]
 
 
-def test_an_unfinished_write_is_told_at_the_start() -> None:
+def test_an_unfinished_write_is_reported_at_the_start() -> None:
     watched = hardware()
     watched.device.write(watched.device.map.buffers[0].address, 1)
     watched.device.write(watched.device.map.control, START)
@@ -100,7 +104,7 @@ def test_paper_and_hardware_differ_where_halves_are_read_the_wrong_way_around() 
     rig.status  # noqa: B018  # a read
     rig.device.read(12)
     assert rig.lints == ["hardware-differs"]
-    assert "read of return1: the hardware answers SLVERR" in str(rig.named(Lint)[0])
+    assert "read of return1 would return SLVERR on the hardware" in str(rig.named(Lint)[0])
 
 
 def test_paper_and_hardware_differ_in_a_value() -> None:
@@ -111,7 +115,7 @@ def test_paper_and_hardware_differ_in_a_value() -> None:
     watched.device.read(first)
     watched.device.read(second + 4)
     assert watched.checks == ["hardware-differs"]
-    assert "(high) is 0x2, 0x1 on the hardware" in watched.lints[0].message
+    assert "(high) returns 0x2, but would return 0x1 on the hardware" in watched.lints[0].message
 
 
 def test_paper_and_hardware_differ_at_the_start_where_halves_are_written_the_wrong_way_around() -> None:
@@ -121,10 +125,10 @@ def test_paper_and_hardware_differ_at_the_start_where_halves_are_written_the_wro
     rig.device.write(values.address, 0x1000)
     rig.control(START)
     assert rig.lints == ["hardware-differs"]
-    assert "start with ExampleBatch_number_values = 0x100001000, 0x10000" in str(rig.named(Lint)[0])
+    assert "start with ExampleBatch_number_values = 0x100001000, but it would be 0x10000" in str(rig.named(Lint)[0])
 
 
-def test_an_ignored_start_is_told() -> None:
+def test_an_ignored_start_is_reported() -> None:
     rig = Rig(pacing=0)
     rig.control(START)
     rig.control(START)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import AccessFault, WireError
-from understudy.device.fletcher.memory import ALIGNMENT, GUARD, MEMORY_BASE, DeviceMemory, WritableMemory
+from softcard.core.errors import AccessFault, WireError
+from softcard.device.fletcher.memory import ALIGNMENT, GUARD, MEMORY_BASE, DeviceMemory, WritableMemory
 
 
 def test_allocations_are_aligned_and_have_a_page_behind_them() -> None:
@@ -61,12 +61,10 @@ def test_writes_outside_change_nothing() -> None:
 def test_free_wants_the_start_of_an_allocation() -> None:
     memory = DeviceMemory()
     base = memory.allocate(16)
-    with pytest.raises(
-        AccessFault, match="free of device address 0x100000008, expected one where an allocation starts"
-    ):
+    with pytest.raises(AccessFault, match="cannot free device address 0x100000008: no allocation starts there"):
         memory.free(base + 8)
     memory.free(base)
-    with pytest.raises(AccessFault, match="free of device address 0x100000000"):
+    with pytest.raises(AccessFault, match="cannot free device address 0x100000000"):
         memory.free(base)
 
 
@@ -74,13 +72,13 @@ def test_room_is_bounded() -> None:
     memory = DeviceMemory(size_bytes=2 * (ALIGNMENT + GUARD))
     memory.allocate(1)
     memory.allocate(1)
-    with pytest.raises(AccessFault, match="allocation of 1 bytes: no such room is left in the 0x4000 bytes"):
+    with pytest.raises(AccessFault, match="cannot allocate 1 bytes: the 0x4000 bytes"):
         memory.allocate(1)
-    with pytest.raises(WireError, match="allocation of -1 bytes, expected 0 or more"):
+    with pytest.raises(WireError, match="the size of an allocation is -1 bytes, expected 0 or more"):
         memory.allocate(-1)
-    with pytest.raises(AccessFault, match="no such room"):
+    with pytest.raises(AccessFault, match="have no room"):
         DeviceMemory().allocate(1 << 80)
-    with pytest.raises(AccessFault, match="this machine has no memory for it"):
+    with pytest.raises(AccessFault, match="the host has not enough memory"):
         DeviceMemory(size_bytes=1 << 62).allocate(1 << 61)
 
 
@@ -106,7 +104,7 @@ def test_a_pinned_buffer_is_written_in_place() -> None:
     memory.write(address, b"\5")
     memory.restore(state)
     assert own == b"\1\2\3\4"
-    with pytest.raises(WireError, match="a pinned buffer is written in place, expected one that is writable"):
+    with pytest.raises(WireError, match="a pinned buffer must be writable, since the device writes to it"):
         memory.adopt(b"abc", pinned=True)
 
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from softcard.core.errors import RuleError
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.job import Job
+from softcard.device.fletcher.kernel import Kernel, named_schema
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.registers import PROFILE_COUNTERS
 from tests.device.fletcher.rig import RESET, START, vector_map
-from understudy.core.errors import RuleError
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import Kernel, named_schema
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.map.registers import PROFILE_COUNTERS
 
 PROFILED = {"fletcher_profile": "true"}
 

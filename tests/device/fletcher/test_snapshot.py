@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import RuleError
+from softcard.device.fletcher.events import DeviceReset, KernelAborted
 from tests.device.fletcher.rig import BUSY, DONE, IDLE, RESET, START, Rig, slow
-from understudy.core.errors import RuleError
-from understudy.device.fletcher.events import DeviceReset, KernelAborted
 
 every_profile = pytest.mark.parametrize("profile", ["spec", "hardware"])
 
@@ -35,7 +35,7 @@ def test_a_snapshot_holds_registers_state_and_memory(profile: str) -> None:
 def test_a_busy_kernel_cannot_be_kept() -> None:
     rig = Rig(pacing=0)
     rig.control(START)
-    with pytest.raises(RuleError, match="kernel Sum is busy, expected it to be idle or done for a snapshot"):
+    with pytest.raises(RuleError, match="cannot take a snapshot while kernel Sum is busy: wait until it is done"):
         rig.device.snapshot()
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from softcard.core.limits import Stopped
+from softcard.device.fletcher.job import Job
+from softcard.device.fletcher.kernel import Kernel as VirtualKernel
+from softcard.device.fletcher.kernel import kernel
+from softcard.device.fletcher.machine import State
+from softcard.host.fletcher.platform import Context, Kernel, Platform
 from tests.interrupting import SOON, interrupted, soon
-from understudy.core.limits import Stopped
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import Kernel as VirtualKernel
-from understudy.device.fletcher.kernel import kernel
-from understudy.device.fletcher.machine import State
-from understudy.host.fletcher.platform import Context, Kernel, Platform
 
 READ = {"P": [("a", pa.int8())]}
 AFTER_SECONDS = 0.2
@@ -92,6 +92,28 @@ def test_ctrl_c(name: str, execution: str, more: dict[str, None]) -> None:
 
 @any_kernel
 @everywhere
+def test_after_ctrl_c_another_kernel_may_run(name: str, execution: str, more: dict[str, None]) -> None:
+    """The one that was waited for is ended at once, wherever it works; it says why until it is reset."""
+    jobs = []
+
+    @kernel("once", read=READ)
+    def once(job: Job) -> Iterator[None] | None:
+        jobs.append(job)
+        return KERNELS[name].run(job) if len(jobs) == 1 else None
+
+    platform = platform_of(once, execution, more)
+    with soon(), pytest.raises(KeyboardInterrupt), interrupted(AFTER_SECONDS):
+        run(platform)
+    device = platform.port.device  # type: ignore[attr-defined]
+    assert (device.state, device.is_stuck) == (State.BUSY, True)
+    assert "the host was interrupted (KeyboardInterrupt) while the kernel worked" in str(device.last_error)
+    with soon():
+        run(platform)
+    platform.terminate()
+
+
+@any_kernel
+@everywhere
 def test_close_on_another_thread(name: str, execution: str, more: dict[str, None]) -> None:
     before = set(threading.enumerate())
     platform = platform_of(KERNELS[name], execution, more)
@@ -143,7 +165,7 @@ def test_close_does_not_wait_for_a_call_that_is_not_pythons(execution: str) -> N
 TRACED = """
 import sys, threading
 from tests.device.fletcher.test_stopping import KERNELS, platform_of, run
-from understudy.core.limits import Stopped
+from softcard.core.limits import Stopped
 
 platform = platform_of(KERNELS["whole"], "{execution}", {{}})
 threading.Timer(0.2, platform.terminate).start()

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from softcard.core.errors import ModelBug, RuleError
+from softcard.device.fletcher.job import Job, KernelFailure
 from tests.device.fletcher.rig import BUSY, DONE, IDLE, RESET, START, STOP, Rig, add_up, slow
-from understudy.core.errors import ModelBug, RuleError
-from understudy.device.fletcher.job import Job, KernelFailure
 
 
 class Gates:
@@ -121,7 +121,7 @@ def test_mistakes_of_a_kernel_are_raised_by_the_next_access() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_fails_for_good_is_told() -> None:
+def test_a_thread_that_fails_for_good_is_reported() -> None:
     def leave(job: Job) -> None:
         raise KeyboardInterrupt
 

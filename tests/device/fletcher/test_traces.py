@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import json
 
+from softcard.trace.text import JsonlTrace, TextTrace
 from tests.device.fletcher.rig import RESET, START, Rig, slow
-from understudy.trace.jsonl import JsonlTrace
-from understudy.trace.text import TextTrace
 
 
 def traced(kind: type[JsonlTrace] | type[TextTrace], profile: str) -> str:

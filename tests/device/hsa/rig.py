@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.event import Event
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.device.hsa.packets import BarrierPacket, PacketType
-from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.signals import Signal
-from understudy.image.hsa.records import USER_SGPRS
-from understudy.isa.gcn.asm.assembler import assemble
+from softcard.core.event import Event
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.queues.aql_queue import Queue
+from softcard.device.hsa.queues.packets import BarrierPacket, KernelDispatchPacket, PacketType
+from softcard.device.hsa.queues.signals import Signal
+from softcard.image.hsa.records import USER_SGPRS
+from softcard.isa.gcn.asm.assembler import assemble
 
 ENTRY = 256
 RSRC1 = 0x00AC_0000
@@ -82,23 +81,34 @@ class Bench:
         rsrc2: int = 0,
         count: int | None = None,
         ptr64: bool | None = None,
+        accum_offset: int | None = None,
+        rsrc3: int = 0,
+        preload: tuple[int, int] = (0, 0),
     ) -> int:
         """Address of a kernel's header. `enable`: user SGPRs, from s0 on in the document's order.
 
-        Without `ptr64` it is one that suits the device, in the large machine model a kernel descriptor.
+        Without `ptr64` it is one that suits the device, in the large machine model a kernel descriptor. `vgprs` are all
+        that are allocated; `rsrc3` are bits besides those of `accum_offset`, `preload` the first dword and the number
+        of dwords of preloaded arguments.
         """
+        target = self.device.agent.target
         code = self.code(text) if isinstance(text, str) else text
         places = {name: number for number, (name, _) in enumerate(USER_SGPRS)}
         properties = sum(1 << places[name] for name in enable)
         if count is None:
-            count = sum(size for name, size in USER_SGPRS if name in enable)
+            count = sum(size for name, size in USER_SGPRS if name in enable) + preload[1]
         header = bytearray(ENTRY)
         if ptr64 is not None or self.device.settings.small:
             struct.pack_into("<IIHH", header, 0, 1, 1, 1, self.device.agent.target.level)
             properties |= bool(ptr64) << PTR64
         struct.pack_into("<q", header, 16, ENTRY)
-        struct.pack_into("<III", header, 48, RSRC1 | vgprs // 4 - 1, rsrc2 | count << 1, properties)
-        address = self.device.allocate(ENTRY + len(code) + 64)
+        properties |= (preload[1] | preload[0] << 7) << 16
+        granules = vgprs // target.vgpr_granule - 1
+        struct.pack_into("<III", header, 48, RSRC1 | granules, rsrc2 | count << 1, properties)
+        if target.has_unified_registers:
+            rsrc3 |= (vgprs if accum_offset is None else accum_offset) // 4 - 1
+        struct.pack_into("<I", header, 44, rsrc3)
+        address = self.device.allocate(ENTRY + len(code) + 64, ENTRY)
         self.device.memory.write(address, bytes(header) + code)
         return address
 
@@ -110,7 +120,7 @@ class Bench:
     def value(self, signal: Signal) -> int:
         return signal.load()
 
-    def told(self, kind: type[Event]) -> list[Any]:
+    def reported(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
 

@@ -12,18 +12,18 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault, BeyondModel, RuleError, WireError
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.events import PacketStarted, QueueErrored, QueueInactivated
+from softcard.device.hsa.launch.first_state import Scratch
+from softcard.device.hsa.queues.aql_queue import Queue
+from softcard.device.hsa.queues.doorbells import legacy_value
+from softcard.device.hsa.queues.records import AmdQueue, AmdSignal, HsaQueue
+from softcard.device.hsa.queues.signals import Condition
 from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch, flat_scratch
-from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.doorbell_encoding import legacy_value
-from understudy.device.hsa.events import PacketStarted, QueueErrored, QueueInactivated
-from understudy.device.hsa.launch.first_state import Scratch
-from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.records import AmdQueue, AmdSignal, HsaQueue
-from understudy.device.hsa.signals import Condition
 
 Make = Callable[..., Bench]
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 ENDLESS: Final = "again: s_branch again"
 
 
@@ -75,7 +75,7 @@ def there() -> Callable[..., None]:
     """Wait until something holds."""
 
     def wait(holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while not holds():
             assert time.monotonic() < end
             time.sleep(0.001)
@@ -114,7 +114,7 @@ def test_signals_that_it_names(bench: Make) -> None:
     rig = bench()
     client = Client(rig.device)
     queue = rig.device.adopt_queue(client.address)
-    with pytest.raises(RuleError, match=f"signal at {client.at + 0x1000:#x}|kind 0"):
+    with pytest.raises(RuleError, match=f"signal at {client.at + 0x1000:#x}|kind is 0"):
         queue.submit(barrier())
     doorbell = rig.device.doorbell_base + 8 * queue.slot
     client.put(0x1000, AmdSignal(kind=-1, value=doorbell, queue_ptr=client.address).pack())
@@ -130,12 +130,12 @@ def test_errors_reach_its_signal(bench: Make) -> None:
     """The runtime's handler then stores 0, and the packet starts again."""
     rig = bench()
     client = Client(rig.device)
-    told: list[tuple[Queue, int]] = []
-    queue = rig.device.adopt_queue(client.address, on_error=lambda queue, code, error: told.append((queue, code)))
+    reported: list[tuple[Queue, int]] = []
+    queue = rig.device.adopt_queue(client.address, on_error=lambda queue, code, error: reported.append((queue, code)))
     done = rig.device.create_signal(1)
     client.write(0, dispatch(rig.kernel(), signal=done, workgroup_size_x=2000))
     rig.device.ring_doorbell(queue.slot, 0)
-    assert (client.word(0x1048), told, queue.is_active) == (0x40, [(queue, 0x40)], False)
+    assert (client.word(0x1048), reported, queue.is_active) == (0x40, [(queue, 0x40)], False)
     client.write(0, dispatch(rig.kernel(), signal=done))
     queue.inactive_signal.store(0)
     rig.device.process()
@@ -191,17 +191,17 @@ def test_destroy_ends_its_kernel(bench: Make, there: Callable[..., None], engine
     """Nobody waits for the rest of it, and its own signal is left alone: the memory is not the device's any more."""
     rig = bench(execution="threaded", engine=engine, listen=True, step_limit=1 << 60)
     client = Client(rig.device)
-    told: list[int] = []
-    queue = rig.device.adopt_queue(client.address, on_error=lambda queue, code, error: told.append(code))
+    reported: list[int] = []
+    queue = rig.device.adopt_queue(client.address, on_error=lambda queue, code, error: reported.append(code))
     client.write(0, dispatch(rig.kernel(ENDLESS)))
     rig.device.ring_doorbell(queue.slot, 0)
-    there(lambda: bool(rig.told(PacketStarted)))
+    there(lambda: bool(rig.reported(PacketStarted)))
     queue.destroy()
-    assert rig.device.wait_idle(PATIENCE)
-    assert (client.read_index, client.word(0x1048), told) == (0, 0, [])
-    there(lambda: bool(rig.told(QueueErrored)))
-    assert "its queue was destroyed while the kernel ran" in str(rig.told(QueueErrored)[0].error)
-    assert [event.active for event in rig.told(QueueInactivated)] == [False]
+    assert rig.device.wait_idle(TIMEOUT)
+    assert (client.read_index, client.word(0x1048), reported) == (0, 0, [])
+    there(lambda: bool(rig.reported(QueueErrored)))
+    assert "its queue was destroyed while the kernel ran" in str(rig.reported(QueueErrored)[0].error)
+    assert [event.active for event in rig.reported(QueueInactivated)] == [False]
 
 
 def test_beside_a_kernel_that_runs(bench: Make, there: Callable[..., None]) -> None:
@@ -222,7 +222,7 @@ def test_beside_a_kernel_that_runs(bench: Make, there: Callable[..., None]) -> N
     rig.new_queue()
     assert not rig.device.is_idle
     cells[0] = 1
-    assert done.wait(Condition.EQ, 0, timeout_seconds=PATIENCE) == 0
+    assert done.wait(Condition.EQ, 0, timeout_seconds=TIMEOUT) == 0
 
 
 def test_snapshot(bench: Make) -> None:
@@ -243,15 +243,19 @@ def test_what_cannot_be_adopted(bench: Make) -> None:
     rig = bench()
     device, client = rig.device, Client(rig.device)
     queue = device.adopt_queue(client.address, 7)
-    with pytest.raises(RuleError, match=f"doorbell 7 is that of queue {queue.number}"):
+    with pytest.raises(RuleError, match=f"doorbell 7 is in use by queue {queue.number}"):
         device.adopt_queue(client.address, 7)
     for slot in (-1, 1024):
-        with pytest.raises(WireError, match=f"doorbell {slot}, expected 0 to 1023"):
+        with pytest.raises(WireError, match=f"the doorbell number is {slot}, expected 0 to 1023"):
             device.adopt_queue(client.address, slot)
     for size in (0, 3, 1 << 18):
-        with pytest.raises(WireError, match=f"a queue of {size} packets, expected a power of two from 2 to 131072"):
+        with pytest.raises(
+            WireError, match=f"the size of the queue is {size} packets, expected a power of two from 2 to 131072"
+        ):
             device.adopt_queue(client.address, size=size)
-    with pytest.raises(RuleError, match=r"amd_queue_t at 0x[0-9a-f]+, expected a multiple of 64, .*queue-alignment"):
+    with pytest.raises(
+        RuleError, match=r"the address of amd_queue_t is 0x[0-9a-f]+, expected a multiple of 64, .*queue-alignment"
+    ):
         device.adopt_queue(client.address + 8)
     with pytest.raises(AccessFault, match="no memory there"):
         device.adopt_queue(0x1000)
@@ -265,20 +269,22 @@ def test_where_rings_lie(bench: Make) -> None:
     rig = bench()
     device = rig.device
     odd = Client(device, at=0x1_0000_0000_0000 >> 2, base_address=0x1008)
-    with pytest.raises(RuleError, match="a ring at 0x1008, expected a multiple of 64"):
+    with pytest.raises(RuleError, match="the address of the ring is 0x1008, expected a multiple of 64"):
         device.adopt_queue(odd.address)
     nowhere = Client(device, at=0x2222_0000_0000, base_address=0x1000)
     with pytest.raises(AccessFault, match="write of 512 bytes at 0x1000: no memory there"):
         device.adopt_queue(nowhere.address)
     pieces = Client(device, at=0x3333_0000_0000)
-    with pytest.raises(BeyondModel, match=r"the ring of 1024 bytes at 0x[0-9a-f]+ is not one stretch of plain memory"):
+    with pytest.raises(
+        BeyondModel, match=r"the ring of 1024 bytes at 0x[0-9a-f]+ is not in one contiguous piece of RAM"
+    ):
         device.adopt_queue(pieces.address, size=16)
     record = AmdQueue(hsa_queue=HsaQueue(base_address=pieces.ring_address, size=8)).pack()
     device.memory.map(0x6666_0000_0000, np.frombuffer(record, np.uint8), writable=False, name="constants")
     with pytest.raises(AccessFault, match="constants is read-only"):
         device.adopt_queue(0x6666_0000_0000)
     device.memory.map(0x6666_0001_0000, Registers(record), name="registers")
-    with pytest.raises(RuleError, match=r"amd_queue_t at 0x666600010000 is not plain memory.*queue-handle"):
+    with pytest.raises(RuleError, match=r"amd_queue_t at 0x666600010000 is not in RAM.*queue-handle"):
         device.adopt_queue(0x6666_0001_0000)
     assert len(device.queues) == 1
 
@@ -319,7 +325,7 @@ def test_many_producers(bench: Make, there: Callable[..., None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
     there(lambda: client.read_index == 200)
     assert cells[0] == 200
 
@@ -330,8 +336,8 @@ def test_private_memory_by_the_runtime(bench: Make, there: Callable[..., None], 
     rig = bench(agent, execution="threaded", dynamic_scratch=False)
     device = rig.device
     client = Client(device)
-    told: list[int] = []
-    queue = device.adopt_queue(client.address, on_error=lambda queue, code, error: told.append(code))
+    reported: list[int] = []
+    queue = device.adopt_queue(client.address, on_error=lambda queue, code, error: reported.append(code))
     text = f"""
     {flat_scratch(agent, 2)}
     v_mov_b32 v2, 5
@@ -361,5 +367,5 @@ def test_private_memory_by_the_runtime(bench: Make, there: Callable[..., None], 
             fields = struct.pack("<I4IQQI", 32 | 1 << 12, *descriptor, location, 64 * 1024 * 4, 16)
             client.put(AmdQueue.offset_of("compute_tmpring_size"), fields)
             client.put(asked, bytes(8))
-    assert done.wait(Condition.EQ, 0, timeout_seconds=PATIENCE) == 0
-    assert (cells[0], told, client.read_index, queue.error) == (2 * 64 * 5, [1], 2, None)
+    assert done.wait(Condition.EQ, 0, timeout_seconds=TIMEOUT) == 0
+    assert (cells[0], reported, client.read_index, queue.error) == (2 * 64 * 5, [1], 2, None)

@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.core.errors import BeyondModel, WireError
-from understudy.device.hsa.agents import AGENTS, SH_MEM_CONFIG, DoorbellType, agent, pcie_atomic, sh_mem_config
-from understudy.device.hsa.device import HsaDevice
+from softcard.core.errors import BeyondModel, WireError
+from softcard.device.hsa.agents import AGENTS, SH_MEM_CONFIG, DoorbellType, agent, pcie_atomic, sh_mem_config
+from softcard.device.hsa.device import HsaDevice
 
 every_agent = pytest.mark.parametrize("name", AGENTS)
 
 
 def test_isa_table() -> None:
     assert list(AGENTS) == [
-        "gfx700", "gfx701", "gfx800", "gfx801", "gfx802", "gfx803", "gfx804", "gfx900", "gfx901", "gfx906",
+        "gfx700", "gfx701", "gfx800", "gfx801", "gfx802", "gfx803", "gfx804", "gfx900", "gfx901", "gfx902",
+        "gfx904", "gfx906", "gfx908", "gfx909", "gfx90a", "gfx90c", "gfx942", "gfx950",
     ]  # fmt: skip
     assert AGENTS["gfx701"].double_rate == "1/2"
     assert {name for name, each in AGENTS.items() if each.xnack} == {"gfx801", "gfx901"}
-    with pytest.raises(WireError, match="no agent 'gfx1010': there are gfx700"):
+    with pytest.raises(WireError, match="unknown agent 'gfx1010', expected one of gfx700"):
         agent("gfx1010")
 
 
 @every_agent
 def test_isa_name(name: str) -> None:
     major, minor, stepping = name.removeprefix("gfx")
-    assert agent(name).isa == f"AMD:AMDGPU:{major}:{minor}:{stepping}"
+    assert agent(name).isa == f"AMD:AMDGPU:{major}:{minor}:{int(stepping, 16)}"
 
 
 @every_agent
 def test_limits(name: str) -> None:
     found = agent(name)
-    assert found.waves_per_cu == 40
-    assert found.max_waves == found.compute_units * 40
-    assert found.lds_bytes == 65536
+    waves = 32 if name in ("gfx90a", "gfx942", "gfx950") else 40
+    assert found.waves_per_cu == waves
+    assert found.max_waves == found.compute_units * waves
+    assert found.lds_bytes == (163840 if name == "gfx950" else 65536)
+    assert found.xccs == (8 if name in ("gfx942", "gfx950") else 1)
     level = {"7": DoorbellType.DWORDS_32, "8": DoorbellType.PACKETS_32, "9": DoorbellType.PACKETS_64}[name[3]]
     assert found.doorbell_type is level
 
@@ -97,5 +100,5 @@ def test_pcie_option() -> None:
         pcie_atomic(agent("gfx803"), "cas", enabled=False)
     with HsaDevice("gfx701", pcie_atomics=True) as device:
         assert device.pcie_atomic("swap").tlp == "Swap"
-    with pytest.raises(WireError, match="no atomic operation 'nand'"):
+    with pytest.raises(WireError, match="unknown atomic operation 'nand'"):
         pcie_atomic(agent("gfx803"), "nand")

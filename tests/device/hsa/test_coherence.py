@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.events import Incoherent
+from softcard.host.hsa.gpu import Gpu, demo_code
 from tests.device.hsa.rig import Bench, dispatch
-from understudy.core.errors import WireError
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.events import Incoherent
-from understudy.host.hsa.gpu import Gpu, demo_code
 
 # Work-group 0 stores data, then a flag; work-group 1 has the data cached, waits for the flag, and reads the data.
 MESSAGE = """
@@ -62,7 +62,7 @@ def test_the_documents_sequences_are_enough() -> None:
 
 
 @pytest.mark.parametrize(("release", "acquire"), [("s_nop 0", "buffer_wbinvl1_vol"), ("s_waitcnt vmcnt(0)", "s_nop 0")])
-def test_a_missing_element_shows_and_is_told(release: str, acquire: str) -> None:
+def test_a_missing_element_shows_and_is_reported(release: str, acquire: str) -> None:
     for seed in range(60):
         value, rig = received(seed, release, acquire)
         if value == 0:
@@ -72,7 +72,7 @@ def test_a_missing_element_shows_and_is_told(release: str, acquire: str) -> None
     finding = next(each for each in rig.device.findings if each.store is not None and "v2" in each.load.insn)
     assert "global_load_dword v2" in str(finding)
     assert "global_store_dword" in str(finding)
-    assert finding in [event.finding for event in rig.told(Incoherent)]
+    assert finding in [event.finding for event in rig.reported(Incoherent)]
 
 
 def test_a_right_kernel_gives_what_it_gives_otherwise() -> None:
@@ -84,5 +84,5 @@ def test_a_right_kernel_gives_what_it_gives_otherwise() -> None:
 
 
 def test_coherence_is_one_of_two() -> None:
-    with pytest.raises(WireError, match="coherence 'weak', expected one of coherent, strict"):
+    with pytest.raises(WireError, match="coherence is 'weak', expected one of coherent, strict"):
         HsaDevice(coherence="weak")

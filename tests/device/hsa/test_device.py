@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault, ModelBug, RuleError, WireError
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.queues.signals import Condition
+from softcard.device.hsa.settings import Settings
 from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
-from understudy.core.errors import AccessFault, ModelBug, RuleError, WireError
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.settings import Settings
-from understudy.device.hsa.signals import Condition
 
 Make = Callable[..., Bench]
 
@@ -20,13 +20,13 @@ Make = Callable[..., Bench]
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"execution": "later"}, "execution 'later', expected one of synchronous, manual, threaded"),
-        ({"engine": "fast"}, "engine 'fast', expected one of jit, reference"),
-        ({"tier": "second"}, "tier 'second', expected one of auto, first, optimised"),
-        ({"quantum": 0}, "quantum 0, expected 1 or more"),
-        ({"threads": 0}, "threads 0, expected 1 or more"),
-        ({"step_limit": 0}, "step_limit 0, expected 1 or more"),
-        ({"colour": "red"}, "no such setting: .*colour"),
+        ({"execution": "later"}, "execution is 'later', expected one of synchronous, manual, threaded"),
+        ({"engine": "fast"}, "engine is 'fast', expected one of jit, reference"),
+        ({"tier": "second"}, "tier is 'second', expected one of auto, first, optimised"),
+        ({"quantum": 0}, "quantum is 0, expected 1 or more"),
+        ({"threads": 0}, "threads is 0, expected 1 or more"),
+        ({"step_limit": 0}, "step_limit is 0, expected 1 or more"),
+        ({"colour": "red"}, "unknown setting .*colour"),
     ],
 )
 def test_settings(options: dict[str, object], text: str) -> None:
@@ -46,13 +46,13 @@ def test_memory() -> None:
         device.view(small, 10)[:] = b"0123456789"
         assert device.memory.read(small, 10) == b"0123456789"
         device.free(small)
-        with pytest.raises(RuleError, match=f"no block begins at {small:#x} that could be freed"):
+        with pytest.raises(RuleError, match=f"cannot free {small:#x}"):
             device.free(small)
         again = device.allocate(10)
         assert device.memory.read(again, 10) == bytes(10)
-        with pytest.raises(WireError, match="expected a size and a power of two"):
+        with pytest.raises(WireError, match="expected a size of 0 or more and a power of two"):
             device.allocate(-1)
-        with pytest.raises(WireError, match="expected a size and a power of two"):
+        with pytest.raises(WireError, match="expected a size of 0 or more and a power of two"):
             device.allocate(8, 3)
         with pytest.raises(AccessFault):
             device.view(0x10, 4)
@@ -100,7 +100,7 @@ def test_arrays_are_shared(bench: Make, offset: int) -> None:
     rig.queue.submit(dispatch(rig.kernel(COUNT), address + 4 * 4000, workgroup_size_x=64, grid_size_x=640))
     assert array[4000] == 640
     rig.device.unmap(address)
-    with pytest.raises(RuleError, match="nothing was mapped at"):
+    with pytest.raises(RuleError, match="cannot unmap"):
         rig.device.unmap(address)
 
 
@@ -151,7 +151,7 @@ def test_waiting_for_what_waits_for_a_failed_queue(bench: Make) -> None:
     thread.join()
 
 
-def test_threaded_bug_is_told(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threaded_bug_is_reported(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = bench(execution="threaded")
     bug = ModelBug("a mistake of ours")
     seen: list[object] = []
@@ -160,7 +160,7 @@ def test_threaded_bug_is_told(bench: Make, monkeypatch: pytest.MonkeyPatch) -> N
     def broken(*_: object) -> None:
         raise bug
 
-    monkeypatch.setattr(rig.queue.processor, "turn", broken)
+    monkeypatch.setattr(rig.queue.processor, "process", broken)
     rig.queue.submit(dispatch(rig.kernel()))
     assert rig.device.wait_idle(5)
     with pytest.raises(ModelBug, match="the device's thread has failed"):
@@ -189,11 +189,12 @@ every_execution = pytest.mark.parametrize("execution", ["synchronous", "manual",
 
 @every_execution
 def test_a_packet_after_close(bench: Make, execution: str) -> None:
-    """Nobody waits for it for ever."""
+    """It is refused, and no wait for it lasts for ever."""
     rig = bench(execution=execution)
     done, kernel = rig.device.create_signal(1), rig.kernel()
     rig.device.close()
-    rig.queue.submit(dispatch(kernel, signal=done))
+    with pytest.raises(RuleError, match="the device was closed"):
+        rig.queue.submit(dispatch(kernel, signal=done))
     assert (done.wait(Condition.EQ, 0, 0.01), rig.device.process(), rig.device.wait_idle()) == (1, 0, True)
     with pytest.raises(RuleError, match="is 1 and will never be EQ 0: the device was closed"):
         done.wait(Condition.EQ, 0)

@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from softcard.core.errors import AccessFault, RuleError
+from softcard.device.hsa.events import DoorbellRung, Lint
+from softcard.device.hsa.queues import signals
+from softcard.device.hsa.queues.doorbells import DoorbellPage, legacy_value, limit_of
+from softcard.device.hsa.queues.records import AmdQueue, HsaQueue
 from tests.device.hsa.rig import Bench, barrier, dispatch
-from understudy.core.errors import AccessFault, RuleError
-from understudy.device.hsa import signals
-from understudy.device.hsa.doorbell_encoding import legacy_value, limit_of
-from understudy.device.hsa.doorbells import DoorbellPage
-from understudy.device.hsa.events import DoorbellRung, Lint
-from understudy.device.hsa.records import AmdQueue, HsaQueue
 
 Make = Callable[..., Bench]
 every_kind = pytest.mark.parametrize("agent", ["gfx701", "gfx803", "gfx900"])
@@ -53,7 +52,7 @@ def test_doorbell_store(bench: Make) -> None:
     """GFX9: the value itself, 64 bits, at the address that the signal names."""
     rig = bench(listen=True)
     rig.queue.doorbell.store(0x1_0000_0000)
-    assert [(event.value, event.limit) for event in rig.told(DoorbellRung)] == [(0x1_0000_0000, 0x1_0000_0001)]
+    assert [(event.value, event.limit) for event in rig.reported(DoorbellRung)] == [(0x1_0000_0000, 0x1_0000_0001)]
     rig.device.memory.write(hardware(rig), (1 << 33).to_bytes(8, "little"))
     assert rig.queue.limit == (1 << 33) + 1
 
@@ -61,7 +60,7 @@ def test_doorbell_store(bench: Make) -> None:
 @every_kind
 def test_doorbell_write_only(bench: Make, agent: str) -> None:
     rig = bench(agent)
-    with pytest.raises(AccessFault, match="read of 4 bytes from doorbell 0, which can only be stored to"):
+    with pytest.raises(AccessFault, match="read of 4 bytes from doorbell 0, which is write-only"):
         rig.device.memory.read(hardware(rig), 4)
 
 
@@ -79,7 +78,44 @@ def test_doorbell_width(bench: Make, agent: str) -> None:
 def test_doorbell_of_nobody(bench: Make) -> None:
     rig = bench(listen=True)
     rig.device.memory.write(hardware(rig) + 8, bytes(8))
-    assert [event.check for event in rig.told(Lint)] == ["doorbell-nobody"]
+    assert [event.check for event in rig.reported(Lint)] == ["doorbell-nobody"]
+
+
+@every_kind
+def test_a_doorbell_beyond_the_write_index(bench: Make, agent: str) -> None:
+    """A lint: producers reserve packets by the write index. The packets are processed all the same."""
+    rig = bench(agent, listen=True)
+    kernel, done = rig.kernel(), rig.device.create_signal(3)
+    rig.queue.submit(dispatch(kernel, signal=done))
+    assert not rig.reported(Lint)
+    rig.queue.write_packet(1, dispatch(kernel, signal=done))
+    rig.queue.doorbell.store(1)
+    rig.queue.add_write_index(2)
+    rig.queue.write_packet(2, dispatch(kernel, signal=done))
+    rig.queue.doorbell.store(2)
+    [lint] = rig.reported(Lint)
+    assert done.load() == 0
+    assert lint.check == "doorbell-beyond-write-index"
+    assert lint.message.startswith(
+        "doorbell 0 announces packets up to 1, but the write index is 1: raise it to 2 or more first"
+    )
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_a_completion_signal_that_was_destroyed(bench: Make, engine: str) -> None:
+    """A lint, besides the queue's error; so is to destroy one that a packet has yet to signal."""
+    rig = bench(listen=True, engine=engine, lints="off", execution="manual")
+    kernel, done, other = rig.kernel(), rig.device.create_signal(1), rig.device.create_signal(1)
+    rig.queue.submit(dispatch(kernel, signal=other), dispatch(kernel, signal=done))
+    rig.device.process(1)
+    rig.device.destroy_signal(other)
+    rig.device.destroy_signal(done)
+    rig.device.process(1)
+    lints = rig.reported(Lint)
+    assert [each.check for each in lints] == ["completion-signal"] * 2
+    assert f"signal {done.address:#x} is destroyed before a packet of queue 0 completes it" in lints[0].message
+    assert "has kind 0, expected 1 (user): it was destroyed before the packet was done" in lints[1].message
+    assert "it was destroyed" in str(rig.queue.error)
 
 
 @every_kind
@@ -92,7 +128,7 @@ def test_legacy_plus_one(bench: Make) -> None:
     """GFX8: the index beyond the last packet, 32 bits."""
     rig = bench("gfx803", listen=True)
     rig.queue.doorbell.store(4)
-    assert [event.value for event in rig.told(DoorbellRung)] == [5]
+    assert [event.value for event in rig.reported(DoorbellRung)] == [5]
     assert rig.queue.record().max_legacy_doorbell_dispatch_id_plus_1 == 5
     assert limit_of(3, 8, 0xFFFF_FFFE, 64) == 0x1_0000_0003
 
@@ -102,7 +138,7 @@ def test_legacy_gfx7(bench: Make) -> None:
     rig = bench("gfx701", 16, listen=True)
     for index in (0, 14, 15, 30, 31):
         rig.queue.doorbell.store(index)
-    values = [event.value for event in rig.told(DoorbellRung)]
+    values = [event.value for event in rig.reported(DoorbellRung)]
     assert values == [16, 15 * 16, 16 * 16, 31 * 16, 0]
     assert limit_of(2 * 16, 7, 30, 16) == 34
 
@@ -122,14 +158,15 @@ def test_packets_are_found_again(agent: str) -> None:
 def test_legacy_stale(bench: Make, agent: str) -> None:
     """A store of an earlier packet's id is dropped, and the hardware never hears of it."""
     rig = bench(agent, listen=True)
+    rig.queue.add_write_index(8)
     rig.queue.doorbell.store(7)
     rig.queue.doorbell.store(3)
     rig.queue.doorbell.store(7)
-    assert len(rig.told(DoorbellRung)) == 1
+    assert len(rig.reported(DoorbellRung)) == 1
     size = 16 if agent == "gfx701" else 1
     rig.device.memory.write(hardware(rig), (4 * size).to_bytes(4, "little"))  # past the signal: hardware ignores it
     assert rig.queue.limit == 8
-    assert [event.check for event in rig.told(Lint)] == ["doorbell-stale"]
+    assert [event.check for event in rig.reported(Lint)] == ["doorbell-stale"]
 
 
 @pytest.mark.parametrize("agent", ["gfx701", "gfx803"])
@@ -171,7 +208,7 @@ def test_legacy_small(bench: Make, agent: str) -> None:
     rig.queue.store_write_index(100)
     rig.queue.doorbell.store(5)
     factor = 16 if agent == "gfx701" else 1
-    assert [event.value for event in rig.told(DoorbellRung)] == [9 * factor, 16 * factor]
+    assert [event.value for event in rig.reported(DoorbellRung)] == [9 * factor, 16 * factor]
 
 
 @pytest.mark.parametrize("agent", ["gfx701", "gfx803"])

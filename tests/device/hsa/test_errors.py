@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from softcard.core.errors import RuleError
+from softcard.device.hsa.events import QueueErrored, Trapped
+from softcard.device.hsa.exceptions import QueueError, Status, status_of
+from softcard.device.hsa.queues.records import AmdQueue
+from softcard.device.hsa.queues.signals import Condition
 from tests.device.hsa.rig import COUNT, KERNARG, Bench, dispatch
-from understudy.core.errors import RuleError
-from understudy.device.hsa.events import QueueErrored, Trapped
-from understudy.device.hsa.exceptions import QueueError, Status, status_of
-from understudy.device.hsa.records import AmdQueue
-from understudy.device.hsa.signals import Condition
 
 Make = Callable[..., Bench]
 RSRC2_TRAP = 1 << 6
@@ -27,7 +27,7 @@ def test_queue_errors(bench: Make) -> None:
     assert rig.queue.record().queue_inactive_signal == rig.queue.inactive_signal.address
     assert not rig.queue.is_active
     assert (rig.queue.load_read_index(), done.load()) == (0, 1)
-    (event,) = rig.told(QueueErrored)
+    (event,) = rig.reported(QueueErrored)
     assert (event.queue, event.index, event.code) == (0, 0, 8)
     text = "is 1 and will never be EQ 0: kernel_object is 0, at AQL packet 0, at queue 0"
     with pytest.raises(RuleError, match=text):
@@ -47,7 +47,7 @@ GRIDS: list[tuple[dict[str, Any], QueueError, str]] = [
     ({"grid_size_x": 0}, QueueError.INVALID_DIMENSION, "has a 0"),
     ({"workgroup_size_y": 0}, QueueError.INVALID_DIMENSION, "has a 0"),
     ({"workgroup_size_z": 0, "grid_size_z": 0}, QueueError.INVALID_DIMENSION, "has a 0"),
-    ({"grid_size_y": 2}, QueueError.INVALID_DIMENSION, "1 dimensions, but grid"),
+    ({"grid_size_y": 2}, QueueError.INVALID_DIMENSION, "1 dimensions, but grid size"),
     ({"workgroup_size_x": 2048, "grid_size_x": 2048}, QueueError.GROUP_TOO_LARGE, "expected at most 1024"),
     ({"group_segment_size": 65537}, QueueError.INVALID_GROUP_MEMORY, "65537 bytes of LDS, expected at most 65536"),
 ]
@@ -74,7 +74,8 @@ def test_groups_and_registers(bench: Make, vgprs: int, most: int) -> None:
         ((code, error),) = rig.errors
         assert code == QueueError.OUT_OF_VGPRS
         text = (
-            f"a work-group of {most + 1} waves with {vgprs} vector registers each, a compute unit has room for {most}"
+            f"the work-group has {most + 1} waves with {vgprs} vector registers each, but a compute unit has room "
+            f"for {most}"
         )
         assert text in str(error)
 
@@ -87,7 +88,7 @@ def test_entries_beyond_memory(bench: Make) -> None:
         rig.new_queue().submit(dispatch(kernel))
         code, error = rig.errors.pop()
         assert code == QueueError.INVALID_CODE
-        assert "lies beyond all memory" in str(error)
+        assert "is outside of the address space" in str(error)
 
 
 def test_resuming(bench: Make) -> None:
@@ -97,7 +98,7 @@ def test_resuming(bench: Make) -> None:
     packet = dispatch(rig.kernel(), signal=done, private_segment_size=8)
     rig.queue.submit(packet, packet)
     assert rig.errors[0][0] == QueueError.INSUFFICIENT_SCRATCH
-    assert "1 waves of 1024 bytes of private memory, the queue has room for 0" in str(rig.errors[0][1])
+    assert "1 waves need 1024 bytes of private memory each, but the queue has room for 0" in str(rig.errors[0][1])
     rig.device.set_scratch(rig.queue, 8)
     rig.queue.inactive_signal.store(0)
     assert (done.load(), rig.queue.is_active, rig.queue.error) == (0, True, None)
@@ -186,19 +187,19 @@ def test_one_at_a_time(bench: Make, engine: str) -> None:
     rig.queue.submit(dispatch(last, address, **grid), dispatch(rig.kernel()))
     other.submit(*[dispatch(rig.kernel())] * 3)  # one of them has its turn first
     rig.device.process()
-    text = "); until it does these wait: work-groups of its 4 that have not begun, 2 packets of"
+    text = "); until it ends, these wait: those of its 4 work-groups that have not begun, 2 packets of"
     assert text in str(rig.errors[0][1])
 
 
 def test_the_host_waits_in_its_doorbell(bench: Make) -> None:
     rig = bench(step_limit=1000)
     rig.queue.submit(dispatch(rig.kernel("again: s_branch again")))
-    text = "); until it does these wait: the host (execution is synchronous), at pc"
+    text = "); until it ends, these wait: the host (execution is synchronous), at pc"
     assert text in str(rig.errors[0][1])
     alone = bench(step_limit=1000, execution="manual")
     alone.queue.submit(dispatch(alone.kernel("again: s_branch again")))
     alone.device.process()
-    assert "until it does" not in str(alone.errors[0][1])
+    assert "until it ends" not in str(alone.errors[0][1])
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -208,10 +209,10 @@ def test_debugtrap(bench: Make, number: int) -> None:
     code, error = rig.errors[0]
     assert code == QueueError.EXCEPTION == 0x8000_0000
     assert status_of(code) is Status.ERROR_EXCEPTION
-    said = {1: "debug exception", 2: "trap, with which code gives up", 0: "no trap of any compiler"}[number]
-    assert f"s_trap {number}: {said}, v0 0x0" in str(error)
+    said = {1: "debug exception", 2: "abort trap", 0: "unknown trap"}[number]
+    assert f"the kernel executed s_trap {number} ({said}); v0 is 0x0" in str(error)
     assert ("hsa/debugtrap" in str(error)) is (number == 1)
-    assert [event.resumed for event in rig.told(Trapped)] == [False]
+    assert [event.resumed for event in rig.reported(Trapped)] == [False]
 
 
 def test_debugtrap_of_later_compilers_goes_on(bench: Make) -> None:
@@ -219,14 +220,14 @@ def test_debugtrap_of_later_compilers_goes_on(bench: Make) -> None:
     done = rig.device.create_signal(1)
     rig.queue.submit(dispatch(rig.kernel("s_trap 3\ns_endpgm"), signal=done))
     assert done.load() == 0
-    assert [event.resumed for event in rig.told(Trapped)] == [True]
+    assert [event.resumed for event in rig.reported(Trapped)] == [True]
 
 
 def test_a_handler_may_stop_at_a_debug_trap(bench: Make) -> None:
     rig = bench()
     rig.device.trap_handler = lambda trap: False
     rig.queue.submit(dispatch(rig.kernel("s_trap 3\ns_endpgm")))
-    assert "s_trap 3: debug trap, v0 0x0" in str(rig.errors[0][1])
+    assert "the kernel executed s_trap 3 (debug trap); v0 is 0x0" in str(rig.errors[0][1])
 
 
 def test_debugtrap_argument(bench: Make) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from softcard.device.hsa.exceptions import QueueError
 from tests.device.hsa.rig import KERNARG, Bench, dispatch
-from understudy.device.hsa.exceptions import QueueError
 
 Make = Callable[..., Bench]
 INVALID, DENORMAL, DIVISION, OVERFLOW, UNDERFLOW, INEXACT, INTEGER = (1 << n for n in range(24, 31))

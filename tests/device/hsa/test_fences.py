@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from softcard.device.hsa.events import Incoherent
+from softcard.device.hsa.queues.packets import FenceScope
+from softcard.device.hsa.queues.signals import Condition
+from softcard.host.hsa.gpu import Gpu, demo_code
 from tests.device.hsa.rig import Bench, barrier, dispatch
-from understudy.device.hsa.events import Incoherent
-from understudy.device.hsa.packets import FenceScope
-from understudy.device.hsa.signals import Condition
-from understudy.host.hsa.gpu import Gpu, demo_code
 
 NONE, AGENT, SYSTEM = FenceScope.NONE, FenceScope.AGENT, FenceScope.SYSTEM
 
@@ -55,10 +55,10 @@ class Strict(Bench):
         assert not self.errors
 
     @property
-    def told_of(self) -> list[str]:
+    def reports_of(self) -> list[str]:
         """The findings so far."""
         found = [str(each) for each in self.device.findings]
-        assert [str(event) for event in self.told(Incoherent)] == found
+        assert [str(event) for event in self.reported(Incoherent)] == found
         return found
 
 
@@ -69,7 +69,7 @@ def test_a_system_scope_release_brings_stores_to_the_host() -> None:
     rig = Strict()
     rig.packet(STORE)
     assert rig.seen[0] == 7
-    assert rig.told_of == []
+    assert rig.reports_of == []
 
 
 @pytest.mark.parametrize("scope", [NONE, AGENT])
@@ -77,11 +77,12 @@ def test_without_it_the_host_sees_old_data(scope: FenceScope) -> None:
     rig = Strict()
     rig.packet(STORE, release=scope)
     assert rig.seen[0] == 0
-    [found] = rig.told_of
+    [found] = rig.reports_of
     assert found.startswith("the host's wait for signal 0x")
-    assert " ended while stores are in the agent's caches still: queue 0 packet 0 work-group 1 wave 0 pc 0x" in found
+    caches = f"stores to address {rig.place:#x} are still in the agent's caches"
+    assert f" ended while {caches}: queue 0 packet 0 work-group 1 wave 0 pc 0x" in found
     assert "(global_store_dword v[0:1], v2, off)" in found
-    assert found.endswith(f"at address {rig.place:#x}; queue 0 packet 0 released at scope {scope.name.lower()}")
+    assert found.endswith(f"; queue 0 packet 0 released at scope {scope.name.lower()}")
 
 
 @pytest.mark.parametrize("scope", [SYSTEM, 3])
@@ -94,7 +95,7 @@ def test_fence_scopes(scope: int) -> None:
     data[1] |= scope << 3
     rig.queue.submit(bytes(data))
     assert rig.seen[0] == 7
-    assert len(rig.told_of) == 1
+    assert len(rig.reports_of) == 1
 
 
 def test_only_stored_bytes_are_written_back() -> None:
@@ -106,18 +107,20 @@ def test_only_stored_bytes_are_written_back() -> None:
     assert rig.seen[[0, 1, 256]].tolist() == [7, 9, 7]
 
 
-def test_asking_for_memory_that_is_not_released_is_told() -> None:
+def test_asking_for_memory_that_is_not_released_is_reported() -> None:
     rig = Strict()
     kernel = rig.kernels[STORE]
     packet = dispatch(kernel, rig.place, grid_size_x=2, workgroup_size_x=1, release_scope=AGENT)
     rig.queue.submit(packet)
-    assert rig.told_of == []
+    assert rig.reports_of == []
     rig.device.array(rig.place + 64, 4)
-    assert rig.told_of == []
+    assert rig.reports_of == []
     rig.device.array(rig.place, 16)
-    [found] = rig.told_of
-    assert found.startswith(f"the host asked for 16 bytes at {rig.place:#x} while stores are in the agent's caches")
-    assert found.endswith("no packet released at scope system since")
+    [found] = rig.reports_of
+    assert found.startswith(
+        f"the host asked for 16 bytes at {rig.place:#x} while stores to address {rig.place:#x} are still in "
+    )
+    assert found.endswith("no packet has had a release fence at scope system since")
 
 
 # ---- acquire
@@ -129,7 +132,7 @@ def test_a_system_scope_acquire_sees_the_hosts_stores() -> None:
     rig.seen[0] = 5
     rig.packet(LOAD)
     assert rig.seen[256] == 5
-    assert rig.told_of == []
+    assert rig.reports_of == []
 
 
 @pytest.mark.parametrize("scope", [NONE, AGENT])
@@ -139,10 +142,10 @@ def test_without_it_a_kernel_sees_old_data(scope: FenceScope) -> None:
     rig.seen[0] = 5
     rig.packet(LOAD, acquire=scope)
     assert rig.seen[256] == 0
-    [found] = rig.told_of
+    [found] = rig.reports_of
     assert found.startswith("queue 0 packet 1 work-group 0 wave 0 pc 0x")
-    assert "(global_load_dword v2, v[0:1], off) read an old line of the second-level cache" in found
-    assert "a store since then: the host, or another agent" in found
+    assert "(global_load_dword v2, v[0:1], off) read a stale line of the second-level cache" in found
+    assert "which was stored to since: the host, or another agent" in found
     assert found.endswith(f"; queue 0 packet 1 acquired at scope {scope.name.lower()}")
 
 
@@ -156,7 +159,7 @@ def test_agent_scope_is_enough_between_packets_of_an_agent() -> None:
     rig.queue.submit(dispatch(kernel, rig.place, grid_size_x=2, workgroup_size_x=1, acquire_scope=1, release_scope=1))
     rig.packet(LOAD, acquire=AGENT)
     assert rig.seen[256] == 7
-    assert rig.told_of == []
+    assert rig.reports_of == []
 
 
 def test_without_an_acquire_the_compute_units_line_is_old() -> None:
@@ -165,9 +168,10 @@ def test_without_an_acquire_the_compute_units_line_is_old() -> None:
     rig.packet(STORE, acquire=NONE)
     rig.packet(LOAD, acquire=NONE)
     assert rig.seen[256] == 0
-    [found] = rig.told_of
+    [found] = rig.reports_of
     assert found.startswith("queue 0 packet 2 ")
-    assert "read an old cached line: a store since then: queue 0 packet 1 work-group 1 wave 0 pc" in found
+    assert "read a stale cache line at address 0x" in found
+    assert "which was stored to since: queue 0 packet 1 work-group 1 wave 0 pc" in found
     assert found.endswith("; queue 0 packet 2 acquired at scope none")
 
 
@@ -180,8 +184,8 @@ def test_without_a_release_a_store_may_still_be_on_its_way() -> None:
         rig.packet(LOAD)
         values.add(int(rig.seen[256]))
         if not rig.seen[256]:
-            found = rig.told_of[-1]
-            assert "came before a store that was not waited for: queue 0 packet 0 work-group 1" in found
+            found = rig.reports_of[-1]
+            assert "before a store that was not waited for: queue 0 packet 0 work-group 1" in found
             assert found.endswith("; queue 0 packet 0 released at scope none")
     assert 0 in values
 
@@ -208,8 +212,9 @@ def test_without_a_release_fine_grained_stores_come_too_late_for_the_signal() ->
     rig = Strict(mtype="uc")
     rig.packet(STORE, release=NONE)
     assert rig.seen[0] == 7
-    [found] = rig.told_of
-    assert found.endswith(f"at address {rig.place:#x}; queue 0 packet 0 released at scope none")
+    [found] = rig.reports_of
+    assert f"stores to address {rig.place:#x} are still in" in found
+    assert found.endswith("; queue 0 packet 0 released at scope none")
 
 
 def test_kernarg_and_signals_are_fine_grained() -> None:
@@ -223,7 +228,7 @@ def test_kernarg_and_signals_are_fine_grained() -> None:
         assert gpu.device.findings == []
 
 
-def test_a_launch_without_a_system_scope_release_is_told() -> None:
+def test_a_launch_without_a_system_scope_release_is_reported() -> None:
     with Gpu.open("gfx900", coherence="strict") as gpu:
         x, y = gpu.array(np.ones(64, dtype=np.float32)), gpu.zeros(64)
         kernel = gpu.load(demo_code("gfx900")).kernel("saxpy")
@@ -295,10 +300,10 @@ def test_kernels_with_exceptions_see_all_that_was_stored() -> None:
     assert rig.seen[[0, 256]].tolist() == [7, 7]
 
 
-def test_a_threaded_device_tells_too() -> None:
+def test_a_threaded_device_reports_too() -> None:
     rig = Strict(execution="threaded")
     rig.packet(STORE, release=AGENT)
-    assert len(rig.told_of) == 1
+    assert len(rig.reports_of) == 1
     rig.device.close()
 
 
@@ -313,5 +318,5 @@ def test_two_agents_share_an_array(release: FenceScope, seen: int) -> None:
     sender.packet(STORE, release=release)
     receiver.packet(LOAD)
     assert array[256] == seen
-    assert len(sender.told_of) == (release is AGENT)
-    assert receiver.told_of == []
+    assert len(sender.reports_of) == (release is AGENT)
+    assert receiver.reports_of == []

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.device.hsa.rig import COUNT, KERNARG, Bench, dispatch
-from understudy.core.errors import WireError
-from understudy.device.hsa.launch.first_state import Scratch, Surroundings, launch
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.device.hsa.memory_model import FENCES, GLOBAL, GROUP, Operation, Order, Scope, Segment, lower, sequence
-from understudy.engine.gcn.group import start_wave
-from understudy.image.hsa.code_object import read_code_object
-from understudy.image.hsa.records import (
+from softcard.core.errors import WireError
+from softcard.core.lint import Lint
+from softcard.device.hsa.launch.first_state import Scratch, Surroundings, launch
+from softcard.device.hsa.memory.memory_model import (
+    FENCES,
+    GLOBAL,
+    GROUP,
+    Operation,
+    Order,
+    Scope,
+    Segment,
+    lower,
+    sequence,
+)
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.engine.gcn.group import start_wave
+from softcard.image.hsa.code_object import read_code_object
+from softcard.image.hsa.records import (
     USER_SGPRS,
     CodeProperties,
     KernelCode,
@@ -25,8 +36,9 @@ from understudy.image.hsa.records import (
     Rsrc2,
     complaints,
 )
-from understudy.isa.gcn.state import EXEC, MODE, Mode, Wave, aligned
-from understudy.isa.gcn.target import target
+from softcard.isa.gcn.state import EXEC, MODE, Mode, Wave, aligned
+from softcard.isa.gcn.target import target
+from tests.device.hsa.rig import COUNT, KERNARG, Bench, dispatch
 
 Make = Callable[..., Bench]
 POISON = 0xBAD0_0BAD
@@ -364,7 +376,7 @@ def test_lds_from_packet(bench: Make) -> None:
 
 def test_granulated_counts() -> None:
     rsrc1 = Rsrc1.parse((2 << 6 | 5).to_bytes(4, "little"))
-    assert (rsrc1.vgprs, rsrc1.sgprs) == (24, 24)
+    assert (rsrc1.vgprs(), rsrc1.sgprs) == (24, 24)
 
 
 def mode(rig: Bench, rsrc1: int) -> Mode:
@@ -384,7 +396,7 @@ def test_round_modes(bench: Make, value: int) -> None:
 )
 def test_denorm_modes(bench: Make, value: int, keeps: tuple[bool, bool]) -> None:
     rig = bench()
-    assert mode(rig, value << 16).keeps("s") == mode(rig, value << 18).keeps("d") == keeps
+    assert mode(rig, value << 16).keeps_denormals("s") == mode(rig, value << 18).keeps_denormals("d") == keeps
 
 
 def test_dx10_clamp(bench: Make) -> None:
@@ -395,3 +407,71 @@ def test_dx10_clamp(bench: Make) -> None:
 def test_ieee_mode(bench: Make) -> None:
     rig = bench()
     assert (mode(rig, 1 << 23).ieee, mode(rig, 0).ieee) == (True, False)
+
+
+# ---- headers that are not as the document says -----------------------------------------------------------------------
+
+
+def header_lints(bench: Make, agent: str = "gfx900", **changes: int) -> dict[str, str]:
+    """The lints of a packet whose kernel's words are changed, by name; the kernel runs all the same."""
+    rig = bench(agent, listen=True)
+    base = rig.device.allocate(1024, 256)
+    at = {"entry": 16, "rsrc1": 48, "rsrc2": 52, "properties": 56}
+    header = bytearray(512)
+    struct.pack_into("<IIHHIq", header, 0, 1, 1, 1, rig.device.agent.target.level, 0, 256)
+    struct.pack_into("<III", header, 48, 0x00AC_0001, 2 << 1, 1 << 3 | 1 << 19)
+    for name, change in changes.items():
+        struct.pack_into("<I", header, at[name], int.from_bytes(header[at[name] : at[name] + 4], "little") ^ change)
+    header += rig.code("s_nop 0\n" * 64 + COUNT)
+    counts, words = rig.words()
+    rig.device.memory.write(base, bytes(header[:1024]))
+    for _ in range(3):
+        rig.queue.submit(dispatch(base, counts))
+    assert rig.errors == []
+    assert words[0] == 3 or "rsrc2" in changes
+    found = {lint.check: f"{lint} {lint.rule.id}" for lint in rig.reported(Lint)}
+    assert len(found) == len(rig.reported(Lint))  # each once
+    return found
+
+
+def test_entry_alignment(bench: Make) -> None:
+    """Hardware has the bits 47:8 of the address; a lint reports another entry."""
+    assert header_lints(bench) == {}
+    found = header_lints(bench, entry=256 ^ 516)
+    assert list(found) == ["entry-alignment"]
+    text = r"packet 0: kernel_object (0x\w+): the entry 0x\w+04 must be a multiple of 256: hardware starts at 0x\w+00"
+    assert re.search(text, found["entry-alignment"])
+    assert "hsa/entry-alignment" in found["entry-alignment"]
+
+
+@pytest.mark.parametrize(("bit", "name"), [(20, "priv"), (22, "debug_mode"), (24, "bulky"), (25, "cdbg_user")])
+def test_filled_in(bench: Make, bit: int, name: str) -> None:
+    """By the packet processor: code that sets one gets a lint, and has no such mode."""
+    found = header_lints(bench, rsrc1=1 << bit)
+    assert list(found) == ["filled-in"]
+    text = f"compute_pgm_rsrc1 sets {name}, expected 0: the packet processor fills them in"
+    assert text in found["filled-in"]
+    assert "hsa/filled-in" in found["filled-in"]
+    assert f"Rsrc1 {name} must be 0" in complaints(
+        code(compute_pgm_rsrc1=Rsrc1.parse((1 << bit).to_bytes(4, "little")))
+    )
+
+
+def test_headers_of_packets_are_checked(bench: Make) -> None:
+    """The number of user SGPRs and reserved bits; bits that processors from GFX9 on have are not reserved."""
+    found = header_lints(bench, rsrc2=(2 ^ 9) << 1)
+    assert list(found) == ["user-sgpr-count"]
+    assert "user_sgpr_count is 9, expected 2, which the enable bits add up to" in found["user-sgpr-count"]
+    assert "hsa/user-sgpr-count" in found["user-sgpr-count"]
+    for changes, text in (
+        ({"rsrc1": 1 << 27}, "compute_pgm_rsrc1 "),
+        ({"rsrc2": 1 << 31}, "compute_pgm_rsrc2 "),
+        ({"properties": 1 << 11}, "properties "),
+        ({"properties": 1 << 30}, "properties "),
+    ):
+        found = header_lints(bench, **changes)
+        assert list(found) == ["reserved"]
+        assert text in found["reserved"]
+        assert "must be 0" in found["reserved"]
+    assert header_lints(bench, rsrc1=1 << 26) == {}
+    assert "compute_pgm_rsrc1 bit 26 must be 0 before GFX9" in header_lints(bench, "gfx803", rsrc1=1 << 26)["reserved"]

@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.device.hsa.rig import COUNT, Bench, dispatch
+from softcard.core.errors import ModelBug, RuleError, SoftcardError, WireError
+from softcard.core.limits import Stopped, TimeLimit
+from softcard.core.threads import PinnedPool
+from softcard.device.hsa.exceptions import QueueError
+from softcard.device.hsa.queues.signals import Condition, Signal
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.host.hsa.gpu import Gpu, demo_code
+from softcard.host.hsa.launch import Launch
+from softcard.hsa import bare_code_object
+from softcard.ir.background import BACKGROUND
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
+from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
 from tests.device.test_forks import in_a_child
 from tests.interrupting import SOON, interrupted, soon
-from understudy.core.errors import RuleError, UnderstudyError, WireError
-from understudy.core.limits import Stopped, TimeLimit
-from understudy.core.thread_pool import PinnedPool
-from understudy.device.hsa.exceptions import QueueError
-from understudy.device.hsa.signals import Condition, Signal
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.host.hsa.gpu import Gpu, demo_code
-from understudy.host.hsa.launch import Launch
-from understudy.ir.background import BACKGROUND
 
 Make = Callable[..., Bench]
 GRID = {"workgroup_size_x": 64, "grid_size_x": 64 * 64}
@@ -62,11 +65,14 @@ def test_ctrl_c_in_the_doorbell(bench: Make, engine: str, loop: str) -> None:
     with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted():
         rig.queue.submit(dispatch(kernel, 0, done, **GRID))
     (note,) = caught.value.__notes__
-    assert note.startswith(f"what ran is not finished, at pc {kernel >> 16:#x}")
+    assert note.startswith(f"the run was interrupted before its end, at pc {kernel >> 16:#x}")
     assert ", at wave 0" in note
     assert isinstance(rig.queue.error, Stopped)
     assert rig.queue.error.__notes__ == [note]
-    text = "the host was interrupted (KeyboardInterrupt) while the kernel ran; its effects are partial, at AQL packet 0"
+    text = (
+        "the host was interrupted (KeyboardInterrupt) while the kernel ran; the kernel has stored only a part of "
+        "its results, at AQL packet 0"
+    )
     assert str(rig.queue.error).startswith(text)
     assert rig.errors[0][0] == QueueError.EXCEPTION
     with pytest.raises(RuleError, match="will never be EQ 0: the host was interrupted"):
@@ -172,7 +178,7 @@ def test_close_ends_what_the_devices_thread_runs(bench: Make, engine: str) -> No
     with soon():
         rig.device.close()
     with pytest.raises(
-        RuleError, match="will never be EQ 0: the device was closed while the kernel ran: the wave ran, "
+        RuleError, match="will never be EQ 0: the device was closed while the kernel ran: the wave was running after "
     ):
         done.wait(Condition.EQ, 0)
 
@@ -214,7 +220,7 @@ def test_time_limits(bench: Make, engine: str, loop: str) -> None:
         rig.queue.submit(dispatch(rig.kernel(ENDLESS[loop]), **GRID))
     error = rig.queue.error
     assert isinstance(error, TimeLimit)
-    for part in ("within 0.2 s (time_limit_seconds; step_limit is", "until it does these wait", "at pc", "at wave 0"):
+    for part in ("within 0.2 s (time_limit_seconds; step_limit is", "until it ends, these wait", "at pc", "at wave 0"):
         assert part in str(error)
     adds(rig)
 
@@ -282,8 +288,41 @@ def test_while_code_is_being_compiled(bench: Make) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), True, "5"])
 def test_time_limits_are_checked(limit: object) -> None:
-    with pytest.raises(WireError, match=r"time_limit_seconds .*, expected a number of seconds above 0, or None"):
+    with pytest.raises(WireError, match=r"time_limit_seconds is .*, expected a number of seconds above 0, or None"):
         Gpu.open("gfx900", time_limit_seconds=limit)
+
+
+@pytest.mark.parametrize("machine_code", [True, False])
+@pytest.mark.parametrize("execution", ["synchronous", "threaded"])
+def test_a_mistake_of_ours_fails_one_packet(
+    bench: Make, monkeypatch: pytest.MonkeyPatch, execution: str, machine_code: bool
+) -> None:
+    """It is raised where the device works, or reported by its thread; other queues go on, and so does this one."""
+    rig, reported = bench(execution=execution, machine_code=machine_code), list[threading.ExceptHookArgs]()
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+
+    def breaks(*_: object) -> object:
+        raise ModelBug("a mistake of ours")
+
+    failing = rig.device.create_signal(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.device.engine, "prepare", breaks)
+        patched.setattr(rig.device.engine, "run", breaks)
+        packet = dispatch(rig.kernel(), signal=failing)
+
+        def run() -> None:
+            rig.queue.submit(packet)
+            failing.wait(Condition.EQ, 0)
+
+        kind = ModelBug if execution == "synchronous" else RuleError  # of the wait, which says why it is in vain
+        with pytest.raises(kind, match="a mistake of ours, at AQL packet 0, at queue 0"):
+            run()
+    assert isinstance(rig.queue.error, ModelBug)
+    assert len(reported) == (execution == "threaded")
+    assert rig.queue.inactive_signal.load() != 0
+    adds(rig)
+    rig.queue.inactive_signal.store(0)
+    assert failing.wait(Condition.EQ, 0) == 0
 
 
 def test_an_error_in_a_callback_leaves_no_packet_to_be_run_twice(bench: Make) -> None:
@@ -295,5 +334,78 @@ def test_an_error_in_a_callback_leaves_no_packet_to_be_run_twice(bench: Make) ->
     rig.device.trap_handler = breaks
     with pytest.raises(RuntimeError, match="not this one"):
         rig.queue.submit(dispatch(rig.kernel("s_trap 1\ns_endpgm")))
-    assert isinstance(rig.queue.error, UnderstudyError)
+    assert isinstance(rig.queue.error, SoftcardError)
     assert "interrupted (RuntimeError)" in str(rig.queue.error)
+
+
+THREADED = {"execution": "threaded", "step_limit": 1 << 60}
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_ctrl_c_in_a_wait_for_the_devices_own_thread(bench: Make, engine: str) -> None:
+    """The kernel that the host waits for is ended, with all that waits for it; a packet that has not begun fails."""
+    rig = bench(engine=engine, **THREADED)
+    other, endless = rig.new_queue(), rig.kernel(ENDLESS["branch"])
+    first, second = rig.device.create_signal(1), rig.device.create_signal(1)
+    rig.queue.submit(dispatch(endless, 0, first, **GRID))
+    other.submit(barrier(first, signal=second))
+    with soon(), pytest.raises(KeyboardInterrupt), interrupted():
+        second.wait(Condition.EQ, 0)
+    for queue in (rig.queue, other):
+        assert isinstance(queue.error, Stopped)
+        assert "the host was interrupted (KeyboardInterrupt) while the kernel ran" in str(queue.error)
+    assert rig.queue.watch.stopped == ""
+    with soon():
+        adds(rig)
+
+
+def test_ctrl_c_ends_only_what_was_waited_for(bench: Make) -> None:
+    rig = bench(**THREADED)
+    address, words = rig.words()
+    other, first, second = rig.new_queue(), rig.device.create_signal(1), rig.device.create_signal(1)
+    rig.queue.submit(dispatch(rig.kernel(FLAG), address, first))
+    other.submit(dispatch(rig.kernel(), 0, second))
+    with soon(), pytest.raises(KeyboardInterrupt), interrupted():
+        second.wait(Condition.EQ, 0)
+    assert (other.error is not None, rig.queue.error) == (True, None)
+    words[0] = 1
+    with soon():
+        assert first.wait(Condition.EQ, 0) == 0
+    adds(rig)
+
+
+@pytest.mark.parametrize("check", ["", "memory,races"])
+def test_ctrl_c_in_run_of_a_threaded_device(check: str) -> None:
+    text = "again: s_sleep 1\ns_branch again"
+    code = bare_code_object(assemble(target("gfx900"), text), "gfx900")
+    with Gpu.open("gfx900", threads=1, check=check, **THREADED) as gpu:
+        x, y = np.ones(64, np.float32), gpu.zeros(64)
+        for after_seconds in (0.0, 0.001, 0.3):
+            with soon(), pytest.raises(KeyboardInterrupt), interrupted(after_seconds):
+                gpu.run(code, "kernel", grid=64, args=bytes(256))
+            with soon():
+                gpu.run(demo_code("gfx900"), "saxpy", grid=64, args=[2.0, x, y])
+        assert y.tolist() == [6.0] * 64
+        launch = gpu.dispatch(gpu.load(code).kernel("kernel"), grid=64, args=bytes(256))
+        with soon(), pytest.raises(KeyboardInterrupt), interrupted():
+            launch.wait()
+        with pytest.raises(Stopped, match=r"the host was interrupted .*, at kernel kernel"):
+            launch.wait()
+        assert not gpu._users
+
+
+def test_time_in_which_code_is_compiled_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    jump = "s_getpc_b64 s[2:3]\ns_add_u32 s2, s2, 16\ns_addc_u32 s3, s3, 0\ns_setpc_b64 s[2:3]\ns_nop 0\n"
+    code = bare_code_object(assemble(target("gfx900"), jump * 5 + "s_endpgm"), "gfx900")
+    install = JitEngine.install
+
+    def slowly(*arguments: Any) -> bool:
+        time.sleep(0.3)
+        return install(*arguments)
+
+    monkeypatch.setattr(JitEngine, "install", slowly)
+    with Gpu.open("gfx900", threads=1, time_limit_seconds=0.5, step_limit=None) as gpu:
+        assert gpu.run(code, "kernel", grid=64, args=bytes(256)).instructions == 21
+        endless = bare_code_object(assemble(target("gfx900"), "again: s_branch again"), "gfx900")
+        with soon(), pytest.raises(TimeLimit):
+            gpu.run(endless, "kernel", grid=64, args=bytes(256))

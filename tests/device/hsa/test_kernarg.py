@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from understudy.core.errors import WireError
-from understudy.device.hsa.launch.kernarg import Hidden, hidden_values, pack_kernarg
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.image.hsa.metadata import from_msgpack, from_yaml
+from softcard.core.errors import WireError
+from softcard.device.hsa.launch.kernarg import Hidden, hidden_values, pack_kernarg
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.image.hsa.metadata import from_msgpack, from_yaml
 
 PACKET = KernelDispatchPacket(
     dimensions=2, workgroup_size_x=16, workgroup_size_y=4, grid_size_x=100, grid_size_y=8, grid_size_z=1
@@ -130,8 +130,8 @@ def test_unknown_hidden_arguments_are_zero():
     ("size", "value", "text"),
     [
         (4, 1 << 32, "int too big to convert, at argument 0 (a0)"),
-        (8, b"abc", "3 bytes, expected 8, at argument 0 (a0)"),
-        (1, 1.0, "a float for an argument of 1 bytes, at argument 0 (a0)"),
+        (8, b"abc", "the value has 3 bytes, expected 8, at argument 0 (a0)"),
+        (1, 1.0, "a float cannot be passed for an argument of 1 bytes, expected bytes, at argument 0 (a0)"),
     ],
 )
 def test_values_that_do_not_fit(size, value, text):
@@ -143,7 +143,7 @@ def test_values_that_do_not_fit(size, value, text):
 @pytest.mark.parametrize("size", [(1 << 20) + 1, 1 << 33, 1 << 62, (1 << 64) - 1])
 def test_more_than_any_kernel_takes(size):
     """A damaged header: refused before anything is reserved."""
-    text = f"a kernarg segment of {size} bytes, expected at most 1048576"
+    text = f"the kernarg segment has {size} bytes, expected at most 1048576"
     with pytest.raises(WireError, match=text):
         pack_kernarg(kernel(("by_value", 0, 4)), size, [1], PACKET)
     if size < 1 << 32:
@@ -152,5 +152,5 @@ def test_more_than_any_kernel_takes(size):
 
 
 def test_number_of_arguments():
-    with pytest.raises(WireError, match="kernel k takes 1 arguments, not 2"):
+    with pytest.raises(WireError, match="kernel k takes 1 argument, but 2 were given"):
         pack_kernarg(kernel(("by_value", 0, 4)), 8, [1, 2], PACKET)

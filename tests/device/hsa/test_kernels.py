@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
+from softcard.core.lint import Lint, LintWarning
+from softcard.device.hsa.exceptions import QueueError
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.image.hsa.records import KernelCode, KernelDescriptor
 from tests.device.hsa.rig import COUNT, FLAT_SCRATCH, KERNARG, WAVE_OFFSET, Bench, dispatch, flat_scratch
-from understudy.device.hsa.exceptions import QueueError
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
 
 Make = Callable[..., Bench]
 every_level = pytest.mark.parametrize("agent", ["gfx701", "gfx803", "gfx900"])
@@ -61,6 +64,52 @@ def test_kernel_object(bench: Make) -> None:
         code, error = rig.errors.pop()
         assert code == QueueError.INVALID_CODE
         assert text in str(error)
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        ("s_endpgm", "its entry offset is 0, which lies in the header itself"),
+        (".long 0, 0, 0, 0, 4098, 0", "its entry offset is 4098, expected a multiple of 4"),
+        ("s_nop 0\n" * 3 + "s_endpgm\n.long 256", "its reserved bytes at byte 0xc are not 0"),
+        ("s_endpgm\n.long 0, 0, 0, 256", "its size of LDS is 3212902400 bytes, more than the GPU has"),
+    ],
+)
+def test_a_kernel_object_that_is_code(bench: Make, engine: str, text: str, doubt: str) -> None:
+    rig = bench(engine=engine)
+    address = rig.device.allocate(256, 256)
+    code = rig.code(text)
+    rig.device.memory.write(address, code)
+    rig.queue.submit(dispatch(address))
+    code_, error = rig.errors.pop()
+    assert code_ == QueueError.INVALID_CODE
+    assert f"kernel_object {address:#x} does not point to a kernel header (" in str(error)
+    assert doubt in str(error)
+    assert "expected the address of an amd_kernel_code_t or of a kernel descriptor (symbol NAME.kd)" in str(error)
+    assert "[hsa/kernel-object: " in str(error)
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_kernarg_alignment(bench: Make, engine: str) -> None:
+    """16 bytes at least: an error where the kernel's header says that it has arguments, a lint elsewhere."""
+    rig = bench(listen=True, engine=engine)
+    address, _ = rig.words()
+    kernel = rig.kernel()
+    rig.queue.submit(dispatch(kernel, address + 16))
+    assert not rig.reported(Lint)
+    rig.queue.submit(dispatch(kernel, address + 4))
+    assert [each.check for each in rig.reported(Lint)] == ["kernarg-alignment"]
+    assert not rig.errors
+    rig.device.memory.write(kernel + KernelDescriptor.offset_of("kernarg_size"), b"\x08")
+    legacy = rig.kernel(ptr64=True)
+    rig.device.memory.write(legacy + KernelCode.offset_of("kernarg_segment_byte_size"), b"\x08")
+    for header, gap in ((kernel, 4), (kernel, 8), (legacy, 8)):
+        queue = rig.new_queue()
+        queue.submit(dispatch(header, address + gap))
+        code, error = rig.errors.pop()
+        assert code == QueueError.INVALID_PACKET
+        assert f"kernarg_address {address + gap:#x} is not a multiple of 16" in str(error)
 
 
 @every_level
@@ -305,3 +354,57 @@ def test_reference_engine(bench: Make) -> None:
     address, words = rig.words()
     rig.queue.submit(*[dispatch(rig.kernel(COUNT), address, grid_size_x=64, workgroup_size_x=64)] * 3)
     assert words[0] == 192
+
+
+LDS_READ = "v_mov_b32 v0, 0x1000\nds_read_b32 v1, v0\ns_endpgm"
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_lds_past_the_end_is_a_lint_once_for_each_kernel(bench: Make, engine: str) -> None:
+    rig = bench(engine=engine, listen=True, lints="off")
+    reported: list[tuple[str, str]] = []
+    rig.device.on_lint = lambda check, text: reported.append((check, text))
+    first, second = rig.kernel(LDS_READ), rig.kernel(LDS_READ)
+    for kernel in (first, first, second):
+        rig.queue.submit(dispatch(kernel, group_segment_size=512))
+    rig.queue.submit(dispatch(rig.kernel(LDS_READ), group_segment_size=0x1004))
+    assert rig.errors == []
+    lints = [each for each in rig.reported(Lint) if each.check == "lds-out-of-bounds"]
+    assert [each.message for each in lints] == [
+        f"kernel at {kernel:#x}: read of 4 bytes at LDS offset 0x1000, but the launch reserves 512 bytes of LDS: "
+        "loads past its end return 0 and stores are dropped; set group_segment_size to all LDS that the kernel uses, "
+        "dynamic LDS included (Local arguments, HIP's third launch parameter); run with check='memory' to find the "
+        "instruction"
+        for kernel in (first, second)
+    ]
+    assert reported == [(each.check, each.message) for each in lints]
+
+
+def test_lds_past_the_end_in_launches_by_machine_code(bench: Make) -> None:
+    """The kernel begins to do so when machine code processes its packets: that is looked at now and then."""
+    rig = bench()
+    text = f"s_load_dword s2, s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v0, s2\n{LDS_READ.partition(chr(10))[2]}"
+    kernel, (address, words) = rig.kernel(text), rig.words(1)
+    reported: list[str] = []
+    rig.device.on_lint = lambda check, text: reported.append(check)
+    packet = dispatch(kernel, address, group_segment_size=512)
+    for _ in range(4):
+        rig.queue.submit(packet)
+    assert not reported
+    words[0] = 0x1000
+
+    def submit_until_reported() -> None:
+        while not reported:
+            rig.queue.submit(packet)
+            time.sleep(0.005)
+
+    with pytest.warns(LintWarning, match="LDS offset 0x1000"):
+        submit_until_reported()
+    assert reported == ["lds-out-of-bounds"]
+
+
+def test_lds_past_the_end_is_the_checks_where_there_is_one(bench: Make) -> None:
+    rig = bench(check="memory", listen=True)
+    rig.queue.submit(dispatch(rig.kernel(LDS_READ), group_segment_size=512))
+    assert not rig.reported(Lint)
+    assert [each.name for each in rig.device.findings] == ["memory/lds-out-of-bounds"]

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.image.hsa.elves import record
-from understudy.core.errors import BeyondModel, WireError
-from understudy.core.space import Ram
-from understudy.device.hsa.launch.first_state import (
+from softcard.core.errors import BeyondModel, WireError
+from softcard.core.space import Ram
+from softcard.device.hsa.launch.first_state import (
     BAD_CODE,
     BAD_DIMENSION,
     BAD_GROUP_MEMORY,
@@ -20,13 +19,14 @@ from understudy.device.hsa.launch.first_state import (
     launch,
     work_groups,
 )
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.engine.gcn.api import NOWHERE
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.image.hsa.records import USER_SGPRS, CodeProperties, LaunchFacts, Rsrc1, Rsrc2
-from understudy.isa.gcn.state import PTR32, Mode
-from understudy.isa.gcn.target import target
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.engine.gcn.api import NOWHERE
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.image.hsa.records import USER_SGPRS, CodeProperties, LaunchFacts, Rsrc1, Rsrc2
+from softcard.isa.gcn.state import PTR32, Mode
+from softcard.isa.gcn.target import target
+from tests.image.hsa.elves import record
 
 CODE = 0x20_0000_0000
 SCRATCH = Scratch(0x31_2345_6000, 1 << 20, hidden_base=0x31_0000_0000)
@@ -212,18 +212,30 @@ def test_options_reach_the_engine():
     ("fields", "code", "text"),
     [
         ({"dimensions": 0}, BAD_DIMENSION, "setup says 0 dimensions, expected 1, 2 or 3"),
-        ({"grid_size_x": 0}, BAD_DIMENSION, r"grid \(0, 1, 1\) of work-groups \(64, 1, 1\) has a 0"),
-        ({"workgroup_size_z": 0}, BAD_DIMENSION, r"grid \(64, 1, 1\) of work-groups \(64, 1, 0\) has a 0"),
-        ({"dimensions": 1, "grid_size_y": 2}, BAD_DIMENSION, r"1 dimensions, but grid \(64, 2, 1\)"),
-        ({"workgroup_size_x": 1025}, GROUP_TOO_LARGE, "a work-group of 1025 work-items, expected at most 1024"),
+        (
+            {"grid_size_x": 0},
+            BAD_DIMENSION,
+            r"grid size \(0, 1, 1\) or work-group size \(64, 1, 1\) has a 0, expected 1 or more in each dimension",
+        ),
+        (
+            {"workgroup_size_z": 0},
+            BAD_DIMENSION,
+            r"grid size \(64, 1, 1\) or work-group size \(64, 1, 0\) has a 0, expected 1 or more in each dimension",
+        ),
+        ({"dimensions": 1, "grid_size_y": 2}, BAD_DIMENSION, r"1 dimensions, but grid size \(64, 2, 1\)"),
+        ({"workgroup_size_x": 1025}, GROUP_TOO_LARGE, "the work-group has 1025 work-items, expected at most 1024"),
         ({"group_segment_size": 65537}, BAD_GROUP_MEMORY, "65537 bytes of LDS, expected at most 65536"),
         ({"kernel_object": 0}, BAD_CODE, "kernel_object is 0"),
         ({"kernel_object": CODE + 4}, BAD_CODE, "kernel_object 0x2000000004 is not a multiple of 64"),
-        ({"kernel_object": CODE + 4096}, BAD_CODE, "kernel_object 0x2000001000: read of 64 bytes at 0x2000001000"),
+        (
+            {"kernel_object": CODE + 4096},
+            BAD_CODE,
+            "kernel_object 0x2000001000 cannot be read: read of 64 bytes at 0x2000001000",
+        ),
         (
             {"private_segment_size": 1 << 20},
             INSUFFICIENT_SCRATCH,
-            "1 waves of 67108864 bytes of private memory, the queue has room",
+            "1 waves need 67108864 bytes of private memory each, but the queue has room",
         ),
     ],
 )
@@ -242,7 +254,7 @@ def test_private_memory_needs_scratch():
 
 def test_grids_beyond_all_measure():
     around, packet = setting(grid_size_x=LOW, grid_size_y=LOW)
-    with pytest.raises(BeyondModel, match="at most 16777216 are run in one dispatch"):
+    with pytest.raises(BeyondModel, match="at most 16777216 in one dispatch"):
         started(around, packet)
 
 
@@ -269,5 +281,5 @@ def test_packets_from_the_words_of_c_programs(header, setup):
 
 @pytest.mark.parametrize(("header", "setup"), [(1 << 16, 1), (2, 1 << 16), (-1, 1)])
 def test_words_that_are_none(header, setup):
-    with pytest.raises(WireError, match="expected words of 16 bits"):
+    with pytest.raises(WireError, match="must fit 16 bits each"):
         KernelDispatchPacket.of_words(header, setup)

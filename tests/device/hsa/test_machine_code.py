@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softcard.device.hsa.events import PacketCompleted, PacketStarted
+from softcard.device.hsa.native_packets import consume
+from softcard.device.hsa.queues.signals import Condition
+from softcard.engine.gcn.tiered.engine import HOT
 from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
 from tests.engine.gcn.jit.leaving import exits
-from understudy.device.hsa.events import PacketCompleted, PacketStarted
-from understudy.device.hsa.native_packets import consume
-from understudy.device.hsa.signals import Condition
-from understudy.engine.gcn.jit.engine import HOT
 
 Make = Callable[..., Bench]
 BY_GROUP = """
@@ -76,7 +76,7 @@ def test_turns_are_the_same(seed: int | None) -> None:
 
 
 @pytest.mark.parametrize("profiling", [False, True])
-def test_what_is_told(profiling: bool) -> None:
+def test_what_is_reported(profiling: bool) -> None:
     """A listener hears the same of packets, however they are processed, and each before its signal says so."""
     found = []
     for how in ("compiled", "as Python", "by Python", "reference"):
@@ -96,16 +96,16 @@ def test_what_is_told(profiling: bool) -> None:
             rig.device.process()
         rig.queue.submit(dispatch(kernel, address, done), dispatch(0), dispatch(kernel, address))
         rig.device.process()
-        told = [str(event) for event in rig.events]
+        reported = [str(event) for event in rig.events]
         end = [
             rig.device.time,
             rig.queue.progress.packets,
             rig.queue.progress.instructions,
             rig.queue.load_read_index(),
         ]
-        found.append((told, seen, end, words.tolist(), done.record(), noted.record()))
-        assert len(rig.told(PacketStarted)) == 27
-        assert len(rig.told(PacketCompleted)) == 26
+        found.append((reported, seen, end, words.tolist(), done.record(), noted.record()))
+        assert len(rig.reported(PacketStarted)) == 27
+        assert len(rig.reported(PacketCompleted)) == 26
         rig.device.close()
     assert found[0] == found[1] == found[2] == found[3]
     assert found[0][1][:6] == [20, 19, 19, 19, 19, 18], "a packet is told of as completed before its signal"
@@ -132,7 +132,7 @@ def test_hot_code_is_optimised(bench: Make, tmp_path: Path, monkeypatch: pytest.
     for _ in range(4):
         rig.queue.submit(dispatch(kernel, address))
     engine = rig.device.engine
-    engine.heat(0)[:] = HOT
+    engine.profile(0)[:] = HOT
     began = time.monotonic()
     while not engine.is_tiering_up:
         rig.queue.submit(dispatch(kernel, address))

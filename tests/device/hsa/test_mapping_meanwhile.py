@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.queues.signals import Condition, Signal
 from tests.device.hsa.rig import COUNT, Bench, dispatch
-from understudy.core.errors import AccessFault
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.signals import Condition, Signal
 
 AT: Final = 0x7F12_3456_0000
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 COUNTED: Final = 500
 WAYS: Final = [("jit", 1), ("jit", 2), ("reference", 1)]
 FOLLOW: Final = """
@@ -57,7 +57,7 @@ GROUP_ID: Final = 1 << 7
 
 def there(holds: Callable[[], Any]) -> None:
     """Wait until something holds."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -80,7 +80,7 @@ class Running:
         self.rig.queue.submit(dispatch(kernel, self.address, self.done, workgroup_size_x=1, grid_size_x=groups))
 
     def end(self) -> None:
-        self.done.wait(Condition.EQ, 0, timeout_seconds=PATIENCE)
+        self.done.wait(Condition.EQ, 0, timeout_seconds=TIMEOUT)
         assert self.done.load() == 0
 
     def __enter__(self) -> Running:
@@ -167,7 +167,7 @@ def test_between_small_launches(machine_code: bool) -> None:
     try:
         for _ in range(COUNTED // 50):
             rig.queue.submit(*[dispatch(kernel, AT, done)] * 50)
-        done.wait(Condition.EQ, 0, timeout_seconds=PATIENCE)
+        done.wait(Condition.EQ, 0, timeout_seconds=TIMEOUT)
     finally:
         stop.set()
         thread.join()

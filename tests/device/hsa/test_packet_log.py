@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from softcard.core.event import Event
+from softcard.core.lint import Lint
+from softcard.device.hsa import packet_log
+from softcard.device.hsa.events import DoorbellRung, PacketCompleted, PacketStarted, QueueErrored, SignalChanged
+from softcard.device.hsa.native_packets import consume
 from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
-from understudy.core.event import Event
-from understudy.core.lint import Lint
-from understudy.device.hsa import packet_log
-from understudy.device.hsa.events import DoorbellRung, PacketCompleted, PacketStarted, QueueErrored, SignalChanged
-from understudy.device.hsa.native_packets import consume
 
 Make = Callable[..., Bench]
 FAULT = "v_mov_b32 v0, 0\nv_mov_b32 v1, 0\nflat_store_dword v[0:1], v0\ns_endpgm"
@@ -38,9 +38,9 @@ def mixed(rig: Bench) -> None:
     """Kernels that repeat, with and without signals, with a mailbox, odd packets, packets of other kinds, a fault."""
     kernel, bad = rig.kernel(COUNT), rig.kernel(FAULT)
     address, _ = rig.words()
-    done, told = rig.device.create_signal(100), rig.device.create_signal(100, mailbox=rig.words()[0], event_id=7)
+    done, reported = rig.device.create_signal(100), rig.device.create_signal(100, mailbox=rig.words()[0], event_id=7)
     for number in range(40):
-        signal = (done, None, told)[number % 3]
+        signal = (done, None, reported)[number % 3]
         packet = dispatch(kernel, address, signal, workgroup_size_x=1 + 63 * (number % 2), grid_size_x=64)
         rig.queue.submit(*[packet] * (1 + number % 4))
     rig.queue.submit(barrier(signal=done), dispatch(kernel, address, done, acquire_scope=3))
@@ -69,18 +69,18 @@ def test_more_packets_than_the_log_has_rows(bench: Make, monkeypatch: pytest.Mon
         rig.queue.submit(*[dispatch(kernel, address, done)] * 60)
 
     rows: list[int] = []
-    tell = packet_log.PacketLog.tell
+    report = packet_log.PacketLog.emit
 
     def counted(self: packet_log.PacketLog, queue: int, count: int) -> None:
         rows.append(count)
-        tell(self, queue, count)
+        report(self, queue, count)
 
     at_once = heard(bench, False, "", many)
-    monkeypatch.setattr(packet_log.PacketLog, "tell", counted)
+    monkeypatch.setattr(packet_log.PacketLog, "emit", counted)
     assert heard(bench, True, "compiled", many) == at_once
     assert sum(rows) >= 60, "machine code did them"
-    monkeypatch.setattr("understudy.device.hsa.processor.ROWS", 7)
-    monkeypatch.setattr(packet_log, "KEPT", 1)
+    monkeypatch.setattr("softcard.device.hsa.processor.ROWS", 7)
+    monkeypatch.setattr(packet_log, "CACHED_PACKETS", 1)
     assert heard(bench, True, "compiled", many) == at_once
 
 

@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
-from understudy.device.hsa import rules
-from understudy.device.hsa.events import Lint, PacketBlocked, PacketCompleted, PacketStarted
-from understudy.device.hsa.exceptions import QueueError, Status, status_of
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.device.hsa.packets import (
+from softcard.device.hsa import rules
+from softcard.device.hsa.events import Lint, PacketBlocked, PacketCompleted, PacketStarted
+from softcard.device.hsa.exceptions import QueueError, Status, status_of
+from softcard.device.hsa.queues.packets import (
     PACKET_BYTES,
     AgentDispatchPacket,
     AmdFormat,
     BarrierPacket,
     BarrierValuePacket,
     FenceScope,
+    KernelDispatchPacket,
     PacketHeader,
     PacketType,
     Pm4IbPacket,
     header,
     packet_record,
 )
-from understudy.device.hsa.records import QueueFeature
+from softcard.device.hsa.queues.records import QueueFeature
+from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
 
 Make = Callable[..., Bench]
 
@@ -46,7 +46,10 @@ def test_packet_types(bench: Make) -> None:
     rig.queue.submit(bytes([6]) + bytes(63))
     (code, error) = rig.errors[0]
     assert code == QueueError.INVALID_PACKET
-    assert str(error) == "packet type 6, at AQL packet 0, at queue 0, [hsa/packet-types: Kernel dispatch]"
+    assert (
+        str(error)
+        == "packet type 6 is not valid on this queue, at AQL packet 0, at queue 0, [hsa/packet-types: Kernel dispatch]"
+    )
     assert status_of(code) is Status.ERROR_INVALID_PACKET_FORMAT
 
 
@@ -58,11 +61,11 @@ def test_format_last(bench: Make) -> None:
     rig.queue.write_packet(first + 1, dispatch(kernel, signal=done))
     rig.queue.doorbell.store(first + 1)
     assert done.load() == 2
-    assert [event.why for event in rig.told(PacketBlocked)] == ["its header is INVALID"]
+    assert [event.why for event in rig.reported(PacketBlocked)] == ["its header is INVALID"]
     rig.queue.write_packet(first, dispatch(kernel, signal=done))
     rig.queue.doorbell.store(first)
     assert done.load() == 0
-    assert [event.index for event in rig.told(PacketCompleted)] == [0, 1]
+    assert [event.index for event in rig.reported(PacketCompleted)] == [0, 1]
 
 
 def test_completion_signal(bench: Make) -> None:
@@ -113,8 +116,8 @@ def test_barrier_and(bench: Make) -> None:
     assert done.load() == 1
     gates[2].store(0)
     assert (done.load(), after.load()) == (0, 0)
-    assert len(rig.told(PacketBlocked)) == 1
-    assert "signal 1 at" in rig.told(PacketBlocked)[0].why
+    assert len(rig.reported(PacketBlocked)) == 1
+    assert "signal 1 at" in rig.reported(PacketBlocked)[0].why
 
 
 def test_barrier_or(bench: Make) -> None:
@@ -169,7 +172,7 @@ def test_barrier_value_conditions(bench: Make) -> None:
     rig = bench()
     rig.queue.submit(BarrierValuePacket(signal=rig.device.create_signal().address, condition=4).pack())
     assert rig.errors[0][0] == QueueError.INVALID_VENDOR_PACKET
-    assert "condition 4 of a barrier value packet, expected 0 to 3" in str(rig.errors[0][1])
+    assert "the condition of a barrier value packet is 4, expected 0 to 3" in str(rig.errors[0][1])
 
 
 @pytest.mark.parametrize("format_", [0, AmdFormat.AIE_ERT, 255])
@@ -177,7 +180,9 @@ def test_vendor_packet(bench: Make, format_: int) -> None:
     rig = bench()
     rig.queue.submit(bytes([0, 0, format_]) + bytes(61))
     assert rig.errors[0][0] == QueueError.INVALID_VENDOR_PACKET
-    text = f"vendor packet of format {format_:d}, expected 2 (barrier value) or PM4 commands as the agent takes them"
+    text = (
+        f"the vendor packet has format {format_:d}, expected 2 (barrier value) or PM4 commands as the agent takes them"
+    )
     assert f"{text}: AIE packets and others are not modelled" in str(rig.errors[0][1])
     assert (rig.errors[0][0], rig.queue.load_read_index()) == (0x100, 0)
     assert getattr(rig.errors[0][1], "rule", None) is rules.VENDOR_PACKET
@@ -209,16 +214,17 @@ def test_fence_scopes(bench: Make) -> None:
     for scope in range(4):
         rig.queue.submit(dispatch(rig.kernel(), signal=done, acquire_scope=scope, release_scope=scope))
     assert done.load() == 0
-    (lint,) = rig.told(Lint)
+    (lint,) = rig.reported(Lint)
     assert str(lint).startswith(
-        "fence-scope: packet 3: fence scope 3, expected none, agent or system [hsa/fence-scopes"
+        "fence-scope: packet 3: a fence scope is 3, which is reserved, expected none (0), agent (1) or system (2) "
+        "[hsa/fence-scopes"
     )
 
 
-def test_reserved_fields_are_told(bench: Make) -> None:
+def test_reserved_fields_are_reported(bench: Make) -> None:
     rig = bench(listen=True)
     rig.queue.submit(dispatch(rig.kernel(), reserved_0a=b"\1\0"))
-    assert [event.message for event in rig.told(Lint)] == ["packet 0: reserved_0a must be 0"]
+    assert [event.message for event in rig.reported(Lint)] == ["packet 0: reserved_0a must be 0"]
 
 
 def test_completion_signals_are_checked(bench: Make) -> None:
@@ -240,7 +246,7 @@ def test_queues_take_turns(bench: Make) -> None:
         queue.submit(*[dispatch(kernel)] * 4)
     assert rig.device.process(5) == 5
     rig.device.process()
-    assert [event.queue for event in rig.told(PacketCompleted)] == [0, 0, 1, 1, 2, 0, 0, 1, 1, 2, 2, 2]
+    assert [event.queue for event in rig.reported(PacketCompleted)] == [0, 0, 1, 1, 2, 0, 0, 1, 1, 2, 2, 2]
     assert [queue.load_read_index() for queue in queues] == [4, 4, 4]
 
 
@@ -250,7 +256,7 @@ def orders(bench: Make, seed: int) -> list[int]:
     for queue in queues:
         queue.submit(*[barrier()] * 8)
     rig.device.process()
-    return [event.queue for event in rig.told(PacketCompleted)]
+    return [event.queue for event in rig.reported(PacketCompleted)]
 
 
 def test_seeds_decide_the_order(bench: Make) -> None:

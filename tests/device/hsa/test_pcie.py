@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault, SoftcardError, WireError
+from softcard.device.hsa.agents import SH_MEM_CONFIG, sh_mem_config
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.exceptions import QueueError
+from softcard.device.hsa.memory.atomics import Word
+from softcard.device.hsa.memory.memory_types import MemoryTypes
+from softcard.engine.gcn.memory_type import COARSE, Mtype
 from tests.device.hsa.rig import Bench, dispatch
-from understudy.core.errors import AccessFault, UnderstudyError, WireError
-from understudy.device.hsa.agents import SH_MEM_CONFIG, sh_mem_config
-from understudy.device.hsa.atomics import Word
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.exceptions import QueueError
-from understudy.device.hsa.memory_types import MemoryTypes
-from understudy.engine.gcn.memory_type import COARSE, Mtype
 
 engines = pytest.mark.parametrize("engine", ["jit", "reference"])
 LOOPS = ["smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec"]
@@ -27,7 +27,7 @@ def kernel(*lines: str) -> str:
     return "\n".join([*head, "v_mov_b32 v5, 0", *lines, "s_endpgm"])
 
 
-def ran(rig: Bench, text: str, place: int, **fields: Any) -> UnderstudyError | None:
+def ran(rig: Bench, text: str, place: int, **fields: Any) -> SoftcardError | None:
     """The error that a kernel meets, if it meets one."""
     rig.queue.submit(dispatch(rig.kernel(text, vgprs=12), place, **fields))
     return rig.queue.error
@@ -77,8 +77,10 @@ def test_pcie_loops(kind: str, engine: str) -> None:
     error = ran(rig, kernel(f"flat_atomic_{kind} v[0:1], v2"), place)
     assert isinstance(error, AccessFault)
     name = {"inc": "wrapinc", "dec": "wrapdec"}.get(kind, kind.lstrip("su") if kind[-3:] in ("min", "max") else kind)
-    assert str(error).startswith(f"atomic {name} of 4 bytes at {place:#x}: it is host memory behind PCIe, which has ")
-    assert f"FetchAdd, Swap and CAS: {name} takes a loop of compare-and-swap, at lane 0" in str(error)
+    assert str(error).startswith(
+        f"atomic {name} of 4 bytes at {place:#x}: the address is in host memory, accessed over PCIe, which "
+    )
+    assert f"FetchAdd, Swap and CAS: {name} needs a compare-and-swap loop, at lane 0" in str(error)
     assert f"flat_atomic_{kind} v[0:1], v2" in str(error)
     assert "[hsa/pcie-loops: PCIe Gen3 Atomic Operations]" in str(error)
     assert rig.errors[0][0] == QueueError.MEMORY_APERTURE_VIOLATION
@@ -94,7 +96,7 @@ def test_pcie_sequences(engine: str) -> None:
     assert ran(rig, subtract, place) is None
     assert words.view(np.int32)[0] == -2
     error = ran(rig, kernel("flat_atomic_sub v[0:1], v2"), place)
-    assert "sub is an addition of the negated value" in str(error)
+    assert "sub has to be written as an addition of the negated value" in str(error)
     assert "[hsa/pcie-sequences: " in str(error)
 
 
@@ -107,7 +109,9 @@ def test_pcie_option(line: str, engine: str) -> None:
     assert ran(rig, kernel("flat_store_dword v[0:1], v2"), place) is None
     assert words[0] == 5
     error = ran(rig, kernel(line), place)
-    assert "it is host memory behind PCIe, and gfx804 has no PCIe atomics here" in str(error)
+    assert "the address is in host memory, accessed over PCIe, and the platform has no PCIe atomics for gfx804" in str(
+        error
+    )
     assert "[hsa/pcie-option: " in str(error)
     for agent, setting, works in (("gfx804", True, True), ("gfx803", False, False)):
         rig = Bench(agent, engine=engine, pcie_atomics=setting)
@@ -138,7 +142,7 @@ def test_a_mapped_array_is_memory_of_the_host_where_it_is_said(engine: str) -> N
     assert ran(rig, kernel("flat_atomic_or v[0:1], v2"), rig.device.map(array)) is None
     assert array[0] == 7
     error = ran(rig, kernel("s_nop 0", "flat_atomic_or v[0:1], v2"), rig.device.map(array, host=True))
-    assert "or takes a loop of compare-and-swap" in str(error)
+    assert "or needs a compare-and-swap loop" in str(error)
 
 
 @engines
@@ -204,9 +208,9 @@ def test_kinds_of_memory(agent: str, fine: Mtype) -> None:
         found = device.memory.find(address)
         assert found is not None
         assert found.type.mtype is fine  # type: ignore[union-attr]
-    with pytest.raises(WireError, match="no memory type 'wc', expected one of NC_NV, NC, CC, UC"):
+    with pytest.raises(WireError, match="unknown memory type 'wc', expected one of NC_NV, NC, CC, UC"):
         device.allocate(64, mtype="wc")
-    with pytest.raises(WireError, match="no memory type 7"):
+    with pytest.raises(WireError, match="unknown memory type 7"):
         device.map(np.zeros(4), mtype=7)  # type: ignore[arg-type]
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault
+from softcard.device.hsa import rules
+from softcard.device.hsa.events import PacketCompleted, PacketStarted
+from softcard.device.hsa.exceptions import QueueError
+from softcard.device.hsa.queues.packets import PacketType, Pm4IbPacket
 from tests.device.hsa.rig import Bench, barrier, dispatch
-from understudy.core.errors import AccessFault
-from understudy.device.hsa import rules
-from understudy.device.hsa.events import PacketCompleted, PacketStarted
-from understudy.device.hsa.exceptions import QueueError
-from understudy.device.hsa.packets import PacketType, Pm4IbPacket
 
 Make = Callable[..., Bench]
 NOP, INDIRECT_BUFFER, WRITE_DATA, RELEASE_MEM, ACQUIRE_MEM = 0x10, 0x3F, 0x37, 0x49, 0x58
@@ -73,8 +73,8 @@ def test_caches_are_invalidated(bench: Make, agent: str, options: dict[str, str]
 def test_events(bench: Make, agent: str) -> None:
     there = Pm4(bench, agent, *INVALIDATE, listen=True)
     there.rig.queue.submit(there.packet())
-    assert [event.type for event in there.rig.told(PacketStarted)] == [PacketType.VENDOR_SPECIFIC]
-    assert [event.instructions for event in there.rig.told(PacketCompleted)] == [0]
+    assert [event.type for event in there.rig.reported(PacketStarted)] == [PacketType.VENDOR_SPECIFIC]
+    assert [event.instructions for event in there.rig.reported(PacketCompleted)] == [0]
 
 
 def test_strict_memory(bench: Make) -> None:
@@ -102,8 +102,8 @@ def test_refused(bench: Make, agent: str) -> None:
     cases = [
         (command(WRITE_DATA, 0, 0, 0, 0), "PM4 command 0x37 is not modelled, expected ACQUIRE_MEM or NOP"),
         (command(INDIRECT_BUFFER, 0, 0, 0), "PM4 command INDIRECT_BUFFER is not modelled"),
-        ((0x1234,), "0x00001234 at dword 0 is no header of a PM4 command"),
-        ((*INVALIDATE, 0xC005_5800), "PM4 command ACQUIRE_MEM of 7 dwords at dword 7 of 8"),
+        ((0x1234,), "0x00001234 at dword 0 is not the header of a PM4 command"),
+        ((*INVALIDATE, 0xC005_5800), "PM4 command ACQUIRE_MEM at dword 7 has 7 dwords, but the buffer ends at dword 8"),
     ]
     for words, text in cases:
         there = Pm4(bench, agent, *words)
@@ -137,9 +137,12 @@ def test_slots(bench: Make, agent: str) -> None:
     there = Pm4(bench, agent, *INVALIDATE)
     compute = agent == "gfx700"
     for rest, text in [
-        (command(RELEASE_MEM, 0, 0, 0, 0, 0, 0, compute=compute), "a RELEASE_MEM that does not give its slot back"),
-        (command(RELEASE_MEM, 7 << 8, 0, 0, 0, 1, 0, compute=compute), "expected the event of AQL and nothing else"),
-        (command(NOP, 0, 0, 0, 0, 0, 0), "a slot of PM4 commands NOP, INDIRECT_BUFFER, NOP, expected NOP, INDIRECT_"),
+        (command(RELEASE_MEM, 0, 0, 0, 0, 0, 0, compute=compute), "RELEASE_MEM does not free its packet slot"),
+        (command(RELEASE_MEM, 7 << 8, 0, 0, 0, 1, 0, compute=compute), "expected the AQL event and nothing else"),
+        (
+            command(NOP, 0, 0, 0, 0, 0, 0),
+            "a packet slot has the PM4 commands NOP, INDIRECT_BUFFER, NOP, expected NOP, INDIRECT_",
+        ),
         (command(ACQUIRE_MEM, 0, 0, 0, 0, 0, 0), "commands NOP, INDIRECT_BUFFER, ACQUIRE_MEM, expected"),
     ]:
         there.rig.errors.clear()
@@ -149,15 +152,15 @@ def test_slots(bench: Make, agent: str) -> None:
         assert text in str(there.rig.errors[0][1])
     other = there.rig.new_queue()
     other.submit(Pm4IbPacket(ib_jump_cmd=there.jump()).pack())  # GFX9's packet
-    assert "vendor packet of format 1, expected 2 (barrier value) or PM4" in str(there.rig.errors[1][1])
+    assert "the vendor packet has format 1, expected 2 (barrier value) or PM4" in str(there.rig.errors[1][1])
 
 
 def test_packets_of_gfx9(bench: Make) -> None:
     there = Pm4(bench, "gfx900", *INVALIDATE)
     for jump, text in [
-        (command(ACQUIRE_MEM, 0, 0, 0), "PM4 command ACQUIRE_MEM in a packet, expected INDIRECT_BUFFER"),
-        ((*command(INDIRECT_BUFFER, 0, 0), 2 << 30), "INDIRECT_BUFFER of 3 dwords, expected 4"),
-        ((0, 0, 0, 0), "0x00000000 at dword 0 is no header of a PM4 command"),
+        (command(ACQUIRE_MEM, 0, 0, 0), "the vendor packet has PM4 command ACQUIRE_MEM, expected INDIRECT_BUFFER"),
+        ((*command(INDIRECT_BUFFER, 0, 0), 2 << 30), "INDIRECT_BUFFER has 3 dwords, expected 4"),
+        ((0, 0, 0, 0), "0x00000000 at dword 0 is not the header of a PM4 command"),
     ]:
         there.rig.errors.clear()
         there.rig.new_queue().submit(there.packet(*jump))

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from softcard.core.errors import RuleError, WireError
+from softcard.device.hsa.queues.packets import PacketType
+from softcard.device.hsa.queues.records import AmdQueue, HsaQueue, QueueFeature, QueueType
+from softcard.device.hsa.queues.signals import Condition
 from tests.device.hsa.rig import Bench, barrier, dispatch
-from understudy.core.errors import RuleError, WireError
-from understudy.device.hsa.packets import PacketType
-from understudy.device.hsa.records import AmdQueue, HsaQueue, QueueFeature, QueueType
-from understudy.device.hsa.signals import Condition
 
 Make = Callable[..., Bench]
 
@@ -67,9 +67,11 @@ def test_queue_types(bench: Make, agent: str, kind: QueueType) -> None:
 def test_queue_sizes(bench: Make) -> None:
     rig = bench()
     for size in (0, 1, 3, 63, -64, 1 << 18):
-        with pytest.raises(WireError, match=f"a queue of {size} packets, expected a power of two from 2 to 131072"):
+        with pytest.raises(
+            WireError, match=f"the size of the queue is {size} packets, expected a power of two from 2 to 131072"
+        ):
             rig.device.create_queue(size)
-    with pytest.raises(WireError, match="queue type 3"):
+    with pytest.raises(WireError, match="queue type is 3"):
         rig.device.create_queue(64, 3)  # type: ignore[arg-type]
 
 
@@ -152,13 +154,15 @@ def test_wrap_around(bench: Make, agent: str, size: int) -> None:
 
 def test_queue_full(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full ring takes no packet until one was read; who submits more works meanwhile or hears why it cannot."""
-    monkeypatch.setattr("understudy.device.hsa.device._others", lambda: False)  # other tests may have left threads
+    monkeypatch.setattr("softcard.device.hsa.device._others", lambda: False)  # other tests may have left threads
     rig = bench(size=4)
     gate, done = rig.device.create_signal(1), rig.device.create_signal(8)
     rig.queue.submit(barrier(gate), *[dispatch(rig.kernel(), signal=done)] * 3)
-    with pytest.raises(RuleError, match="packet 4 overwrites one that has not been read"):
+    with pytest.raises(RuleError, match="packet 4 would overwrite one that the device has not read yet"):
         rig.queue.write_packet(4, bytes(64))
-    with pytest.raises(RuleError, match="queue 0 is full and its next packet has to wait"):
+    with pytest.raises(
+        RuleError, match="queue 0 is full, and its next packet waits for something that no pending work changes"
+    ):
         rig.queue.submit(barrier())
     gate.store(0)
     assert done.load() == 5
@@ -173,9 +177,9 @@ def test_queue_full_manual(bench: Make) -> None:
 
 def test_packet_size(bench: Make) -> None:
     queue = bench().queue
-    with pytest.raises(RuleError, match="a packet of 63 bytes, expected 64"):
+    with pytest.raises(RuleError, match="the packet has 63 bytes, expected 64"):
         queue.write_packet(0, bytes(63))
-    with pytest.raises(RuleError, match="a packet of 65 bytes, expected 64"):
+    with pytest.raises(RuleError, match="the packet has 65 bytes, expected 64"):
         queue.submit(bytes(65))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.core.errors import WireError
-from understudy.device.hsa.agents import agent
-from understudy.device.hsa.segments import (
+from softcard.core.errors import WireError
+from softcard.device.hsa.agents import agent
+from softcard.device.hsa.memory.segments import (
     Apertures,
     Segment,
     apertures,
@@ -18,7 +18,7 @@ from understudy.device.hsa.segments import (
     to_flat,
     to_segment,
 )
-from understudy.isa.gcn.target import GFX8, GFX9
+from softcard.isa.gcn.target import GFX8, GFX9
 
 LARGE = Apertures(0x2000_0000, 0x2000_0001)
 SMALL = Apertures(0x8000_0000, 0x8001_0000, small=True)
@@ -133,9 +133,9 @@ def test_swizzle(element: int) -> None:
 
 
 def test_swizzle_sizes() -> None:
-    with pytest.raises(WireError, match="interleave size 3, expected 2, 4, 8 or 16"):
+    with pytest.raises(WireError, match="the interleave size is 3, expected 2, 4, 8 or 16"):
         swizzled(0, 0, 3)
-    with pytest.raises(WireError, match="lane 64, expected 0 to 63"):
+    with pytest.raises(WireError, match="the lane number is 64, expected 0 to 63"):
         swizzled(0, 64)
 
 

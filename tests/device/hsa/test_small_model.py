@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
+from softcard.core.errors import BeyondModel, ModelBug, WireError
+from softcard.core.rule import Rule
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.events import DoorbellRung, Lint
+from softcard.device.hsa.exceptions import QueueError
+from softcard.device.hsa.memory.segments import Segment, is_in, null, sh_mem_bases, swizzled, to_flat, to_segment
+from softcard.device.hsa.queues.doorbells import legacy_value
+from softcard.device.hsa.queues.records import AmdSignal, QueueProperties
+from softcard.device.hsa.rules import IS_PTR64
 from tests.device.hsa.rig import COUNT, FLAT_SCRATCH, KERNARG, WAVE_OFFSET, Bench, dispatch, flat_scratch
-from understudy.core.errors import BeyondModel, ModelBug, WireError
-from understudy.core.rule import Rule
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.doorbell_encoding import legacy_value
-from understudy.device.hsa.events import DoorbellRung, Lint
-from understudy.device.hsa.exceptions import QueueError
-from understudy.device.hsa.records import AmdSignal, QueueProperties
-from understudy.device.hsa.rules import IS_PTR64
-from understudy.device.hsa.segments import Segment, is_in, null, sh_mem_bases, swizzled, to_flat, to_segment
 
 Make = Callable[..., Bench]
 QUEUE = "enable_sgpr_queue_ptr"
@@ -85,7 +85,7 @@ def test_memory_comes_to_an_end() -> None:
     device = HsaDevice("gfx900", machine_model="small")
     for _ in range(2):
         device.allocate(0x7000_0000)
-    with pytest.raises(BeyondModel, match="1879048192 bytes of device memory: no guest addresses are left"):
+    with pytest.raises(BeyondModel, match="1879048192 bytes of device memory: no device addresses are left"):
         device.allocate(0x7000_0000)
 
 
@@ -100,7 +100,7 @@ def test_queue_fields(small: Make, agent: str) -> None:
 
 
 def test_settings_name_the_models() -> None:
-    with pytest.raises(WireError, match="machine_model 'medium', expected one of large, small"):
+    with pytest.raises(WireError, match="machine_model is 'medium', expected one of large, small"):
         HsaDevice("gfx900", machine_model="medium")
 
 
@@ -418,7 +418,7 @@ def test_doorbells_from_kernels(small: Make, agent: str) -> None:
     rig.device.memory.write(int(words[0]), value.to_bytes(size, "little"))
     assert rig.errors == []
     assert done.load() == 0
-    assert [event.limit for event in rig.told(DoorbellRung)] == [1, 2]
+    assert [event.limit for event in rig.reported(DoorbellRung)] == [1, 2]
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
@@ -455,12 +455,12 @@ def test_is_ptr64_of_hand_written_kernels_in_the_large_model(bench: Make, agent:
     assert address > 1 << 32
     rig.queue.submit(dispatch(kernel, address))
     assert (rig.errors, words[0]) == ([], 1)
-    (lint,) = rig.told(Lint)
+    (lint,) = rig.reported(Lint)
     assert (lint.check, lint.rule) == ("is-ptr64", IS_PTR64)
-    assert "packet 0: the kernel's is_ptr64 is 0, pointers have 64 bits in the large machine model" in str(lint)
+    assert "packet 0: the kernel's is_ptr64 is 0, but pointers have 64 bits in the large machine model" in str(lint)
 
 
-def test_is_ptr64_is_looked_at_again(bench: Make) -> None:
+def test_is_ptr64_is_checked_again(bench: Make) -> None:
     """A header that changes between packets of a kept launch is seen."""
     rig = bench("gfx803", machine_model="small")
     kernel, (address, words) = rig.kernel(COUNT), rig.words()
@@ -470,7 +470,7 @@ def test_is_ptr64_is_looked_at_again(bench: Make) -> None:
     rig.queue.submit(dispatch(kernel, address))
     assert rig.errors[0][0] == QueueError.INVALID_CODE
     assert re.match(
-        "the kernel's is_ptr64 is 1, pointers have 32 bits in the small machine model: "
+        "the kernel's is_ptr64 is 1, but pointers have 32 bits in the small machine model: "
         r"SH_MEM_CONFIG = 0x\w+: ADDRESS_MODE=1 \(GPUVM32\)",
         str(rig.errors[0][1]),
     )
@@ -487,7 +487,9 @@ def test_arguments_beyond_4_gib(small: Make, rounds: int) -> None:
     rig.queue.submit(dispatch(kernel, address + LIMIT))
     ((code, error),) = rig.errors
     assert code == QueueError.INVALID_PACKET
-    assert str(error).startswith(f"kernarg_address {address + LIMIT:#x}, expected 32 bits in the small machine model")
+    assert str(error).startswith(
+        f"kernarg_address {address + LIMIT:#x} does not fit the 32 bits of the small machine model"
+    )
     assert words[0] == rounds
 
 
@@ -521,4 +523,4 @@ def test_private_faults_name_the_pointer(small: Make, agent: str) -> None:
     text = flat_scratch(agent, 0) + "v_mov_b32 v0, 0x80010010\nflat_load_dword v2, v[0:1]\ns_endpgm"
     rig.queue.submit(dispatch(rig.kernel(text, [FLAT_SCRATCH], rsrc2=WAVE_OFFSET), private_segment_size=16))
     ((_, error),) = rig.errors
-    assert "read of 4 bytes at 0x80010010: a lane has 0x10 bytes of private memory" in str(error)
+    assert "read of 4 bytes at 0x80010010 is out of bounds: a lane has 0x10 bytes of private memory" in str(error)

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from softcard.device.hsa.queues.aql_queue import Queue
+from softcard.device.hsa.queues.packets import PACKET_BYTES
+from softcard.device.hsa.queues.signals import Condition
 from tests.device.hsa.rig import COUNT, Bench, dispatch
-from understudy.device.hsa.packets import PACKET_BYTES
-from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.signals import Condition
 
 Make = Callable[..., Bench]
 PRODUCERS = 8

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import BeyondModel, RuleError
+from softcard.core.findings import Finding, FindingError
+from softcard.device.hsa.queues.packets import BarrierValuePacket, PacketType
+from softcard.device.hsa.queues.signals import Condition, Signal
 from tests.device.hsa.rig import Bench, barrier, dispatch
 from tests.device.hsa.test_fences import AGENT, LOAD, NONE, STORE, Strict
-from understudy.core.errors import BeyondModel, RuleError
-from understudy.core.findings import Finding, FindingError
-from understudy.device.hsa.packets import BarrierValuePacket, PacketType
-from understudy.device.hsa.signals import Condition, Signal
 
 
 def found(rig: Bench) -> list[tuple[str, str, str]]:
@@ -20,7 +20,7 @@ def found(rig: Bench) -> list[tuple[str, str, str]]:
 
 def wait(signal: Signal) -> None:
     """Wait for it in vain."""
-    with pytest.raises(RuleError, match="will never be EQ 0: nothing is left to do on any queue"):
+    with pytest.raises(RuleError, match="will never be EQ 0: no queue has work left that could change the signal"):
         signal.wait(Condition.EQ, 0)
 
 
@@ -32,7 +32,7 @@ def test_a_signal_that_no_packet_completes() -> None:
     done = rig.device.create_signal(1)
     rig.queue.submit(dispatch(rig.kernel()))
     wait(done)
-    message = f"the host waits for signal {done.address:#x}, which nothing outstanding changes"
+    message = f"the host waits for signal {done.address:#x}, which no pending work changes"
     assert found(rig) == [("signal-never-changes", message, "")]
     rig.queue.submit(dispatch(rig.kernel(), signal=done))
     done.wait(Condition.EQ, 0)
@@ -97,7 +97,7 @@ def test_a_packet_that_waits_at_the_end(kind: PacketType) -> None:
         if opened:
             gate.store(0)
         rig.device.close()
-        text = f"queue 0 packet 0 waits for signal {gate.address:#x}, which is 1, when the device is closed"
+        text = f"queue 0 packet 0 still waits for signal {gate.address:#x}, which is 1 when the device is closed"
         assert found(rig) == ([] if opened else [("packet-never-runs", text, "")])
         rules = {PacketType.BARRIER_AND: "and", PacketType.BARRIER_OR: "or", PacketType.VENDOR_SPECIFIC: "value"}
         assert all(each.rule and each.rule.id == f"hsa/barrier-{rules[kind]}" for each in rig.device.findings)
@@ -111,8 +111,8 @@ def test_queues_that_wait_for_each_other() -> None:
     other.submit(barrier(second, signal=first))
     rig.device.close()
     assert [(kind, place) for kind, _, place in found(rig)] == [
-        ("packet-never-runs", "queue 1, whose packet would change it, and waits too"),
-        ("packet-never-runs", "queue 0, whose packet would change it, and waits too"),
+        ("packet-never-runs", "queue 1, whose packet would change the signal, but waits as well"),
+        ("packet-never-runs", "queue 0, whose packet would change the signal, but waits as well"),
     ]
 
 
@@ -151,5 +151,7 @@ def test_fences_that_are_there() -> None:
 
 
 def test_a_strict_memory_has_no_other_check() -> None:
-    with pytest.raises(BeyondModel, match="check 'sync,memory' with coherence 'strict', expected one of them"):
+    with pytest.raises(
+        BeyondModel, match="check 'sync,memory' cannot be used with coherence 'strict': set one of them only"
+    ):
         Strict(check="sync,memory")

@@ -15,17 +15,17 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from softcard.core.errors import RuleError
+from softcard.device.hsa.queues.signals import Condition
+from softcard.engine.gcn.tiered.engine import HOT, POLL_SECONDS, JitEngine
+from softcard.engine.gcn.tiered.translation import Translation
+from softcard.engine.riscv.group import Group
+from softcard.host.hsa.gpu import Gpu, demo_code
 from tests.device.hsa.rig import Bench, dispatch
 from tests.device.hsa.test_interrupts import FLAG
 from tests.device.refsi.m1 import Bench as RefSiBench
 from tests.engine.gcn.programs import program
 from tests.interrupting import SOON
-from understudy.core.errors import RuleError
-from understudy.device.hsa.signals import Condition
-from understudy.engine.gcn.jit.engine import HOT, LOOK_SECONDS, JitEngine
-from understudy.engine.gcn.jit.translation import Translation
-from understudy.engine.riscv.group import Group
-from understudy.host.hsa.gpu import Gpu, demo_code
 
 LONG: Final = (
     "s_movk_i32 s8, 30000 | again: | s_sub_u32 s8, s8, 1 | s_cmp_lg_u32 s8, 0 | s_cbranch_scc1 again | s_endpgm"
@@ -41,9 +41,7 @@ def saxpy(gpu: Gpu, items: int = 1 << 20) -> None:
 
 
 def ours() -> int:
-    return sum(
-        each.name.startswith("understudy-") and each.name != "understudy-ticks" for each in threading.enumerate()
-    )
+    return sum(each.name.startswith("softcard-") and each.name != "softcard-ticks" for each in threading.enumerate())
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)
@@ -190,14 +188,14 @@ def test_code_that_was_being_optimised_is_so_in_a_child(tmp_path: Path, monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     engine = JitEngine(threads=1)
     launch = engine.prepare(program(LONG, step_limit=1_000_000))
-    engine.heat(0)[:] = HOT
+    engine.profile(0)[:] = HOT
     while not engine.is_tiering_up:
         launch.run()
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
     def work() -> str:
         began = time.monotonic()
-        while not any(isinstance(made, Translation) for made in launch.code.table.kept):
+        while not any(isinstance(made, Translation) for made in launch.code.table.alive):
             launch.run()
             if time.monotonic() - began > SOON:
                 return "never"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from softcard.core.errors import BeyondModel, WireError
+from softcard.core.limits import TimeLimit
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.queues.signals import Condition
 from tests.device.hsa.rig import Bench, barrier, dispatch
-from understudy.core.errors import BeyondModel, WireError
-from understudy.core.limits import TimeLimit
-from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.signals import Condition
 
 Make = Callable[..., Bench]
 
@@ -47,7 +47,7 @@ def test_own_time(bench: Make) -> None:
     done = rig.device.create_signal(1)
     rig.queue.submit(dispatch(rig.kernel(), signal=done))
     assert (done.record().start_ts, done.record().end_ts, rig.device.timestamp) == (0, 2, 2)
-    with pytest.raises(WireError, match="timestamps 'cycles', expected one of instructions, host"):
+    with pytest.raises(WireError, match="timestamps is 'cycles', expected one of instructions, host"):
         HsaDevice(timestamps="cycles")
 
 
@@ -56,7 +56,7 @@ def test_no_host_time(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError
 
     monkeypatch.setattr(ctypes, "CDLL", nothing)
-    with pytest.raises(BeyondModel, match="timestamps='host' on a host without clock_gettime"):
+    with pytest.raises(BeyondModel, match="timestamps='host' requires a host with clock_gettime"):
         HsaDevice(timestamps="host")
 
 

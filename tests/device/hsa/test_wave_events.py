@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy import Gpu
-from understudy.core.errors import AccessFault, WireError
-from understudy.core.event import Event
-from understudy.device.hsa.events import PacketCompleted, PacketStarted
-from understudy.device.hsa.wave_events import KINDS, WaveEnded, WavesLeftOut, WaveStarted
-from understudy.engine.gcn.wave_log import WaveLog
-from understudy.hsa import demo_code
-from understudy.isa.gcn.state import ENDED, STATUS, Wave
-from understudy.trace import ChromeTrace
-from understudy.trace.jsonl import JsonlTrace
-from understudy.trace.reading import read_records
-from understudy.trace.timeline import Timeline
+from softcard import Gpu
+from softcard.core.errors import AccessFault, WireError
+from softcard.core.event import Event
+from softcard.device.hsa.events import PacketCompleted, PacketStarted
+from softcard.device.hsa.wave_events import KINDS, WaveEnded, WavesLeftOut, WaveStarted
+from softcard.engine.gcn.wave_log import WaveLog
+from softcard.hsa import demo_code
+from softcard.isa.gcn.state import ENDED, STATUS, Wave
+from softcard.trace import ChromeTrace
+from softcard.trace.reading import read_records
+from softcard.trace.text import JsonlTrace
+from softcard.trace.timeline import Timeline
 
 ENGINES: tuple[dict[str, Any], ...] = (
     {"tier": "first"},
@@ -52,7 +52,7 @@ def of_waves(events: list[Event]) -> list[Event]:
 
 
 @pytest.mark.parametrize("options", ENGINES, ids=str)
-def test_every_engine_tells_the_same(options: dict[str, Any]) -> None:
+def test_every_engine_reports_the_same(options: dict[str, Any]) -> None:
     expected = of_waves(ran(engine="reference", trace_waves=6))
     assert of_waves(ran(trace_waves=6, **options)) == expected
     assert len({each.instructions for each in expected if isinstance(each, WaveEnded)}) > 2
@@ -85,18 +85,18 @@ def test_more_waves_than_asked_for_are_counted_and_cost_nothing() -> None:
 
 def test_nobody_asked() -> None:
     assert of_waves(ran()) == []
-    with pytest.raises(WireError, match="trace_waves -1, expected 0 or more"):
+    with pytest.raises(WireError, match="trace_waves is -1, expected 0 or more"):
         Gpu.open("gfx900", trace_waves=-1)
 
 
 @pytest.mark.parametrize("options", [{"engine": "reference"}, {"tier": "first"}, {"tier": "optimised"}], ids=str)
 def test_a_wave_that_fails(options: dict[str, Any]) -> None:
     events = of_waves(ran("broken", 1, trace_waves=100, **options))
-    told = {each.group: [] for each in events if isinstance(each, WaveEnded)}
+    reported = {each.group: [] for each in events if isinstance(each, WaveEnded)}
     for each in events:
         if isinstance(each, WaveEnded):
-            told[each.group].append((each.wave, each.how, each.instructions is None))
-    assert told == {
+            reported[each.group].append((each.wave, each.how, each.instructions is None))
+    assert reported == {
         (0, 0, 0): [(wave, "ended", False) for wave in range(4)],
         (1, 0, 0): [(0, "ended", False), (1, "ended", False), (2, "failed", True), (3, "stopped", True)],
     }
@@ -110,13 +110,13 @@ def test_waves_of_a_group_take_turns() -> None:
     log.over(0, waves, [5, 2, 4])
     log.over(1, waves[:1], [7])
     log.over(2, waves[:2], [1, 1])
-    ends = [(step, group, wave) for step, group, wave, life in log.moments() if life is not None]
+    ends = [(step, group, wave) for step, group, wave, life in log.life_events() if life is not None]
     assert ends == [(6, 0, 1), (10, 0, 2), (11, 0, 0), (18, 1, 0)]
     assert (log.groups, log.omitted) == (2, 2)
     part = log.part(1, 3)
     part.over(0, waves[:1], [9])
     part.over(1, waves[:2], [1, 1])
-    assert (part.groups, [step for step, *_, life in log.moments() if life][-1]) == (1, 20)
+    assert (part.groups, [step for step, *_, life in log.life_events() if life][-1]) == (1, 20)
     assert log.part(2, 3).groups == 0
 
 

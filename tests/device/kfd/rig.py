@@ -12,23 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.record import Record
-from understudy.device.hsa.records import AmdQueue, AmdSignal, HsaQueue, SignalKind
-from understudy.device.kfd import ioctls
-from understudy.device.kfd.client import ProcessMemory
-from understudy.device.kfd.device import KfdDevice
-from understudy.device.kfd.ioctls import AllocFlags, Number
-from understudy.device.kfd.shared_memory import SharedMemory
+from softcard.core.record import Record
+from softcard.device.hsa.queues.records import AmdQueue, AmdSignal, HsaQueue, SignalKind
+from softcard.device.kfd import ioctls
+from softcard.device.kfd.client import ProcessMemory
+from softcard.device.kfd.device import KfdDevice
+from softcard.device.kfd.ioctls import AllocFlags, Number
+from softcard.device.kfd.shared_memory import SharedMemory
 
 PAGE = 4096
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 MAP_FIXED = 0x10
 libc: Any = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
 
 
-class Here(ProcessMemory):
+class ThisProcess(ProcessMemory):
     """This process as a program: of its memory, `pages` become shared as the shim does it, and nothing else."""
 
     def __init__(self, shared: SharedMemory) -> None:
@@ -64,10 +64,10 @@ class Program:
 
     def __init__(self, device: KfdDevice) -> None:
         self.device = device
-        made: list[Here] = []
+        made: list[ThisProcess] = []
 
-        def client(shared: SharedMemory) -> Here:
-            made.append(Here(shared))
+        def client(shared: SharedMemory) -> ThisProcess:
+            made.append(ThisProcess(shared))
             return made[0]
 
         self.number, self.process = device.open(client, os.getpid())
@@ -159,7 +159,7 @@ class Program:
 
 def eventually(true: Callable[[], bool]) -> None:
     """Wait for what threads of the device bring about."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.001)

@@ -10,15 +10,15 @@ import weakref
 import numpy as np
 import pytest
 
+from softcard.cli.attach.exec_rocm import RocmReporter
+from softcard.core.checks import ALL, LEAKS, VARIABLE
+from softcard.core.errors import BeyondModel, WireError
+from softcard.device.kfd import drm, ioctls
+from softcard.device.kfd.device import KfdDevice
+from softcard.device.kfd.events import Called, KernelLint, ProcessClosed, ProcessOpened
+from softcard.device.kfd.ioctls import AllocFlags, EventKind, Number, Refused, boot_nanoseconds
+from softcard.engine.gcn.races.watch import RaceWatch
 from tests.device.kfd.rig import PAGE, Program, eventually, program
-from understudy.core.checks import ALL, LEAKS, VARIABLE
-from understudy.core.errors import BeyondModel, WireError
-from understudy.device.kfd import drm, ioctls
-from understudy.device.kfd.clocks import nanoseconds
-from understudy.device.kfd.device import KfdDevice
-from understudy.device.kfd.errors import Refused
-from understudy.device.kfd.events import Called, ProcessClosed, ProcessOpened
-from understudy.device.kfd.ioctls import AllocFlags, EventKind, Number
 
 VA = 0x7E00_0000_0000
 
@@ -33,79 +33,97 @@ def refused(number: int, call: object, *arguments: object) -> str:
 
 
 def test_information() -> None:
-    with program("gfx900", "gfx803") as here:
-        assert here.call(Number.GET_VERSION, ioctls.GetVersion(major_version=0, minor_version=0)) == ioctls.GetVersion(
-            major_version=1, minor_version=9
-        )
-        before = nanoseconds()
-        clocks = here.call(Number.GET_CLOCK_COUNTERS, ioctls.GetClockCounters(gpu_id=here.gpu_id))
-        assert before <= clocks.gpu_clock_counter == clocks.cpu_clock_counter <= nanoseconds()
+    with program("gfx900", "gfx803") as client:
+        assert client.call(
+            Number.GET_VERSION, ioctls.GetVersion(major_version=0, minor_version=0)
+        ) == ioctls.GetVersion(major_version=1, minor_version=9)
+        before = boot_nanoseconds()
+        clocks = client.call(Number.GET_CLOCK_COUNTERS, ioctls.GetClockCounters(gpu_id=client.gpu_id))
+        assert before <= clocks.gpu_clock_counter == clocks.cpu_clock_counter <= boot_nanoseconds()
         assert clocks.system_clock_freq == 10**9
-        assert here.call(Number.GET_CLOCK_COUNTERS, ioctls.GetClockCounters(gpu_id=0)).gpu_clock_counter == 0
-        places = here.own(PAGE)
+        assert client.call(Number.GET_CLOCK_COUNTERS, ioctls.GetClockCounters(gpu_id=0)).gpu_clock_counter == 0
+        places = client.own(PAGE)
         asked = ioctls.GetProcessAperturesNew(kfd_process_device_apertures_ptr=places.address, num_of_nodes=0)
-        assert here.call(Number.GET_PROCESS_APERTURES_NEW, asked).num_of_nodes == 2
+        assert client.call(Number.GET_PROCESS_APERTURES_NEW, asked).num_of_nodes == 2
         asked = ioctls.GetProcessAperturesNew(kfd_process_device_apertures_ptr=places.address, num_of_nodes=7)
-        assert here.call(Number.GET_PROCESS_APERTURES_NEW, asked).num_of_nodes == 2
+        assert client.call(Number.GET_PROCESS_APERTURES_NEW, asked).num_of_nodes == 2
         found = [ioctls.Apertures.parse(bytes(places.bytes), 56 * each) for each in range(2)]
-        assert [each.gpu_id for each in found] == [node.gpu_id for node in here.device.nodes]
+        assert [each.gpu_id for each in found] == [node.gpu_id for node in client.device.nodes]
         assert [each.lds_base >> 32 for each in found] == [0x0001_0000, 0x2000_0000]
         assert found[0].gpuvm_limit == (1 << 47) - 1
         tiles = ioctls.GetTileConfig(
             tile_config_ptr=places.address, macro_tile_config_ptr=places.address + 0x100, num_tile_configs=40,
-            num_macro_tile_configs=3, gpu_id=here.gpu_id,
+            num_macro_tile_configs=3, gpu_id=client.gpu_id,
         )  # fmt: skip
-        tiles = here.call(Number.GET_TILE_CONFIG, tiles)
+        tiles = client.call(Number.GET_TILE_CONFIG, tiles)
         assert (tiles.num_tile_configs, tiles.num_macro_tile_configs) == (32, 3)
         assert set(places.bytes[:128].view(np.uint32).tolist()) == {0x304}
         for number, argument in (
-            (Number.ACQUIRE_VM, ioctls.AcquireVm(drm_fd=3, gpu_id=here.gpu_id)),
-            (Number.SET_TRAP_HANDLER, ioctls.SetTrapHandler(tba_addr=0x1000, tma_addr=0, gpu_id=here.gpu_id)),
-            (Number.SET_SCRATCH_BACKING_VA, ioctls.SetScratchBackingVa(va_addr=0x1_0000, gpu_id=here.gpu_id)),
+            (Number.ACQUIRE_VM, ioctls.AcquireVm(drm_fd=3, gpu_id=client.gpu_id)),
+            (Number.SET_TRAP_HANDLER, ioctls.SetTrapHandler(tba_addr=0x1000, tma_addr=0, gpu_id=client.gpu_id)),
+            (Number.SET_SCRATCH_BACKING_VA, ioctls.SetScratchBackingVa(va_addr=0x7F12, gpu_id=client.gpu_id)),
             (Number.SET_XNACK_MODE, ioctls.SetXnackMode(xnack_enabled=0)),
         ):
-            assert here.call(number, argument) == argument
-        refused(errno.EPERM, here.call, Number.SET_XNACK_MODE, ioctls.SetXnackMode(xnack_enabled=1))
-        assert "gpu_id 0x5" in refused(errno.EINVAL, here.call, Number.ACQUIRE_VM, ioctls.AcquireVm(drm_fd=0, gpu_id=5))
+            assert client.call(number, argument) == argument
+        refused(errno.EPERM, client.call, Number.SET_XNACK_MODE, ioctls.SetXnackMode(xnack_enabled=1))
+        assert "gpu_id 0x5" in refused(
+            errno.EINVAL, client.call, Number.ACQUIRE_VM, ioctls.AcquireVm(drm_fd=0, gpu_id=5)
+        )
+
+
+def test_private_memory_is_counted_from_a_multiple_of_64_kib() -> None:
+    """SH_HIDDEN_PRIVATE_BASE_VMID holds bits 47:16, and amdgpu writes va_addr to it as libhsakmt gives it."""
+    with program("gfx900", "gfx803") as client:
+        new, old = client.device.nodes
+        for node in (new, old):
+            asked = ioctls.SetScratchBackingVa(va_addr=0x7F12_3456, gpu_id=node.gpu_id)
+            client.call(Number.SET_SCRATCH_BACKING_VA, asked)
+        assert client.process.device(old).hidden_private_base == 0x7F12_3456_0000
+        assert client.process.device(new).hidden_private_base == 0
+        asked = ioctls.SetScratchBackingVa(va_addr=0x8000_0000, gpu_id=old.gpu_id)
+        assert refused(errno.EINVAL, client.call, Number.SET_SCRATCH_BACKING_VA, asked) == (
+            "va_addr 0x80000000 is in units of 64 KiB, expected less than 0x80000000: "
+            "pass the address divided by 64 KiB"
+        )
 
 
 def test_what_there_is_not() -> None:
-    with program() as here:
+    with program() as client:
         heard: list[object] = []
-        here.device.probes.subscribe(heard.append, Called)
-        assert refused(errno.EINVAL, here.raw, 0x82, bytes(40)) == "no ioctl 0x82 of the driver"
-        assert "of this device" in refused(errno.ENOTTY, here.raw, 1, bytes(8), ord("x"))
-        assert "no program 99" in refused(errno.EINVAL, here.device.ioctl, 99, 0, b"")
+        client.device.probes.subscribe(heard.append, Called)
+        assert refused(errno.EINVAL, client.raw, 0x82, bytes(40)) == "ioctl 0x82 of the driver is not modelled"
+        assert "of this device" in refused(errno.ENOTTY, client.raw, 1, bytes(8), ord("x"))
+        assert "no program has number 99" in refused(errno.EINVAL, client.device.ioctl, 99, 0, b"")
         assert [(each.name, each.errno) for each in heard if isinstance(each, Called)] == [
             ("0xc0284b82", errno.EINVAL), ("0xc0087801", errno.ENOTTY), ("0x0", errno.EINVAL),
         ]  # fmt: skip
 
 
 def test_arguments_of_other_sizes() -> None:
-    with program() as here:
-        assert here.raw(Number.GET_VERSION, b"") == b""
-        assert here.raw(Number.GET_VERSION, bytes(4)) == b"\1\0\0\0"
-        assert here.raw(Number.GET_VERSION, b"\7" * 12) == b"\1\0\0\0\x09\0\0\0\7\7\7\7"
+    with program() as client:
+        assert client.raw(Number.GET_VERSION, b"") == b""
+        assert client.raw(Number.GET_VERSION, bytes(4)) == b"\1\0\0\0"
+        assert client.raw(Number.GET_VERSION, b"\7" * 12) == b"\1\0\0\0\x09\0\0\0\7\7\7\7"
 
 
 def test_render_nodes() -> None:
-    with program() as here:
-        room = here.own(PAGE)
+    with program() as client:
+        room = client.own(PAGE)
         asked = drm.Version(
             name_len=4, name=room.address, date_len=0, date=0, desc_len=99, desc=room.address + 64
         )  # fmt: skip
-        told = drm.Version.parse(here.raw(drm.Number.VERSION, asked.pack(), drm.TYPE, 128))
-        assert (told.version_major, told.name_len, told.desc_len) == (3, 6, 7)
+        reported = drm.Version.parse(client.raw(drm.Number.VERSION, asked.pack(), drm.TYPE, 128))
+        assert (reported.version_major, reported.name_len, reported.desc_len) == (3, 6, 7)
         assert bytes(room.bytes[:8]) == b"amdg\0\0\0\0"
         assert bytes(room.bytes[64:72]) == b"AMD GPU\0"
-        auth = drm.GetClient.parse(here.raw(drm.Number.GET_CLIENT, drm.GetClient(idx=0).pack(), drm.TYPE, 128))
+        auth = drm.GetClient.parse(client.raw(drm.Number.GET_CLIENT, drm.GetClient(idx=0).pack(), drm.TYPE, 128))
         assert auth.auth == 1
-        refused(errno.EINVAL, here.raw, drm.Number.GET_CLIENT, drm.GetClient(idx=1).pack(), drm.TYPE, 128)
+        refused(errno.EINVAL, client.raw, drm.Number.GET_CLIENT, drm.GetClient(idx=1).pack(), drm.TYPE, 128)
 
         def info(query: int, size: int, what: bytes = bytes(16)) -> bytes:
             room.bytes[:] = 0xEE
             asked = drm.Info(return_pointer=room.address, return_size=size, query=query, what=what)
-            here.raw(drm.Number.AMDGPU_INFO, asked.pack(), drm.TYPE, 128)
+            client.raw(drm.Number.AMDGPU_INFO, asked.pack(), drm.TYPE, 128)
             return bytes(room.bytes[: size + 1])
 
         assert info(drm.Query.ACCEL_WORKING, 4) == b"\1\0\0\0\xee"
@@ -117,140 +135,140 @@ def test_render_nodes() -> None:
         assert [mask.bit_count() for mask in found.cu_bitmap] == [16, 0, 0, 0] * 4
         assert "query 0x7f" in refused(errno.EINVAL, info, 0x7F, 4)
         assert "65537 bytes" in refused(errno.EINVAL, info, drm.Query.DEV_INFO, 65537)
-        refused(errno.EINVAL, here.raw, 0x44, bytes(8), drm.TYPE, 128)
-        refused(errno.ENODEV, here.raw, drm.Number.VERSION, bytes(64), drm.TYPE, 129)
-        refused(errno.ENOTTY, here.raw, Number.GET_VERSION, bytes(8), ord("K"), 128)
+        refused(errno.EINVAL, client.raw, 0x44, bytes(8), drm.TYPE, 128)
+        refused(errno.ENODEV, client.raw, drm.Number.VERSION, bytes(64), drm.TYPE, 129)
+        refused(errno.ENOTTY, client.raw, Number.GET_VERSION, bytes(8), ord("K"), 128)
 
 
 def test_memory_is_the_programs_by_offset() -> None:
-    with program() as here:
-        found = here.allocate(VA, 3 * PAGE, AllocFlags.VRAM | AllocFlags.WRITABLE)
-        assert here.map(found.handle) == 1
-        space = here.process.device(here.device.nodes[0]).memory
+    with program() as client:
+        found = client.allocate(VA, 3 * PAGE, AllocFlags.VRAM | AllocFlags.WRITABLE)
+        assert client.map(found.handle) == 1
+        space = client.process.device(client.device.nodes[0]).memory
         space.write(VA + PAGE, b"seen")
-        assert bytes(here.client.shared.bytes(found.mmap_offset + PAGE, 4)) == b"seen"
-        assert here.call(Number.AVAILABLE_MEMORY, ioctls.AvailableMemory(gpu_id=here.gpu_id)).available == (
+        assert bytes(client.client.shared.bytes(found.mmap_offset + PAGE, 4)) == b"seen"
+        assert client.call(Number.AVAILABLE_MEMORY, ioctls.AvailableMemory(gpu_id=client.gpu_id)).available == (
             (8 << 30) - 3 * PAGE
         )
-        assert "is mapped still" in refused(
-            errno.EBUSY, here.call, Number.FREE_MEMORY_OF_GPU, ioctls.FreeMemoryOfGpu(handle=found.handle)
+        assert "is still mapped" in refused(
+            errno.EBUSY, client.call, Number.FREE_MEMORY_OF_GPU, ioctls.FreeMemoryOfGpu(handle=found.handle)
         )
-        assert "overlaps" in refused(errno.EINVAL, here.map, here.allocate(VA + PAGE, PAGE).handle)
-        assert here.unmap(found.handle) == 1
+        assert "overlaps" in refused(errno.EINVAL, client.map, client.allocate(VA + PAGE, PAGE).handle)
+        assert client.unmap(found.handle) == 1
         assert space.find(VA) is None
-        here.call(Number.FREE_MEMORY_OF_GPU, ioctls.FreeMemoryOfGpu(handle=found.handle))
-        assert "no memory with handle" in refused(errno.EINVAL, here.map, found.handle)
-        assert not here.client.shared.bytes(found.mmap_offset + PAGE, 4).any()
+        client.call(Number.FREE_MEMORY_OF_GPU, ioctls.FreeMemoryOfGpu(handle=found.handle))
+        assert "no allocation has handle" in refused(errno.EINVAL, client.map, found.handle)
+        assert not client.client.shared.bytes(found.mmap_offset + PAGE, 4).any()
 
 
 @pytest.mark.parametrize(
     ("address", "size", "flags", "number", "message"),
     [
-        (VA, 100, AllocFlags.GTT, errno.EINVAL, "expected whole pages"),
-        (VA + 1, PAGE, AllocFlags.GTT, errno.EINVAL, "expected whole pages"),
-        (VA, 0, AllocFlags.GTT, errno.EINVAL, "expected whole pages"),
-        (VA, 9 << 30, AllocFlags.VRAM, errno.ENOMEM, "which is used up"),
-        (VA, 1 << 40, AllocFlags.GTT, errno.ENOMEM, "bytes to share with a program"),
-        (VA, PAGE, AllocFlags.GTT | AllocFlags.AQL_QUEUE_MEM, errno.EINVAL, "seen twice"),
-        (VA, PAGE, AllocFlags.MMIO_REMAP, errno.EINVAL, "expected one that agents have"),
-        (VA, PAGE, AllocFlags.GTT | AllocFlags.VRAM, errno.EINVAL, "expected one that agents have"),
-        (VA, 5 * PAGE, AllocFlags.DOORBELL, errno.EINVAL, "doorbells of 0x5000 bytes"),
-        (VA, PAGE, AllocFlags.USERPTR, errno.EFAULT, "the program has mapped nothing to read"),
+        (VA, 100, AllocFlags.GTT, errno.EINVAL, "must be multiples of the page size"),
+        (VA + 1, PAGE, AllocFlags.GTT, errno.EINVAL, "must be multiples of the page size"),
+        (VA, 0, AllocFlags.GTT, errno.EINVAL, "must be multiples of the page size"),
+        (VA, 9 << 30, AllocFlags.VRAM, errno.ENOMEM, "is exhausted"),
+        (VA, 1 << 40, AllocFlags.GTT, errno.ENOMEM, "bytes with a program"),
+        (VA, PAGE, AllocFlags.GTT | AllocFlags.AQL_QUEUE_MEM, errno.EINVAL, "mapped twice"),
+        (VA, PAGE, AllocFlags.MMIO_REMAP, errno.EINVAL, "expected VRAM, GTT, USERPTR or DOORBELL"),
+        (VA, PAGE, AllocFlags.GTT | AllocFlags.VRAM, errno.EINVAL, "expected VRAM, GTT, USERPTR or DOORBELL"),
+        (VA, 5 * PAGE, AllocFlags.DOORBELL, errno.EINVAL, "doorbells has 0x5000 bytes"),
+        (VA, PAGE, AllocFlags.USERPTR, errno.EFAULT, "the program has no readable mapping"),
     ],
 )
 def test_memory_that_cannot_be(address: int, size: int, flags: int, number: int, message: str) -> None:
-    with program() as here:
-        assert message in refused(number, here.allocate, address, size, flags, 0x1000)
-        assert not len(here.process.allocations)
+    with program() as client:
+        assert message in refused(number, client.allocate, address, size, flags, 0x1000)
+        assert not len(client.process.allocations)
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["first", "second"])
 def test_doorbells_are_no_memory_of_the_program(number: int) -> None:
     """Linux pins no pages of a device for a driver (`get_user_pages`: EFAULT for VM_IO and VM_PFNMAP)."""
-    with program("gfx900", "gfx906") as here:
-        address = int(here.client.shared.doorbells[number].ctypes.data)
+    with program("gfx900", "gfx906") as client:
+        address = int(client.client.shared.doorbells[number].ctypes.data)
         for at in (VA, address):
-            told = refused(errno.EFAULT, here.allocate, at, PAGE, AllocFlags.USERPTR, address)
-            assert "doorbells, no memory of the program" in told
-        assert not len(here.process.allocations)
-        assert here.client.asked == []
+            reported = refused(errno.EFAULT, client.allocate, at, PAGE, AllocFlags.USERPTR, address)
+            assert "they are doorbells" in reported
+        assert not len(client.process.allocations)
+        assert client.client.asked == []
 
 
 def test_mapping_for_agents() -> None:
-    with program("gfx900", "gfx906") as here:
-        first, second = (node.gpu_id for node in here.device.nodes)
-        found = here.allocate(VA, PAGE)
-        assert here.map(found.handle, gpu_ids=(first, second)) == 2
-        for node in here.device.nodes:
-            assert here.process.device(node).memory.find(VA) is not None
-        assert "0 agents" in refused(
-            errno.EINVAL, here.call, Number.MAP_MEMORY_TO_GPU,
+    with program("gfx900", "gfx906") as client:
+        first, second = (node.gpu_id for node in client.device.nodes)
+        found = client.allocate(VA, PAGE)
+        assert client.map(found.handle, gpu_ids=(first, second)) == 2
+        for node in client.device.nodes:
+            assert client.process.device(node).memory.find(VA) is not None
+        assert "0 GPUs" in refused(
+            errno.EINVAL, client.call, Number.MAP_MEMORY_TO_GPU,
             ioctls.MapMemory(handle=found.handle, device_ids_array_ptr=0, n_devices=0),
         )  # fmt: skip
         refused(
-            errno.EFAULT, here.call, Number.MAP_MEMORY_TO_GPU,
+            errno.EFAULT, client.call, Number.MAP_MEMORY_TO_GPU,
             ioctls.MapMemory(handle=found.handle, device_ids_array_ptr=8, n_devices=1),
         )  # fmt: skip
-        assert "must lie below" in refused(errno.EINVAL, here.map, here.allocate((1 << 47) - PAGE, 2 * PAGE).handle)
+        assert "must lie below" in refused(errno.EINVAL, client.map, client.allocate((1 << 47) - PAGE, 2 * PAGE).handle)
 
 
 def test_rings_are_seen_twice() -> None:
-    with program("gfx803") as here:
-        found = here.allocate(VA, 4 * PAGE, AllocFlags.GTT | AllocFlags.AQL_QUEUE_MEM)
-        here.map(found.handle)
-        memory = here.process.device(here.device.nodes[0]).memory
+    with program("gfx803") as client:
+        found = client.allocate(VA, 4 * PAGE, AllocFlags.GTT | AllocFlags.AQL_QUEUE_MEM)
+        client.map(found.handle)
+        memory = client.process.device(client.device.nodes[0]).memory
         memory.write(VA + 5, b"ring")
         assert memory.read(VA + 2 * PAGE + 5, 4) == b"ring"
 
 
 def test_own_pages_become_shared_and_stay_so() -> None:
-    with program() as here:
-        pages = here.own(4 * PAGE)
+    with program() as client:
+        pages = client.own(4 * PAGE)
         pages.bytes[:] = 7
-        found = here.allocate(pages.address, 2 * PAGE, AllocFlags.USERPTR, pages.address)
-        here.map(found.handle)
-        memory = here.process.device(here.device.nodes[0]).memory
+        found = client.allocate(pages.address, 2 * PAGE, AllocFlags.USERPTR, pages.address)
+        client.map(found.handle)
+        memory = client.process.device(client.device.nodes[0]).memory
         assert memory.read(pages.address, 2) == b"\7\7"
         memory.write(pages.address + 1, b"\1")
         assert pages.bytes[1] == 1
         pages.bytes[2] = 2
         assert memory.read(pages.address + 2, 1) == b"\2"
         # Pages that are shared already are recognised: only the others move.
-        again = here.allocate(VA, 4 * PAGE, AllocFlags.USERPTR, pages.address)
-        here.map(again.handle)
+        again = client.allocate(VA, 4 * PAGE, AllocFlags.USERPTR, pages.address)
+        client.map(again.handle)
         assert memory.read(VA, 3) == b"\7\1\2"
-        assert here.client.asked == [(pages.address, 2 * PAGE, True)]
+        assert client.client.asked == [(pages.address, 2 * PAGE, True)]
 
 
 @pytest.mark.parametrize("is_able", [True, False], ids=["shared", "foreign"])
 def test_foreign_memory_is_shared_when_a_wave_touches_it(is_able: bool) -> None:
-    with program() as here:
-        here.client.is_able = is_able
-        pages = here.own(2 * PAGE)
+    with program() as client:
+        client.client.is_able = is_able
+        pages = client.own(2 * PAGE)
         pages.bytes[:4] = (1, 2, 3, 4)
-        found = here.allocate(VA, 2 * PAGE, AllocFlags.USERPTR, pages.address)
-        here.map(found.handle)
-        memory = here.process.device(here.device.nodes[0]).memory
+        found = client.allocate(VA, 2 * PAGE, AllocFlags.USERPTR, pages.address)
+        client.map(found.handle)
+        memory = client.process.device(client.device.nodes[0]).memory
         assert memory.plain(VA, 4) is None
         assert memory.read(VA, 4) == b"\1\2\3\4"
-        assert here.client.asked == [(pages.address, 2 * PAGE, False)]
+        assert client.client.asked == [(pages.address, 2 * PAGE, False)]
         assert (memory.plain(VA, 4) is not None) == is_able
         memory.write(VA + PAGE, b"wave")
         assert bytes(pages.bytes[PAGE : PAGE + 4]) == b"wave"
-        here.unmap(found.handle)
-        here.call(Number.FREE_MEMORY_OF_GPU, ioctls.FreeMemoryOfGpu(handle=found.handle))
+        client.unmap(found.handle)
+        client.call(Number.FREE_MEMORY_OF_GPU, ioctls.FreeMemoryOfGpu(handle=found.handle))
         pages.bytes[0] = 9  # it is the program's still
         assert pages.bytes[0] == 9
 
 
-def new_event(here: Program, kind: int = EventKind.SIGNAL, page: int = 0, auto: bool = True) -> int:
+def new_event(client: Program, kind: int = EventKind.SIGNAL, page: int = 0, auto: bool = True) -> int:
     asked = ioctls.CreateEvent(event_type=kind, auto_reset=int(auto), event_page_offset=page)
-    made = here.call(Number.CREATE_EVENT, asked)
+    made = client.call(Number.CREATE_EVENT, asked)
     assert bool(made.event_page_offset) == (kind == EventKind.SIGNAL)
     return int(made.event_id)
 
 
-def wait(here: Program, *events: int, timeout: int = 0, everything: bool = False) -> tuple[int, bytes]:
+def wait(client: Program, *events: int, timeout: int = 0, everything: bool = False) -> tuple[int, bytes]:
     """The result of WAIT_EVENTS, and the array as it comes back."""
     data = np.frombuffer(
         bytearray(b"".join(ioctls.EventData(data=bytes(32), event_id=each).pack() for each in events)), np.uint8
@@ -258,93 +276,110 @@ def wait(here: Program, *events: int, timeout: int = 0, everything: bool = False
     asked = ioctls.WaitEvents(
         events_ptr=int(data.ctypes.data), num_events=len(events), wait_for_all=int(everything), timeout=timeout
     )
-    return int(here.call(Number.WAIT_EVENTS, asked).wait_result), bytes(data)
+    return int(client.call(Number.WAIT_EVENTS, asked).wait_result), bytes(data)
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["before the agent", "after it"])
+def test_the_check_of_races_knows_the_page_of_events(is_first: bool) -> None:
+    with program(check="races") as client:
+        node = client.device.nodes[0]
+        page = client.allocate(VA, 8 * PAGE)
+        if not is_first:
+            client.process.device(node)
+        new_event(client, page=page.handle)
+        other = client.allocate(VA + 16 * PAGE, 8 * PAGE)
+        new_event(client, page=other.handle)
+        races = client.process.device(node).checks.find(RaceWatch)
+        assert races is not None
+        assert races.reporter.mailboxes == range(VA, VA + 8 * PAGE), "the first page is the one"
 
 
 def test_events() -> None:
-    with program() as here:
-        first, second = new_event(here), new_event(here, auto=False)
-        assert wait(here, first, second)[0] == 1
+    with program() as client:
+        first, second = new_event(client), new_event(client, auto=False)
+        assert wait(client, first, second)[0] == 1
         for each in (first, second):
-            here.call(Number.SET_EVENT, ioctls.OneEvent(event_id=each))
-        assert wait(here, first, second, everything=True)[0] == 0
-        assert wait(here, first)[0] == 1, "a wait resets it"
-        assert wait(here, second)[0] == 0
-        here.call(Number.RESET_EVENT, ioctls.OneEvent(event_id=second))
-        assert wait(here, second)[0] == 1
+            client.call(Number.SET_EVENT, ioctls.OneEvent(event_id=each))
+        assert wait(client, first, second, everything=True)[0] == 0
+        assert wait(client, first)[0] == 1, "a wait resets it"
+        assert wait(client, second)[0] == 0
+        client.call(Number.RESET_EVENT, ioctls.OneEvent(event_id=second))
+        assert wait(client, second)[0] == 1
         done: list[int] = []
-        thread = threading.Thread(target=lambda: done.append(wait(here, first, timeout=0xFFFF_FFFF)[0]))
+        thread = threading.Thread(target=lambda: done.append(wait(client, first, timeout=0xFFFF_FFFF)[0]))
         thread.start()
-        here.call(Number.SET_EVENT, ioctls.OneEvent(event_id=first))
+        client.call(Number.SET_EVENT, ioctls.OneEvent(event_id=first))
         thread.join(60)
         assert done == [0]
-        memory = new_event(here, EventKind.MEMORY)
+        memory = new_event(client, EventKind.MEMORY)
         for number in (Number.SET_EVENT, Number.RESET_EVENT):
-            assert "which is no signal's" in refused(errno.EINVAL, here.call, number, ioctls.OneEvent(event_id=memory))
-        here.call(Number.DESTROY_EVENT, ioctls.OneEvent(event_id=first))
-        assert f"no event {first}" in refused(errno.EINVAL, wait, here, first)
+            assert "is not a signal event" in refused(
+                errno.EINVAL, client.call, number, ioctls.OneEvent(event_id=memory)
+            )
+        client.call(Number.DESTROY_EVENT, ioctls.OneEvent(event_id=first))
+        assert f"no event has number {first}" in refused(errno.EINVAL, wait, client, first)
         asked = ioctls.WaitEvents(events_ptr=0, num_events=1 << 20, wait_for_all=0, timeout=0)
-        assert "to wait for" in refused(errno.EINVAL, here.call, Number.WAIT_EVENTS, asked)
-        foreign = here.allocate(VA + PAGE, PAGE, AllocFlags.USERPTR, here.own(PAGE).address)
-        message = refused(errno.EINVAL, new_event, here, EventKind.SIGNAL, foreign.handle)
-        assert message == "the page of events is memory that only the program has"
-        small = here.allocate(VA, PAGE)
-        assert "expected 0x8000 for events" in refused(errno.EINVAL, new_event, here, EventKind.SIGNAL, small.handle)
+        assert "the wait names" in refused(errno.EINVAL, client.call, Number.WAIT_EVENTS, asked)
+        foreign = client.allocate(VA + PAGE, PAGE, AllocFlags.USERPTR, client.own(PAGE).address)
+        message = refused(errno.EINVAL, new_event, client, EventKind.SIGNAL, foreign.handle)
+        assert message == "the page of events must be memory that the driver allocated"
+        small = client.allocate(VA, PAGE)
+        assert "expected 0x8000 or more" in refused(errno.EINVAL, new_event, client, EventKind.SIGNAL, small.handle)
 
 
 def test_whoever_waits_for_what_goes_is_refused() -> None:
-    with program() as here:
-        event = new_event(here)
-        told: list[str] = []
+    with program() as client:
+        event = new_event(client)
+        reported: list[str] = []
         thread = threading.Thread(
-            target=lambda: told.append(refused(errno.EIO, lambda: wait(here, event, timeout=0xFFFF_FFFF)))
+            target=lambda: reported.append(refused(errno.EIO, lambda: wait(client, event, timeout=0xFFFF_FFFF)))
         )
         thread.start()
-        eventually(lambda: here.process.events.waiting == 1)
-        here.call(Number.DESTROY_EVENT, ioctls.OneEvent(event_id=event))
+        eventually(lambda: client.process.events.waiting == 1)
+        client.call(Number.DESTROY_EVENT, ioctls.OneEvent(event_id=event))
         thread.join(60)
-        assert told == ["what was waited for has gone"]
+        assert reported == ["an event was destroyed while a thread waited for it"]
 
 
 def test_only_who_waits_for_an_event_looks() -> None:
     """Threads that wake up for nothing keep the one that serves the queues from its work."""
-    with program() as here:
-        idle, busy = new_event(here), new_event(here)
-        events = here.process.events
-        looks: list[int] = []
+    with program() as client:
+        idle, busy = new_event(client), new_event(client)
+        events = client.process.events
+        polls: list[int] = []
         known = events._is_over
-        events._is_over = lambda found: looks.extend(each.number for each in found) or known(found)  # type: ignore
+        events._is_over = lambda found: polls.extend(each.number for each in found) or known(found)  # type: ignore
         threads = [
-            threading.Thread(target=wait, args=(here, *each), kwargs={"timeout": 0xFFFF_FFFF})
+            threading.Thread(target=wait, args=(client, *each), kwargs={"timeout": 0xFFFF_FFFF})
             for each in ((idle,), (busy, idle))
         ]
         for count, thread in enumerate(threads, 1):
             thread.start()
             eventually(lambda count=count: events.waiting == count)  # type: ignore[misc]
-        looks.clear()
-        here.call(Number.SET_EVENT, ioctls.OneEvent(event_id=busy))
+        polls.clear()
+        client.call(Number.SET_EVENT, ioctls.OneEvent(event_id=busy))
         threads[1].join(60)
-        assert set(looks) == {busy, idle}
-        assert looks.count(idle) == looks.count(busy), "the first thread slept on"
+        assert set(polls) == {busy, idle}
+        assert polls.count(idle) == polls.count(busy), "the first thread slept on"
         assert events.waiting == 1
-        here.call(Number.SET_EVENT, ioctls.OneEvent(event_id=idle))
+        client.call(Number.SET_EVENT, ioctls.OneEvent(event_id=idle))
         threads[0].join(60)
         assert events.waiting == 0
 
 
 def test_interrupts_wake_events_whose_slot_was_written() -> None:
-    with program() as here:
-        page = here.allocate(VA, 8 * 4096)
-        first = new_event(here, page=page.handle)
-        events = here.process.events
-        others = [new_event(here) for _ in range(0x100)]
-        twin = next(each for each in others if each & 0xFF == first & 0xFF)
-        slots = here.client.shared.bytes(page.mmap_offset, 8 * 4096).view(np.uint64)
+    with program() as client:
+        page = client.allocate(VA, 8 * 4096)
+        first = new_event(client, page=page.handle)
+        events = client.process.events
+        others = [new_event(client) for _ in range(0x100)]
+        sibling = next(each for each in others if each & 0xFF == first & 0xFF)
+        slots = client.client.shared.bytes(page.mmap_offset, 8 * 4096).view(np.uint64)
         assert set(slots.tolist()) == {(1 << 64) - 1}
-        slots[twin] = twin
+        slots[sibling] = sibling
         events.interrupt(first & 0xFF)
-        assert (wait(here, first)[0], wait(here, twin)[0]) == (1, 0)
-        assert slots[twin] == (1 << 64) - 1
+        assert (wait(client, first)[0], wait(client, sibling)[0]) == (1, 0)
+        assert slots[sibling] == (1 << 64) - 1
 
 
 def test_programs_come_and_go() -> None:
@@ -356,7 +391,7 @@ def test_programs_come_and_go() -> None:
     assert device.processes == (1, 2)
     device.close_process(1)
     device.close_process(1)
-    assert "the process has gone" in refused(errno.EIO, first.process.ioctl, 0x4B01, bytes(8))
+    assert "the process has ended" in refused(errno.EIO, first.process.ioctl, 0x4B01, bytes(8))
     second.allocate(VA, PAGE)
     device.close()
     assert heard[2:] == [ProcessClosed(1, 1, 0, 1, 0), ProcessClosed(2, 2, 0, 1, 0)]
@@ -380,43 +415,45 @@ def test_what_a_program_had_is_gone_when_the_next_one_comes() -> None:
 
 
 def test_agents_that_cannot_be_shown() -> None:
-    with pytest.raises(WireError, match="no agent 'gfx700' of the kernel driver: there are gfx803, gfx900, gfx906"):
+    with pytest.raises(
+        WireError, match="the kernel driver has no agent 'gfx700', expected one of gfx803, gfx900, gfx906"
+    ):
         KfdDevice(["gfx700"])
-    with pytest.raises(WireError, match="9 agents, expected 1 to 8"):
+    with pytest.raises(WireError, match="9 agents were given, expected 1 to 8"):
         KfdDevice(["gfx900"] * 9)
 
 
 @pytest.mark.parametrize("agent", ["gfx900", "gfx803"])
 def test_a_queue_of_packets(agent: str) -> None:
-    with program(agent) as here:
-        made, ring, _ = here.aql_queue()
-        handle, value = here.signal(1)
+    with program(agent) as client:
+        made, ring, _ = client.aql_queue()
+        handle, value = client.signal(1)
         packet = np.zeros(64, np.uint8)
         packet[:2].view(np.uint16)[0] = 3 | 1 << 8  # BARRIER_AND
         packet[56:64].view(np.uint64)[0] = handle
         ring.bytes[:64] = packet
-        here.doorbell(made)[0] = 1 if here.device.nodes[0].is_legacy else 0
+        client.doorbell(made)[0] = 1 if client.device.nodes[0].is_legacy else 0
         eventually(lambda: value[0] == 0)
-        here.call(Number.DESTROY_QUEUE, ioctls.DestroyQueue(queue_id=made.queue_id))
-        assert "no queue 1" in refused(
-            errno.EINVAL, here.call, Number.DESTROY_QUEUE, ioctls.DestroyQueue(queue_id=made.queue_id)
+        client.call(Number.DESTROY_QUEUE, ioctls.DestroyQueue(queue_id=made.queue_id))
+        assert "no queue has number 1" in refused(
+            errno.EINVAL, client.call, Number.DESTROY_QUEUE, ioctls.DestroyQueue(queue_id=made.queue_id)
         )
 
 
 def test_checks_know_what_is_mapped() -> None:
     """As the driver is told: what was unmapped stays known, until something else lies there."""
-    with program("gfx900", check="memory") as here:
-        node = here.process.nodes[0]
-        guard = here.process.device(node).memory.guard
+    with program("gfx900", check="memory") as client:
+        node = client.process.nodes[0]
+        guard = client.process.device(node).memory.guard
         assert guard is not None
         known = guard.allocations
-        first = here.allocate(0x4000_0000, 2 * PAGE)
-        here.map(first.handle)
+        first = client.allocate(0x4000_0000, 2 * PAGE)
+        client.map(first.handle)
         assert str(known.at(0x4000_0000)).startswith(f"allocation 1 ({2 * PAGE} bytes at 0x40000000")
-        here.unmap(first.handle)
+        client.unmap(first.handle)
         assert str(known.at(0x4000_0000)).partition("freed at ")[1]
-        second = here.allocate(0x4000_1000, PAGE)
-        here.map(second.handle)
+        second = client.allocate(0x4000_1000, PAGE)
+        client.map(second.handle)
         assert known.at(0x4000_0000) is None
         assert str(known.at(0x4000_1000)).startswith("allocation 2 (")
 
@@ -426,5 +463,20 @@ def test_checks_of_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     assert KfdDevice(check="all").settings.checks == ALL - {LEAKS}
     monkeypatch.setenv(VARIABLE, "waits")
     assert KfdDevice().settings.checks == {"waits"}
-    with pytest.raises(BeyondModel, match="check leaks of a program whose run-time library frees little"):
+    with pytest.raises(
+        BeyondModel, match="check 'leaks' is not supported for ROCm programs, whose run-time library does not"
+    ):
         _ = KfdDevice(check="memory,leaks").settings
+
+
+def test_lints_about_kernels_are_events_which_exec_prints() -> None:
+    said: list[str] = []
+    with program("gfx900") as client:
+        heard: list[KernelLint] = []
+        client.device.probes.subscribe(heard.append, KernelLint)
+        RocmReporter(client.device, said.append, calls=False)
+        agent = client.process.device(client.device.nodes[0])
+        assert agent.on_lint is not None
+        agent.on_lint("lds-out-of-bounds", "kernel k: read past the end")
+        assert [(each.process, each.agent, each.check) for each in heard] == [(1, "gfx900", "lds-out-of-bounds")]
+    assert said == ["gfx900: kernel k: read past the end"]

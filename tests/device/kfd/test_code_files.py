@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy import AccessFault, Gpu
-from understudy.core.located import CodePlace
-from understudy.device.kfd.client import ProcessMemory
-from understudy.device.kfd.code_files import CodeFiles
-from understudy.device.kfd.loaded_code import loaded_at
-from understudy.device.kfd.process import _locate
-from understudy.hsa import demo_code
-from understudy.image.elf.embedded import Files
+from softcard import AccessFault, Gpu
+from softcard.core.findings import CodePlace
+from softcard.device.kfd.client import ProcessMemory
+from softcard.device.kfd.code_files import CodeFiles
+from softcard.device.kfd.loaded_code import loaded_at
+from softcard.device.kfd.process import _locate
+from softcard.hsa import demo_code
+from softcard.image.elf.embedded import Files
 
 pytestmark = pytest.mark.oracle
 HERE = ProcessMemory(os.getpid())
@@ -63,9 +63,11 @@ def test_a_fault_names_its_line(engine: str) -> None:
     """Where the host loads the code itself."""
     with Gpu.open("gfx900", engine=engine) as gpu:
         loaded = gpu.compile(SOURCE)
-        with pytest.raises(AccessFault, match=r"at pc 0x\w+ \(beyond\+0x\w+, global_store_dword [^)]*:3\), at") as told:
+        with pytest.raises(
+            AccessFault, match=r"at pc 0x\w+ \(beyond\+0x\w+, global_store_dword [^)]*:3\), at"
+        ) as reported:
             gpu.run(loaded, "beyond", 1, args=[np.zeros(4, np.int32)])
-        assert str(told.value).count("beyond+0x") == 1
+        assert str(reported.value).count("beyond+0x") == 1
     with (
         Gpu.open("gfx900", engine=engine) as gpu,
         pytest.raises(AccessFault, match=r"at pc 0x\w+ \(beyond\+0x\w+, global_store_dword [^)]*off\)"),

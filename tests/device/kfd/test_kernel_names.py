@@ -7,10 +7,10 @@ import struct
 import numpy as np
 import pytest
 
-from understudy.device.kfd.kernel_names import function_at, kernel_name
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.host.hsa.gpu import demo_code
-from understudy.image.hsa.code_object import read_code_object
+from softcard.device.kfd.loaded_code import function_at, kernel_name
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.host.hsa.gpu import demo_code
+from softcard.image.hsa.code_object import read_code_object
 
 BASE = 0x7F00_0000_0000
 BYTES = 0x10000
@@ -54,7 +54,7 @@ def test_functions_by_their_instructions() -> None:
     assert function_at(memory, BASE + BYTES) == ("", 0)
 
 
-def test_what_tells_no_name() -> None:
+def test_what_has_no_name() -> None:
     memory, place = loaded()
     address = next(iter(descriptors().values()))
     assert not kernel_name(memory, 0)

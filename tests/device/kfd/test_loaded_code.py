@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from understudy import Gpu
-from understudy.core.event import Event
-from understudy.device.hsa.events import CodeLoaded, PacketStarted
-from understudy.device.kfd.loaded_code import CodeWatch, LoadedCode
-from understudy.hsa import demo_code
+from softcard import Gpu
+from softcard.core.event import Event
+from softcard.device.hsa.events import CodeLoaded, PacketStarted
+from softcard.device.kfd.loaded_code import CodeWatch, LoadedCode
+from softcard.hsa import demo_code
 
 GRID = 1000
 
 
-class Told:
+class Reported:
     """A device with a watch, whose host has loaded a code object; what the watch tells."""
 
     def __init__(self, gpu: Gpu) -> None:
@@ -33,9 +33,9 @@ class Told:
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
-def test_what_ran_is_told_once(engine: str) -> None:
+def test_what_ran_is_reported_once(engine: str) -> None:
     with Gpu.open("gfx900", count_instructions=True, engine=engine) as gpu:
-        there = Told(gpu)
+        there = Reported(gpu)
         first, second = there.run(), there.run()
         assert not there.ran
         there.watch.close()
@@ -53,7 +53,7 @@ def test_what_ran_is_told_once(engine: str) -> None:
 
 def test_code_that_goes_takes_its_counts_with_it() -> None:
     with Gpu.open("gfx900", count_instructions=True) as gpu:
-        there = Told(gpu)
+        there = Reported(gpu)
         first = there.run()
         base = there.code.base
         there.watch.unmapped(base - 4096, base)  # beside it
@@ -67,7 +67,7 @@ def test_code_that_goes_takes_its_counts_with_it() -> None:
 
 def test_code_without_a_header_is_taken_as_it_is() -> None:
     with Gpu.open("gfx900", count_instructions=True) as gpu:
-        there = Told(gpu)
+        there = Reported(gpu)
         gpu.device.memory.write(there.code.base, bytes(4))  # no magic any more
         instructions = there.run()
         there.watch.close()
@@ -83,7 +83,7 @@ def test_code_without_a_header_is_taken_as_it_is() -> None:
 
 def test_uncounted_code_has_names() -> None:
     with Gpu.open("gfx900") as gpu:
-        there = Told(gpu)
+        there = Reported(gpu)
         there.run()
         there.watch.close()
         [(_, counts)] = there.ran

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from understudy.device.kfd import loaded_list
-from understudy.device.kfd.errors import bad_address
-from understudy.device.kfd.loaded_list import MOST, loaded_file
+from softcard.device.kfd import code_files
+from softcard.device.kfd.code_files import MOST_LISTED, loaded_file
+from softcard.device.kfd.ioctls import bad_address
 
 START = 0x10000
 LIST, MAPS, TEXTS = START, START + 0x100, START + 0x8000
@@ -47,7 +47,7 @@ class Program:
 
 @pytest.fixture(autouse=True)
 def symbol(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_list, "_symbol", lambda path: 0)
+    monkeypatch.setattr(code_files, "_symbol", lambda path: 0)
 
 
 def test_files_and_memory(tmp_path: Path) -> None:
@@ -81,6 +81,6 @@ def test_what_cannot_be_read_is_nothing(uri: str) -> None:
 def test_a_damaged_list_ends() -> None:
     program = Program((0x1000, ""), (0x2000, ""), is_endless=True)
     assert loaded_file(program, 0x3000) is None  # type: ignore[arg-type]
-    assert program.reads <= 2 * MOST + 1
+    assert program.reads <= 2 * MOST_LISTED + 1
     program.put(MAPS + 24, struct.pack("<Q", 1 << 63))
     assert loaded_file(program, 0x3000) is None  # type: ignore[arg-type]

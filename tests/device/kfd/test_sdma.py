@@ -9,14 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.record import Record
+from softcard.device.kfd import sdma
+from softcard.device.kfd.events import QueueFailed
+from softcard.device.kfd.ioctls import (
+    AllocFlags,
+    CreateEvent,
+    EventData,
+    EventKind,
+    Number,
+    Refused,
+    WaitEvents,
+    boot_nanoseconds,
+)
+from softcard.device.kfd.sdma import Function
 from tests.device.kfd.rig import PAGE, Pages, Program, eventually, program
-from understudy.core.record import Record
-from understudy.device.kfd import sdma_packets as sdma
-from understudy.device.kfd.clocks import nanoseconds
-from understudy.device.kfd.errors import Refused
-from understudy.device.kfd.events import QueueFailed
-from understudy.device.kfd.ioctls import AllocFlags, CreateEvent, EventData, EventKind, Number, WaitEvents
-from understudy.device.kfd.sdma_packets import Function
 
 VA = 0x7E00_0000_0000
 RING = 1024
@@ -25,13 +32,13 @@ RING = 1024
 class Copies:
     """A queue of a copy engine, and memory that it works on."""
 
-    def __init__(self, here: Program) -> None:
-        self.here = here
-        self.is_legacy = here.device.nodes[0].is_legacy
-        self.ring = here.shared(PAGE)
-        self.data = here.shared(4 * PAGE)
-        self.pointers = here.shared(PAGE)
-        self.made = here.queue(1, self.ring, RING, self.pointers.address)
+    def __init__(self, client: Program) -> None:
+        self.client = client
+        self.is_legacy = client.device.nodes[0].is_legacy
+        self.ring = client.shared(PAGE)
+        self.data = client.shared(4 * PAGE)
+        self.pointers = client.shared(PAGE)
+        self.made = client.queue(1, self.ring, RING, self.pointers.address)
         self.read = self.pointers.bytes[:8].view(np.uint64)
         self.at = 0
 
@@ -44,7 +51,7 @@ class Copies:
             for byte in packet if isinstance(packet, bytes) else packet.pack():
                 self.ring.bytes[self.at % RING] = byte
                 self.at += 1
-        self.here.doorbell(self.made)[0] = self.shown
+        self.client.doorbell(self.made)[0] = self.shown
 
     @property
     def shown(self) -> int:
@@ -62,8 +69,8 @@ class Copies:
 
 @pytest.fixture(params=["gfx900", "gfx803"])
 def copies(request: pytest.FixtureRequest) -> Iterator[Copies]:
-    with program(request.param) as here:
-        yield Copies(here)
+    with program(request.param) as client:
+        yield Copies(client)
 
 
 def test_copies_of_the_agents_memory(copies: Copies) -> None:
@@ -84,15 +91,15 @@ def test_rings_go_round(copies: Copies) -> None:
 
 
 def test_foreign_memory_is_copied_and_stays_foreign(copies: Copies) -> None:
-    here = copies.here
-    pages = here.own(2 * PAGE)
+    client = copies.client
+    pages = client.own(2 * PAGE)
     pages.bytes[:] = np.arange(2 * PAGE) % 251
     for number in range(2):
-        found = here.allocate(VA + number * 16 * PAGE, 2 * PAGE, AllocFlags.USERPTR, pages.address)
-        here.map(found.handle)
-    local = here.allocate(VA - 16 * PAGE, 2 * PAGE, AllocFlags.VRAM)
-    here.map(local.handle)
-    asked = len(here.client.asked)
+        found = client.allocate(VA + number * 16 * PAGE, 2 * PAGE, AllocFlags.USERPTR, pages.address)
+        client.map(found.handle)
+    local = client.allocate(VA - 16 * PAGE, 2 * PAGE, AllocFlags.VRAM)
+    client.map(local.handle)
+    asked = len(client.client.asked)
     copies.do(
         copies.copy(VA - 16 * PAGE, VA + 5, PAGE),  # to the agent
         copies.copy(VA + PAGE + 9, VA - 16 * PAGE, 100),  # and back
@@ -100,7 +107,7 @@ def test_foreign_memory_is_copied_and_stays_foreign(copies: Copies) -> None:
     )
     assert pages.bytes[PAGE + 9 : PAGE + 109].tolist() == [each % 251 for each in range(5, 105)]
     assert pages.bytes[PAGE : PAGE + 4].tolist() == [0, 1, 2, 3]
-    assert len(here.client.asked) == asked, "nothing became shared"
+    assert len(client.client.asked) == asked, "nothing became shared"
 
 
 def test_boxes(copies: Copies) -> None:
@@ -124,7 +131,7 @@ def test_boxes(copies: Copies) -> None:
 def test_fills_fences_sums_and_clocks(copies: Copies) -> None:
     base, words = copies.data.address, copies.data.bytes.view(np.uint64)
     words[8] = (1 << 64) - 2
-    before = nanoseconds()
+    before = boot_nanoseconds()
     copies.do(
         sdma.ConstFill(fill_size=2, address=base, data=0x01020304, count=copies.count(12)),
         sdma.Fence(address=base + 32, data=99),
@@ -133,7 +140,7 @@ def test_fills_fences_sums_and_clocks(copies: Copies) -> None:
     )
     assert words[:2].tolist() == [0x01020304_01020304, 0x01020304]
     assert (int(words[4]), int(words[8])) == (99, 3)
-    assert before <= int(words[9]) <= nanoseconds()
+    assert before <= int(words[9]) <= boot_nanoseconds()
 
 
 @pytest.mark.parametrize(
@@ -144,8 +151,8 @@ def test_fills_fences_sums_and_clocks(copies: Copies) -> None:
     ],
 )  # fmt: skip
 def test_waits(function: Function, value: int) -> None:
-    with program() as here:
-        copies = Copies(here)
+    with program() as client:
+        copies = Copies(client)
         words = copies.data.bytes.view(np.uint32)
         words[0] = 0xF0 | (5 if function in (Function.LESS, Function.GREATER, Function.NOT_EQUAL) else 7)
         poll = sdma.PollRegmem(function=function, is_memory=1, address=copies.data.address, value=5, mask=0xF)
@@ -159,66 +166,66 @@ def test_flushes_wait_for_nothing(copies: Copies) -> None:
 
 
 def test_interrupts(copies: Copies) -> None:
-    here = copies.here
-    page = here.allocate(VA, 8 * 4096)
-    here.map(page.handle)
-    made = here.call(Number.CREATE_EVENT, CreateEvent(event_type=EventKind.SIGNAL, event_page_offset=page.handle))
+    client = copies.client
+    page = client.allocate(VA, 8 * 4096)
+    client.map(page.handle)
+    made = client.call(Number.CREATE_EVENT, CreateEvent(event_type=EventKind.SIGNAL, event_page_offset=page.handle))
     copies.put(sdma.Fence(address=VA + 8 * made.event_slot_index, data=1), sdma.Trap(context=made.event_id & 0xFF))
     data = np.frombuffer(bytearray(EventData(data=bytes(32), event_id=made.event_id).pack()), np.uint8)
     asked = WaitEvents(events_ptr=int(data.ctypes.data), num_events=1, wait_for_all=0, timeout=60_000)
-    assert here.call(Number.WAIT_EVENTS, asked).wait_result == 0
+    assert client.call(Number.WAIT_EVENTS, asked).wait_result == 0
 
 
 @pytest.mark.parametrize(
     ("packet", "message"),
     [
         (b"\x0f\0\0\0", "SDMA packet 0000000f: opcode 15 is not modelled"),
-        (b"\1\7\0\0", "SDMA copy of kind 7: only linear and rectangular ones are modelled"),
+        (b"\1\7\0\0", "the SDMA copy has kind 7: only linear and rectangular copies are modelled"),
         (sdma.AtomicPacket(operation=3, address=VA, data=0), "SDMA atomic 3: only 47 (add, 64 bits) is modelled"),
         (sdma.ConstFill(fill_size=0, address=VA, data=0, count=3), "SDMA fill of size 0: only 2 (dwords) is modelled"),
         (b"\x0d\0\0\0" + bytes(8), "SDMA timestamp of kind 0: only 2 is modelled"),
-        (sdma.PollRegmem(function=7, is_memory=1, address=VA, value=0, mask=0), "poll with function 7"),
-        (b"\5\0\0\0", "an SDMA packet of 16 bytes, but the doorbell makes 4 known"),
-        (sdma.CopyLinear(count=7, source=VA, destination=VA), "read of 8 bytes at 0x7e0000000000 by a copy engine"),
+        (sdma.PollRegmem(function=7, is_memory=1, address=VA, value=0, mask=0), "poll has function 7"),
+        (b"\5\0\0\0", "the SDMA packet has 16 bytes, but the doorbell covers only 4"),
+        (sdma.CopyLinear(count=7, source=VA, destination=VA), "a copy engine cannot read 8 bytes at 0x7e0000000000"),
     ],
 )  # fmt: skip
 def test_what_stops_a_queue(packet: Any, message: str) -> None:
-    with program() as here:
+    with program() as client:
         heard: list[QueueFailed] = []
-        here.device.probes.subscribe(heard.append, QueueFailed)  # type: ignore[arg-type]
-        copies = Copies(here)
-        memory = here.call(Number.CREATE_EVENT, CreateEvent(event_type=EventKind.MEMORY))
+        client.device.probes.subscribe(heard.append, QueueFailed)  # type: ignore[arg-type]
+        copies = Copies(client)
+        memory = client.call(Number.CREATE_EVENT, CreateEvent(event_type=EventKind.MEMORY))
         copies.put(packet)
         eventually(lambda: bool(heard))
         assert message in str(heard[0].error)
         assert "at SDMA packet at byte 0x0, at queue 1" in str(heard[0].error)
-        event = here.process.events._known[memory.event_id]
+        event = client.process.events._known[memory.event_id]
         assert event.is_set == ("copy engine" in message)
 
 
 @pytest.mark.parametrize(
     ("changes", "number", "message"),
     [
-        ({"queue_type": 0}, errno.EINVAL, "a queue of type 0"),
-        ({"queue_type": 9}, errno.EINVAL, "a queue of type 9"),
-        ({"ring_size": 1000}, errno.EINVAL, "a ring of 1000 bytes"),
-        ({"ring_size": 512}, errno.EINVAL, "a ring of 512 bytes"),
+        ({"queue_type": 0}, errno.EINVAL, "the queue type is 0"),
+        ({"queue_type": 9}, errno.EINVAL, "the queue type is 9"),
+        ({"ring_size": 1000}, errno.EINVAL, "the size of the ring is 1000 bytes"),
+        ({"ring_size": 512}, errno.EINVAL, "the size of the ring is 512 bytes"),
         ({"queue_percentage": 101}, errno.EINVAL, "a share of 101 %"),
-        ({"ring_base_address": 64}, errno.EFAULT, "no memory for the ring"),
-        ({"read_pointer_address": 64}, errno.EFAULT, "no memory for the read pointer"),
-        ({"gpu_id": 1}, errno.EINVAL, "no agent with gpu_id 0x1"),
+        ({"ring_base_address": 64}, errno.EFAULT, "the ring"),
+        ({"read_pointer_address": 64}, errno.EFAULT, "the read pointer"),
+        ({"gpu_id": 1}, errno.EINVAL, "no GPU has gpu_id 0x1"),
     ],
 )
 def test_queues_that_cannot_be(changes: dict[str, int], number: int, message: str) -> None:
-    from understudy.device.kfd.ioctls import CreateQueue
+    from softcard.device.kfd.ioctls import CreateQueue
 
-    with program() as here:
-        ring: Pages = here.shared(PAGE)
+    with program() as client:
+        ring: Pages = client.shared(PAGE)
         asked = {
-            "ring_base_address": ring.address, "write_pointer_address": ring.address, "gpu_id": here.gpu_id,
+            "ring_base_address": ring.address, "write_pointer_address": ring.address, "gpu_id": client.gpu_id,
             "read_pointer_address": ring.address, "ring_size": RING, "queue_type": 1,
         }  # fmt: skip
         with pytest.raises(Refused) as raised:
-            here.call(Number.CREATE_QUEUE, CreateQueue(**asked | changes))
+            client.call(Number.CREATE_QUEUE, CreateQueue(**asked | changes))
         assert (raised.value.errno, message in raised.value.message) == (number, True)
-        assert not len(here.process.queues)
+        assert not len(client.process.queues)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from understudy.core.record import Record
-from understudy.device.kfd import ioctls
-from understudy.device.kfd.node import nodes
-from understudy.device.kfd.topology import TOPOLOGY, files
+from softcard.core.record import Record
+from softcard.device.kfd import ioctls
+from softcard.device.kfd.node import TOPOLOGY, files, nodes
 
 HEADER = Path("/usr/include/linux/kfd_ioctl.h")
 STRUCTURES = {
@@ -108,3 +107,14 @@ def test_topology() -> None:
     links = [properties(made[f"{TOPOLOGY}/nodes/0/io_links/{each}/properties"]) for each in range(3)]
     assert [(each["node_from"], each["node_to"], each["type"]) for each in links] == [(0, 1, 2), (0, 2, 2), (0, 3, 2)]
     assert all(not path.startswith("/") and ".." not in path for path in made)
+
+
+def test_without_a_large_bar() -> None:
+    there, found = files(nodes(["gfx900", "gfx803"])), files(nodes(["gfx900", "gfx803"]), large_bar=False)
+    gone = {f"{TOPOLOGY}/nodes/0/io_links/{each}/properties" for each in range(2)}
+    assert there.keys() - found.keys() == gone
+    assert "io_links_count 0\n" in found[f"{TOPOLOGY}/nodes/0/properties"]
+    for number in (1, 2):
+        bank = f"{TOPOLOGY}/nodes/{number}/mem_banks/0/properties"
+        assert there[bank].startswith("heap_type 1\n")
+        assert found[bank] == there[bank].replace("heap_type 1", "heap_type 2")

@@ -5,14 +5,21 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from softcard.core.event import Event
+from softcard.device.refsi.commands import (
+    BufferStatus,
+    Command,
+    Finish,
+    RunInstances,
+    StoreImm64,
+    WriteReg64,
+    encode_all,
+)
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.registers import CMP
+from softcard.image.riscv.program import ElfImage, read_elf
+from softcard.isa.riscv.decode import assemble
 from tests.device.refsi.recordings import FOLDER
-from understudy.core.event import Event
-from understudy.device.refsi.commands import Command, Finish, RunInstances, StoreImm64, WriteReg64, encode_all
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.registers import CMP
-from understudy.device.refsi.status import BufferStatus
-from understudy.image.riscv.program import ElfImage, read_elf
-from understudy.isa.riscv.decode import assemble
 
 BUFFER = 0x4F00_0000
 ELF_TARGET = 0x7000_0000

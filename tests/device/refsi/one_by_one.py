@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from understudy.device.refsi import registers as r
-from understudy.device.refsi.cmp import CommandProcessor, Progress, _change, unit_of
-from understudy.device.refsi.commands import (
+from softcard.device.refsi import registers as r
+from softcard.device.refsi.cmp import CommandProcessor, Progress, _change, unit_of
+from softcard.device.refsi.commands import (
     Command,
     CopyMem64,
     Finish,
@@ -16,10 +16,10 @@ from understudy.device.refsi.commands import (
     WriteReg64,
     decode,
 )
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.events import CommandFinished, CommandStarted, RegisterAccess
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR
-from understudy.device.refsi.profiles import Words
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.events import CommandFinished, CommandStarted, RegisterAccess
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR
+from softcard.device.refsi.profiles import Words
 
 
 class OneByOne(CommandProcessor):

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.core.errors import AccessFault, BeyondModel, RuleError, UnderstudyError
-from understudy.core.event import Event
-from understudy.core.space import Unit
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.events import ConsoleOutput, Diagnostic, HartFault
-from understudy.device.refsi.interfaces import EXTERNAL
-from understudy.device.refsi.refsidrv.devices import ReferenceCrash
-from understudy.device.refsi.registers import MemoryKind
-from understudy.device.refsi.status import BufferStatus
-from understudy.image.riscv.program import read_elf
+from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError
+from softcard.core.event import Event
+from softcard.core.space import Unit
+from softcard.device.refsi.commands import BufferStatus
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.events import ConsoleOutput, Diagnostic, HartFault
+from softcard.device.refsi.interfaces import EXTERNAL
+from softcard.device.refsi.refsidrv.devices import ReferenceCrash
+from softcard.device.refsi.registers import MemoryKind
+from softcard.image.riscv.program import read_elf
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "refsi"
 PRESET = 0xDEAD_DEAD_DEAD_DEAD
@@ -151,7 +151,7 @@ class Player:
         for status in statuses:
             self.check(status.error)
 
-    def check(self, error: UnderstudyError | None) -> None:
+    def check(self, error: SoftcardError | None) -> None:
         if isinstance(error, ReferenceCrash):
             raise Crashed(str(error))
         assert not isinstance(error, BeyondModel), error

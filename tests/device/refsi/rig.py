@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from softcard.core.rule import load_rules
+from softcard.device.refsi.commands import BufferStatus, Command, Finish, LoadReg64, StoreImm64, StoreReg64, encode_all
+from softcard.device.refsi.registers import DMA, DMA_BASE, KARGS_INFO, KUB_DESC, TSD_INFO
 from tests.device.refsi.m1 import FLAG, OUT, RETURN, STACK_TOP, Bench, entry, flag, write
-from understudy.core.rule import load_rules
-from understudy.device.refsi.commands import Command, Finish, LoadReg64, StoreImm64, StoreReg64, encode_all
-from understudy.device.refsi.registers import DMA, DMA_BASE, KARGS_INFO, KUB_DESC, TSD_INFO
-from understudy.device.refsi.status import BufferStatus
 
 KUB = 0x5300_0000
 """Where `slice_setup` puts a Kernel Uniform Block: each of its 64-bit words is 32 to 1 in every byte, counting up."""
@@ -54,7 +53,7 @@ def _checked(bench: Bench, status: BufferStatus, rule: str, message: str, comman
     error = status.error
     assert error is not None
     assert error.message == message
-    assert error.rule is load_rules("understudy.device.refsi")[f"refsi/{rule}"]
+    assert error.rule is load_rules("softcard.device.refsi")[f"refsi/{rule}"]
     assert (status.commands, status.command, status.offset) == (command, command, offset)
     places = [(place.kind, place.where) for place in error.path]
     assert ("command", str(command)) in places

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.refsi.m1 import BUFFER, FLAG, OUT, RETURN, Bench, entry, flag, window, write
-from understudy.core.errors import AccessFault, RuleError, WireError
-from understudy.device.refsi import rules
-from understudy.device.refsi.commands import (
+from softcard.core.errors import AccessFault, RuleError, WireError
+from softcard.device.refsi import rules
+from softcard.device.refsi.commands import (
     CopyMem64,
     Finish,
     LoadReg64,
@@ -19,7 +18,7 @@ from understudy.device.refsi.commands import (
     WriteReg64,
     encode_all,
 )
-from understudy.device.refsi.events import (
+from softcard.device.refsi.events import (
     BufferFinished,
     BufferStarted,
     BufferSubmitted,
@@ -27,8 +26,9 @@ from understudy.device.refsi.events import (
     CommandStarted,
     RegisterAccess,
 )
-from understudy.device.refsi.launch import INVALID_KTB, INVALID_PACKED_ARGS
-from understudy.device.refsi.registers import DMA_BASE, KARGS_INFO, KUB_DESC, TSD_INFO
+from softcard.device.refsi.launch import INVALID_KTB, INVALID_PACKED_ARGS
+from softcard.device.refsi.registers import DMA_BASE, KARGS_INFO, KUB_DESC, TSD_INFO
+from tests.device.refsi.m1 import BUFFER, FLAG, OUT, RETURN, Bench, entry, flag, window, write
 
 BOTH = pytest.mark.parametrize("profile", ["refsidrv", "spec"])
 KUB = 0x53000000
@@ -126,7 +126,7 @@ def test_load_reg64_into_a_window_register() -> None:
 def test_a_window_that_cannot_open_leaves_its_register() -> None:
     bench = Bench("refsidrv")
     status = bench.run(*window(2, 0x30000000, 0x100, 0x1000))
-    assert "window 2 (base 0x30000000, target 0x100) cannot open: its target is no memory" in str(status.error)
+    assert "window 2 (base 0x30000000, target 0x100) cannot be opened: its target is not memory" in str(status.error)
     assert bench.device.registers[26] == 0
 
 
@@ -160,7 +160,7 @@ def test_a_partial_chunk() -> None:
     assert Bench("refsidrv").words(encode_all([flag()]) + b"abc").ok
     status = Bench("spec").words(encode_all([flag()]) + b"abc")
     assert isinstance(status.error, WireError)
-    assert "a buffer of 19 bytes, expected a multiple of 8" in str(status.error)
+    assert "the command buffer has 19 bytes, expected a multiple of 8" in str(status.error)
     assert status.chunk is None
 
 
@@ -333,7 +333,9 @@ def test_a_buffer_that_was_overwritten_while_it_ran(profile: str) -> None:
     status = bench.run(StoreImm64(BUFFER + 16, 0x1234_5678), StoreImm64(OUT, 1))
     assert status.error is not None
     was = encode_all([StoreImm64(OUT, 1)])[:8][::-1].hex()
-    told = f"(the buffer was overwritten while it ran: this chunk is 0x0000000012345678, and was 0x{was} when it began)"
-    assert told in str(status.error)
+    reported = (
+        f"(the buffer was overwritten while it ran: this chunk is 0x0000000012345678, but was 0x{was} at the start)"
+    )
+    assert reported in str(status.error)
     status = bench.words((0x1234_5678).to_bytes(8, "little"))
     assert "overwritten" not in str(status.error)

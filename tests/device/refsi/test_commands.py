@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import WireError
-from understudy.device.refsi import rules
-from understudy.device.refsi.commands import (
+from softcard.core.errors import WireError
+from softcard.device.refsi import rules
+from softcard.device.refsi.commands import (
     COMMANDS,
     Command,
     CopyMem64,
@@ -24,7 +24,7 @@ from understudy.device.refsi.commands import (
     encode_all,
     encode_header,
 )
-from understudy.testing import refsi_commands
+from softcard.testing import refsi_commands
 
 word = st.integers(0, (1 << 64) - 1)
 
@@ -75,7 +75,7 @@ def test_real_words() -> None:
     [
         ([0x80000000], rules.HEADER_PACKET_ID, "packet identifier (bits 31-30) is 2, expected 3"),
         ([0xC0000101], rules.HEADER_RESERVED, "reserved bits 7-0 are 0x1, expected 0"),
-        ([0xC0000A00], rules.HEADER_OPCODE, "there is no opcode 10"),
+        ([0xC0000A00], rules.HEADER_OPCODE, "unknown opcode 10"),
         ([0xC0030200, 5], rules.HEADER_COUNT, "count (bits 29-16) is 3, expected an even number"),
         ([0xC0000200], rules.HEADER_COUNT, "WRITE_REG64: count announces 0 payload chunks, expected 1"),
         ([0xC0020100, 0], rules.HEADER_COUNT, "FINISH: count announces 1 payload chunks, expected 0"),
@@ -84,8 +84,8 @@ def test_real_words() -> None:
         ([0x104C0040700, 1, 0], rules.ZERO_EXTENSION, "inline chunk 0x104 has bits 0x100 outside of its fields"),
         ([0x1804C0020800, 1], rules.ZERO_EXTENSION, "inline chunk 0x1804 has bits 0x1800 outside of its fields"),
         ([0x4C0000900], rules.SYNC_FLAGS, "flags 0x4 name caches that do not exist"),
-        ([0x1C0060600, 0, 0, 0x5000000], rules.COPY_UNIT, "UNIT 0x5000000 is no unit ID"),
-        ([0x1C0060600, 0, 0, 0x3010000], rules.COPY_UNIT, "UNIT 0x3010000 is no unit ID"),
+        ([0x1C0060600, 0, 0, 0x5000000], rules.COPY_UNIT, "UNIT 0x5000000 is not a unit ID"),
+        ([0x1C0060600, 0, 0, 0x3010000], rules.COPY_UNIT, "UNIT 0x3010000 is not a unit ID"),
     ],
 )
 def test_refusals(words: list[int], rule: object, message: str) -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from understudy.core.errors import AccessFault
-from understudy.core.space import Unit
-from understudy.device.refsi.counters import PerfCounters, clear_counters
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, HART, HOST
-from understudy.isa.riscv import csr
-from understudy.isa.riscv.state import RETIRED, Hart
+from softcard.core.errors import AccessFault
+from softcard.core.space import Unit
+from softcard.device.refsi.counters import PerfCounters, clear_counters
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR, HART, HOST
+from softcard.isa.riscv import csr
+from softcard.isa.riscv.state import RETIRED, Hart
 
 HART0 = Unit(HART, 0)
 
@@ -43,17 +43,17 @@ def test_writes_take_the_value_less_one(hart: Hart, counters: PerfCounters) -> N
     assert value(counters, 0) == 9
     counters.write(24, (5).to_bytes(8, "little"), HART0)
     counters.write(8, (5).to_bytes(8, "little"), HART0)
-    assert (value(counters, 3), value(counters, 1)) == (5, 0), "slot 3 is storage, slot 1 does not exist"
+    assert (value(counters, 3), value(counters, 1)) == (5, 0), "slot 3 is storage, slot 1 is not supported"
     assert csr.read(hart, 0xB03, 3) == 5
 
 
 def test_a_turn_shows_at_its_end(hart: Hart, counters: PerfCounters) -> None:
     hart.words[RETIRED] = 7
-    counters.begin_turn(hart)
+    counters.begin_time_slice(hart)
     hart.words[RETIRED] = 20
     assert value(counters, 2) == 7
     counters.write(16, (100).to_bytes(8, "little"), HART0)
-    counters.end_turn()
+    counters.end_time_slice()
     assert value(counters, 2) == 99 + 13, "the whole turn is added"
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import AccessFault, BeyondModel, RuleError, WireError
+from softcard.core.space import Unit
+from softcard.device.refsi.commands import Finish, StoreImm64, encode_all
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.events import InstanceStarted
+from softcard.device.refsi.interfaces import HART
+from softcard.device.refsi.refsidrv.devices import ReferenceCrash
+from softcard.device.refsi.registers import DMA_BASE, DRAM_BASE, G1_MAP, M1_MAP, PERF_COUNTERS_BASE, MemoryKind
+from softcard.isa.riscv.decode import assemble
 from tests.device.refsi.m1 import BUFFER, FLAG, OUT, Bench, flag, window, write
-from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
-from understudy.core.space import Unit
-from understudy.device.refsi.commands import Finish, StoreImm64, encode_all
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.events import InstanceStarted
-from understudy.device.refsi.interfaces import HART
-from understudy.device.refsi.refsidrv.devices import ReferenceCrash
-from understudy.device.refsi.registers import DMA_BASE, DRAM_BASE, G1_MAP, M1_MAP, PERF_COUNTERS_BASE, MemoryKind
-from understudy.isa.riscv.decode import assemble
 
 BOTH = pytest.mark.parametrize("profile", ["refsidrv", "spec"])
 
@@ -21,15 +21,15 @@ BOTH = pytest.mark.parametrize("profile", ["refsidrv", "spec"])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"family": "x"}, "family 'x', expected one of m, g"),
-        ({"profile": "real"}, "profile 'real', expected one of spec, refsidrv"),
-        ({"engine": "fast"}, "engine 'fast', expected one of jit, reference"),
-        ({"coherence": "lazy"}, "coherence 'lazy', expected one of eager, strict"),
+        ({"family": "x"}, "family is 'x', expected one of m, g"),
+        ({"profile": "real"}, "profile is 'real', expected one of spec, refsidrv"),
+        ({"engine": "fast"}, "engine is 'fast', expected one of jit, reference"),
+        ({"coherence": "lazy"}, "coherence is 'lazy', expected one of eager, strict"),
         ({"profile": "refsidrv", "cores": 2}, "the profile refsidrv has one core of 4 harts without caches"),
         ({"profile": "refsidrv", "coherence": "strict"}, "the profile refsidrv has one core of 4 harts"),
-        ({"step_limit": 0}, "step_limit 0, expected 1 or more"),
-        ({"cores": 0}, "cores 0, expected 1 or more"),
-        ({"dma": "never"}, "dma 'never', expected one of late, immediate"),
+        ({"step_limit": 0}, "step_limit is 0, expected 1 or more"),
+        ({"cores": 0}, "cores is 0, expected 1 or more"),
+        ({"dma": "never"}, "dma is 'never', expected one of late, immediate"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:
@@ -87,7 +87,7 @@ def test_buffers_run_in_order_when_somebody_looks(profile: str) -> None:
 
 
 @BOTH
-def test_probes_may_look_at_the_device(profile: str) -> None:
+def test_probes_may_inspect_the_device(profile: str) -> None:
     device = RefSiDevice("m", profile=profile, engine="reference")
     device.write(BUFFER, encode_all([StoreImm64(FLAG, 1), StoreImm64(FLAG, 2), Finish()]))
     seen: list[int] = []
@@ -100,7 +100,7 @@ def test_probes_may_look_at_the_device(profile: str) -> None:
 
 
 def test_negative_sizes_are_refused() -> None:
-    with pytest.raises(WireError, match="a buffer of -1 bytes"):
+    with pytest.raises(WireError, match="the size of the buffer is -1 bytes, expected 0 or more"):
         RefSiDevice(engine="reference").submit(BUFFER, -1)
 
 

@@ -6,9 +6,8 @@ import random
 
 import pytest
 
-from tests.device.refsi.m1 import BUFFER, RETURN, Bench, kernels, window
-from understudy.core.errors import AccessFault, ModelBug, UnderstudyError
-from understudy.device.refsi.commands import (
+from softcard.core.errors import AccessFault, ModelBug, SoftcardError
+from softcard.device.refsi.commands import (
     Command,
     CopyMem64,
     Finish,
@@ -21,6 +20,7 @@ from understudy.device.refsi.commands import (
     WriteReg64,
     encode_all,
 )
+from tests.device.refsi.m1 import BUFFER, RETURN, Bench, kernels, window
 
 PLACES = (0, 0x100, 0x10000, 0x10000000, 0x10200000, 0x103FFFF8, 0x14000000, 0x1407FFF8, 0x20002000, 0x20002018)
 PLACES += (0x20100000, 0x201001F8, 0x30000000, 0x30000FF8, 0x40000000, BUFFER, 0x50000000, RETURN, 0x70000000)
@@ -86,5 +86,5 @@ def test_hostile_buffers(profile: str, seed: int) -> None:
                 break  # a window has taken DRAM away
             bench.device.submit(BUFFER, len(data))
             (status,) = bench.device.wait()
-            assert status.ok or isinstance(status.error, UnderstudyError)
+            assert status.ok or isinstance(status.error, SoftcardError)
             assert not isinstance(status.error, ModelBug), status

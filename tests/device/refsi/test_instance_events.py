@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.device.refsi.m1 import CODE, OUT, Bench
-from understudy import RefSi
-from understudy.cli import main
-from understudy.core.event import Event
-from understudy.device.refsi.events import (
+from softcard import RefSi
+from softcard.cli import main
+from softcard.core.event import Event
+from softcard.device.refsi.events import (
     BarrierReached,
     ConsoleOutput,
     DmaTransfer,
@@ -24,10 +23,11 @@ from understudy.device.refsi.events import (
     KernelLaunch,
     RegisterAccess,
 )
-from understudy.device.refsi.interfaces import HART
-from understudy.device.refsi.settings import TRACED
-from understudy.refsi import demo_kernels
-from understudy.trace import JsonlTrace
+from softcard.device.refsi.interfaces import HART
+from softcard.device.refsi.settings import TRACED
+from softcard.refsi import demo_kernels
+from softcard.trace import JsonlTrace
+from tests.device.refsi.m1 import CODE, OUT, Bench
 
 PROFILES = pytest.mark.parametrize("profile", ["spec", "refsidrv"])
 ENGINES = pytest.mark.parametrize("engine", ["jit", "reference"])
@@ -55,16 +55,16 @@ def of_harts(bench: Bench) -> list[RegisterAccess]:
 
 @ENGINES
 @PROFILES
-@pytest.mark.parametrize(("traced", "told"), [(0, 0), (1, 4), (9, 8), (None, COUNT), (COUNT + 1, COUNT)])
-def test_the_first_instances_are_told_of(profile: str, engine: str, traced: int | None, told: int) -> None:
+@pytest.mark.parametrize(("traced", "reported"), [(0, 0), (1, 4), (9, 8), (None, COUNT), (COUNT + 1, COUNT)])
+def test_the_first_instances_are_reported(profile: str, engine: str, traced: int | None, reported: int) -> None:
     """Whole groups of them, and one at least."""
     bench, status = ran(BUSY, traced, profile, engine)
     assert status.ok
     assert bench.r64(OUT, COUNT) == [8] * COUNT
     for kind in (InstanceStarted, InstanceEnded):
-        assert sorted(each.instance for each in bench.seen(kind)) == list(range(told))
-    assert len(of_harts(bench)) == 2 * told
-    assert [each.instances for each in bench.seen(InstancesLeftOut)] == [COUNT - told] * (told < COUNT)
+        assert sorted(each.instance for each in bench.seen(kind)) == list(range(reported))
+    assert len(of_harts(bench)) == 2 * reported
+    assert [each.instances for each in bench.seen(InstancesLeftOut)] == [COUNT - reported] * (reported < COUNT)
     (launch,) = bench.seen(KernelLaunch)
     assert launch.instances == COUNT
     # What comes behind the command is told of again.
@@ -75,7 +75,7 @@ def test_the_first_instances_are_told_of(profile: str, engine: str, traced: int 
 
 @ENGINES
 @PROFILES
-def test_mistakes_are_told_of_all(profile: str, engine: str) -> None:
+def test_mistakes_are_reported_all(profile: str, engine: str) -> None:
     bench, status = ran(FAILS, 8, profile, engine)
     assert not status.ok
     (fault,) = bench.seen(HartFault)
@@ -93,7 +93,7 @@ def test_barriers(profile: str, engine: str) -> None:
 
 
 @PROFILES
-def test_output_is_told_of_all(profile: str) -> None:
+def test_output_is_reported_all(profile: str) -> None:
     events: list[Event] = []
     with RefSi.open(profile=profile, trace_instances=4) as device:
         device.port.probes.subscribe(events.append, ConsoleOutput, InstanceStarted)
@@ -134,8 +134,8 @@ def test_a_report_says_what_it_leaves_out(tmp_path: Path, capsys: pytest.Capture
 
 def test_transfers_of_the_command_processor_stay() -> None:
     """Those that harts have are left out with their instances."""
-    from understudy.core.space import Unit
-    from understudy.device.refsi.instance_events import is_of_a_hart
+    from softcard.core.space import Unit
+    from softcard.device.refsi.events import is_of_a_hart
 
     def transfer(kind: int) -> DmaTransfer:
         return DmaTransfer(0, Unit(kind), 1, 0, 0, (1,), (), ())

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from understudy.core.errors import RuleError
-from understudy.device.refsi.launch import (
+from softcard.core.errors import RuleError
+from softcard.device.refsi.launch import (
     INVALID_KTB,
     INVALID_PACKED_ARGS,
     BlockCopy,
@@ -19,7 +19,7 @@ from understudy.device.refsi.launch import (
     start,
     start_registers,
 )
-from understudy.isa.riscv.state import Hart
+from softcard.isa.riscv.state import Hart
 
 SHARES = (0x1020_0000, 2 << 20)
 SLICE = KernelSlice(
@@ -93,17 +93,17 @@ def test_absent_blocks_are_invalid_addresses(change: dict[str, int], args: tuple
         (
             {"kargs_offset": 0xF8},
             OutsideKub,
-            "the packed arguments lie at 0xf8..0x108 of a Kernel Uniform Block of 0x100",
+            "the packed arguments lie at 0xf8..0x108, outside of the Kernel Uniform Block of 0x100",
         ),
         (
             {"tsd_size": 0x100},
             OutsideKub,
-            "the thread-specific data lie at 0x8..0x108 of a Kernel Uniform Block of 0x100",
+            "the thread-specific data lie at 0x8..0x108, outside of the Kernel Uniform Block of 0x100",
         ),
         (
             {"kub_size": 0xFFFF, "tsd_size": 0x80001},
             BlockTooLarge,
-            "0x80001 bytes of thread-specific data for each of 4 harts, expected at most 0x80000",
+            "each of 4 harts needs 0x80001 bytes of thread-specific data, expected at most 0x80000",
         ),
     ],
 )

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.device.refsi.m1 import BUFFER, RETURN, Bench, window
-from tests.device.refsi.one_by_one import one_by_one
-from understudy.core.event import Event
-from understudy.device.refsi import machine
-from understudy.device.refsi import registers as r
-from understudy.device.refsi.commands import (
+from softcard.core.event import Event
+from softcard.device.refsi import native_commands
+from softcard.device.refsi import registers as r
+from softcard.device.refsi.commands import (
+    BufferStatus,
     Command,
     CopyMem64,
     Finish,
@@ -30,13 +29,14 @@ from understudy.device.refsi.commands import (
     encode_all,
     encode_header,
 )
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.events import BufferFinished, CommandFinished, RegisterAccess
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR
-from understudy.device.refsi.native_commands import DONE, MALFORMED, MAX_EXTENTS, READ, WRITE, commands
-from understudy.device.refsi.spec.memory import SpecMemory
-from understudy.device.refsi.status import BufferStatus
-from understudy.isa.riscv.decode import assemble
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.events import BufferFinished, CommandFinished, RegisterAccess
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR
+from softcard.device.refsi.native_commands import DONE, MALFORMED, MAX_EXTENTS, READ, WRITE, commands
+from softcard.device.refsi.spec.memory import SpecMemory
+from softcard.isa.riscv.decode import assemble
+from tests.device.refsi.m1 import BUFFER, RETURN, Bench, window
+from tests.device.refsi.one_by_one import one_by_one
 
 PROFILES = ("spec", "refsidrv")
 BOTH = pytest.mark.parametrize("profile", PROFILES)
@@ -102,7 +102,7 @@ class Pair:
                 cancel()
             bench.close_windows()
             memory = [bench.device.read(address, size) for address, size in WATCHED]
-            heard = [told(event) for event in events]
+            heard = [reported(event) for event in events]
             seen.append((list(registers), memory, shown(status), dma(bench.device), heard))
             statuses.append(status)
         assert seen[0] == seen[2]
@@ -113,7 +113,7 @@ class Pair:
 KINDS: dict[str, tuple[type[Event], ...]] = {"live": (), "later": (), "some": (CommandFinished, RegisterAccess)}
 
 
-def told(event: Event) -> object:
+def reported(event: Event) -> object:
     return shown(event.status) if isinstance(event, BufferFinished) else event
 
 
@@ -291,7 +291,7 @@ def test_what_may_be_written_may_not_therefore_be_read() -> None:
     both = pair("spec")
     status, *_ = both.both(encode_all([StoreImm64(WRITE_ONLY, 5), LoadReg64(0, WRITE_ONLY), *PADDING]))
     assert (status.command, status.opcode) == (1, "LOAD_REG64")
-    assert "does not permit" in str(status.error)
+    assert "do not permit" in str(status.error)
     status, *_ = both.both(encode_all([LoadReg64(0, READ_ONLY), StoreReg64(0, READ_ONLY), *PADDING]))
     assert (status.command, status.opcode) == (1, "STORE_REG64")
 
@@ -311,12 +311,12 @@ def test_the_table_of_extents_starts_over_when_full(is_compiled: bool, monkeypat
     monkeypatch.setattr(profile, "direct", direct)
     monkeypatch.setattr(profile, "wrote", lambda host, size: written.append((host, size)))
     registers = np.zeros(r.NUM_CMP_REGISTERS, dtype=np.uint64)
-    bulk = machine.Machine(registers.data.cast("B").cast("Q"), profile, compiled=is_compiled)
+    bulk = native_commands.Machine(registers.data.cast("B").cast("Q"), profile, compiled=is_compiled)
     stores = [StoreImm64(base + 512 * n + 8, n) for n in range(MAX_EXTENTS + 8)] * 2
     chunks = memoryview(encode_all(stores)).cast("Q")
     bulk.open(chunks, len(chunks))
     assert bulk.run(False, False) == DONE
-    bulk.settle()
+    bulk.flush()
     assert (bulk.block.position, bulk.block.done) == (len(chunks), len(stores))
     assert memory[1::64].tolist() == list(range(MAX_EXTENTS + 8))
     assert len(asked) == 2 * (MAX_EXTENTS + 8)
@@ -324,17 +324,17 @@ def test_the_table_of_extents_starts_over_when_full(is_compiled: bool, monkeypat
     assert written == [(first, 512 * (MAX_EXTENTS + 7) + 8)]
 
 
-def test_nothing_written_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_written_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = Pair("spec").benches[0].device.processor.profile  # type: ignore[union-attr]
     written: list[tuple[int, int]] = []
     monkeypatch.setattr(profile, "direct", lambda address, access: None)
     monkeypatch.setattr(profile, "wrote", lambda *x: written.append(x))
     registers = np.zeros(r.NUM_CMP_REGISTERS, dtype=np.uint64)
-    bulk = machine.Machine(registers.data.cast("B").cast("Q"), profile, compiled=True)
+    bulk = native_commands.Machine(registers.data.cast("B").cast("Q"), profile, compiled=True)
     chunks = memoryview(encode_all([Nop(), WriteReg64(3, 9), StoreImm64(8, 1)])).cast("Q")
     bulk.open(chunks, len(chunks))
     assert bulk.run(False, False) == WRITE
-    bulk.settle()
+    bulk.flush()
     assert (bulk.block.position, bulk.block.done) == (3, 2)
     assert registers[3] == 9
     assert written == []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.space import Unit
+from softcard.device.refsi.interfaces import HART
+from softcard.device.refsi.profiler import counters_of
+from softcard.device.refsi.registers import Counter
+from softcard.isa.riscv.decode import assemble, decode
 from tests.device.refsi.m1 import OUT, Bench
-from understudy.core.space import Unit
-from understudy.device.refsi.interfaces import HART
-from understudy.device.refsi.profiler import counters_of
-from understudy.device.refsi.registers import Counter
-from understudy.isa.riscv.decode import assemble, decode
 
 HART0 = Unit(HART, 0)
 C = Counter

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from understudy.core.errors import WireError
-from understudy.device.refsi import registers as r
+from softcard.core.errors import WireError
+from softcard.device.refsi import registers as r
 
 
 def test_cmp_registers_are_at_the_documents_ids() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy import RefSi
-from understudy.core.errors import AccessFault, BeyondModel
-from understudy.core.event import Event
-from understudy.device.refsi.events import HartFault, RegistersLeftOut, RegistersTaken
-from understudy.isa.riscv.format import REGISTERS
-from understudy.refsi import demo_kernels
+from softcard import RefSi
+from softcard.core.errors import AccessFault, BeyondModel
+from softcard.core.event import Event
+from softcard.device.refsi.events import HartFault, RegistersLeftOut, RegistersTaken
+from softcard.isa.riscv.format import REGISTERS
+from softcard.refsi import demo_kernels
 
 PROFILES = ["spec", "refsidrv"]
 
@@ -23,12 +23,12 @@ def ran(kernel: str, *, at: str = "", at_end: bool = False, fails: bool = False,
     with RefSi.open(**{"snapshots": 16, **options}) as device:
         device.port.probes.subscribe(events.append)
         program = device.load_elf(demo_kernels())
-        moments, symbols = device.port.moments, program.image.symbols
-        assert moments is not None
+        tracepoints, symbols = device.port.tracepoints, program.image.symbols
+        assert tracepoints is not None
         assert symbols is not None
-        moments.at_end = at_end
+        tracepoints.at_end = at_end
         if at:
-            moments.pcs.add(symbols[at].address)
+            tracepoints.pcs.add(symbols[at].address)
         a = np.arange(64, dtype=np.int32)
         arguments: list[Any] = [a, a, np.zeros_like(a), 16] if kernel == "vector_add" else [a, 0]
         if fails:
@@ -71,7 +71,7 @@ def test_no_more_than_asked_for() -> None:
 
 
 def test_what_does_not_go_together() -> None:
-    with pytest.raises(BeyondModel, match="snapshots with check 'init', expected one of them"):
+    with pytest.raises(BeyondModel, match="snapshots cannot be used with check 'init': set one of them only"):
         RefSi.open(snapshots=1, check="init")
     with RefSi.open() as device:
-        assert device.port.moments is None
+        assert device.port.tracepoints is None

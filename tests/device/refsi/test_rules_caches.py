@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.device.refsi.commands import CopyMem64, RunKernelSlice, StoreImm64, SyncCache
+from softcard.device.refsi.registers import TCDM_BASE
 from tests.device.refsi.m1 import OUT, Bench, entry
 from tests.device.refsi.rig import refused_words, slice_setup
-from understudy.device.refsi.commands import CopyMem64, RunKernelSlice, StoreImm64, SyncCache
-from understudy.device.refsi.registers import TCDM_BASE
 
 DCACHE, ICACHE, BOTH = SyncCache(1), SyncCache(2), SyncCache(3)
 RETURN_AT_ONCE = int.from_bytes(bytes.fromhex("67800000 67800000"), "little")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.refsi.m1 import FLAG, OUT, Bench, flag, window, write
-from tests.device.refsi.rig import PATTERN, PHYSICAL, SOURCE, TARGET, WINDOW, finished, refused, refused_words, transfer
-from understudy.core.errors import WireError
-from understudy.device.refsi import rules
-from understudy.device.refsi.commands import (
+from softcard.core.errors import WireError
+from softcard.device.refsi import rules
+from softcard.device.refsi.commands import (
     Command,
     CopyMem64,
     Finish,
@@ -18,9 +16,11 @@ from understudy.device.refsi.commands import (
     WriteReg64,
     encode_all,
 )
-from understudy.device.refsi.events import BufferFinished, BufferStarted, RegisterAccess
-from understudy.device.refsi.registers import CMP, PERF_COUNTERS_BASE
-from understudy.device.refsi.toolkit.builder import CommandBuffer
+from softcard.device.refsi.events import BufferFinished, BufferStarted, RegisterAccess
+from softcard.device.refsi.registers import CMP, PERF_COUNTERS_BASE
+from softcard.device.refsi.toolkit.builder import CommandBuffer
+from tests.device.refsi.m1 import FLAG, OUT, Bench, flag, window, write
+from tests.device.refsi.rig import PATTERN, PHYSICAL, SOURCE, TARGET, WINDOW, finished, refused, refused_words, transfer
 
 NOWHERE = 0x100
 HART_1 = 3 << 24 | 1
@@ -84,7 +84,7 @@ def test_refsi_load_address(bench: Bench) -> None:
     refused(
         bench,
         "load-address",
-        "read of 8 bytes at 0xbffffffc passes the bounds of DRAM (0x40000000..0xc0000000)",
+        "read of 8 bytes at 0xbffffffc exceeds the bounds of DRAM (0x40000000..0xc0000000)",
         LoadReg64(0, 0xBFFF_FFFC),
     )
     assert bench.run(LoadReg64(0, 0xBFFF_FFF8)).ok
@@ -122,7 +122,7 @@ def test_refsi_store_imm_32_bit(bench: Bench) -> None:
     high = window(2, 1 << 32, PHYSICAL, 0x1000)
     assert bench.run(*high, StoreImm64(0xBFFF_FFF8, 1), WriteReg64(0, 2), StoreReg64(0, 1 << 32)).ok
     assert bench.r64(0xBFFF_FFF8) + bench.r64(PHYSICAL) == [1, 2]
-    with pytest.raises(WireError, match="STORE_IMM64: DST_ADDR_LO holds a 32-bit address, not 0x100000000") as caught:
+    with pytest.raises(WireError, match="STORE_IMM64: DST_ADDR_LO must be a 32-bit address, not 0x100000000") as caught:
         CommandBuffer().store_imm64(1 << 32, 3)
     assert caught.value.rule is rules.STORE_IMM_32_BIT
 
@@ -156,7 +156,7 @@ def test_refsi_copy_one_by_one(bench: Bench) -> None:
 def test_refsi_copy_address(bench: Bench) -> None:
     refused(bench, "copy-address", "read of 16 bytes at 0x100: no memory there", CopyMem64(2, NOWHERE, OUT))
     bench.device.write(SOURCE, PATTERN[:16])
-    text = "write of 16 bytes at 0xbffffff8 passes the bounds of DRAM (0x40000000..0xc0000000)"
+    text = "write of 16 bytes at 0xbffffff8 exceeds the bounds of DRAM (0x40000000..0xc0000000)"
     refused(bench, "copy-address", text, flag(0), CopyMem64(2, SOURCE, 0xBFFF_FFF8))
     assert bench.r64(0xBFFF_FFF8) == [0], "nothing is copied"
 
@@ -165,5 +165,7 @@ def test_refsi_copy_unit(bench: Bench) -> None:
     assert bench.run(*bench.kernel(bench.code("sd a0, 0(sp); jalr zero, 0(ra)"), instances=2, stack=0x1407_0000)).ok
     assert bench.run(CopyMem64(1, 0x1407_0000, OUT, HART_1)).ok
     assert bench.r64(OUT) == [1], "what hart 1 stored in its own memory"
-    text = "COPY_MEM64: UNIT 0x5000000 is no unit ID, expected a kind of 0..4 in bits 31-24 and an index in bits 15-0"
+    text = (
+        "COPY_MEM64: UNIT 0x5000000 is not a unit ID, expected a kind of 0..4 in bits 31-24 and an index in bits 15-0"
+    )
     refused_words(bench, "copy-unit", text, CopyMem64(1, OUT, OUT, 5 << 24).encode())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.device.refsi.commands import Command, CopyMem64, StoreImm64
+from softcard.device.refsi.registers import DMA_BASE
 from tests.device.refsi.m1 import OUT, Bench
 from tests.device.refsi.rig import PATTERN, SOURCE, TARGET, dma, read_dma, refused, transfer
-from understudy.device.refsi.commands import Command, CopyMem64, StoreImm64
-from understudy.device.refsi.registers import DMA_BASE
 
 LOOK = CopyMem64(8, TARGET, OUT)
 """What is at the destination at this moment goes to OUT."""
@@ -52,7 +52,7 @@ def test_refsi_dma_source(bench: Bench) -> None:
 
 
 def test_refsi_dma_destination(bench: Bench) -> None:
-    text = "DMA destination: write of 24 bytes at 0xbffffff0 passes the bounds of DRAM (0x40000000..0xc0000000)"
+    text = "DMA destination: write of 24 bytes at 0xbffffff0 exceeds the bounds of DRAM (0x40000000..0xc0000000)"
     refused(bench, "dma-destination", text, *transfer(8, 3, target=0xBFFF_FFF0))
     assert bench.r64(0xBFFF_FFF0, 2) == [0, 0], "nothing moves"
     text = "DMA destination: 0x20002008 is in the registers DMA, expected memory"
@@ -113,19 +113,17 @@ def test_refsi_dma_sequential(bench: Bench) -> None:
 
 
 def test_refsi_dma_dimension(bench: Bench) -> None:
-    text = "DMA: a transfer of dimension 0, expected 1, 2 or 3"
+    text = "DMA: the dimension of the transfer is 0, expected 1, 2 or 3"
     refused(bench, "dma-dimension", text, *transfer(8)[:-1], dma("DMACTRL", 1))
 
 
 @pytest.mark.parametrize("strides", ["source", "target", "both"])
 def test_refsi_dma_stride_1d(bench: Bench, strides: str) -> None:
-    refused(
-        bench, "dma-stride-1d", "DMA: a 1D transfer in a stride mode, expected no stride", *transfer(8, strides=strides)
-    )
+    refused(bench, "dma-stride-1d", "DMA: a 1D transfer must not use a stride mode", *transfer(8, strides=strides))
 
 
 def test_refsi_dma_overlap(bench: Bench) -> None:
-    text = "DMA: source 0x54000000..0x54000040 and destination 0x54000008..0x54000048 overlap"
+    text = "DMA: the source 0x54000000..0x54000040 and the destination 0x54000008..0x54000048 overlap"
     refused(bench, "dma-overlap", text, *transfer(64, target=SOURCE + 8))
     woven = transfer(8, 4, target=SOURCE + 8, strides="both", by=(16, 0), to=(16, 0))
     assert moved(bench, *woven, at=SOURCE) == rows(0, 0, 16, 16, 32, 32, 48, 48), "no byte in common"
@@ -133,7 +131,7 @@ def test_refsi_dma_overlap(bench: Bench) -> None:
 
 def test_refsi_dma_rows(bench: Bench) -> None:
     for stride in (4, 7):
-        text = f"DMA: destination rows of 8 bytes overlap with strides {stride:#x} and 0x10"
+        text = f"DMA: the destination rows of 8 bytes overlap each other, with strides {stride:#x} and 0x10"
         refused(bench, "dma-rows", text, *transfer(8, 2, strides="target", to=(stride, 0)))
 
 

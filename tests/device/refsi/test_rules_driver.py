@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import AccessFault
+from softcard.core.space import Unit
+from softcard.device.refsi import rules
+from softcard.device.refsi.commands import CopyMem64, StoreImm64
+from softcard.device.refsi.events import ConsoleOutput, InstanceEnded
+from softcard.device.refsi.interfaces import HART
+from softcard.device.refsi.registers import DMA_BASE, DRAM_BASE, PERF_COUNTERS_BASE, TCDM_BASE, MemoryKind
 from tests.device.refsi.m1 import FLAG, OUT, Bench, entry
 from tests.device.refsi.rig import refused
-from understudy.core.errors import AccessFault
-from understudy.core.space import Unit
-from understudy.device.refsi import rules
-from understudy.device.refsi.commands import CopyMem64, StoreImm64
-from understudy.device.refsi.events import ConsoleOutput, InstanceEnded
-from understudy.device.refsi.interfaces import HART
-from understudy.device.refsi.registers import DMA_BASE, DRAM_BASE, PERF_COUNTERS_BASE, TCDM_BASE, MemoryKind
 
 RETIRED = PERF_COUNTERS_BASE + 16
 GLOBAL = PERF_COUNTERS_BASE + 8 * 40
@@ -32,10 +32,10 @@ def test_refsi_memory_map(bench: Bench) -> None:
 
 
 def test_refsi_unit_exists(bench: Bench) -> None:
-    text = "read at 0x50000000 as hart 4: there is no such unit, expected a hart below 4 or a core below 1"
+    text = "read at 0x50000000 as hart 4: the unit does not exist, expected a hart below 4 or a core below 1"
     refused(bench, "unit-exists", text, CopyMem64(1, OUT, OUT + 8, 3 << 24 | 4))
     assert bench.run(CopyMem64(1, OUT, OUT + 8, 3 << 24 | 3), CopyMem64(1, OUT, OUT + 8, 4 << 24)).ok
-    with pytest.raises(AccessFault, match="as hart 4: there is no such unit"):
+    with pytest.raises(AccessFault, match="as hart 4: the unit does not exist"):
         bench.device.read(OUT, 8, Unit(HART, 4))
 
 
@@ -65,7 +65,7 @@ def test_refsi_host_call(bench: Bench) -> None:
     assert bench.run(*bench.kernel("k_puts", OUT + 0x100), *bench.kernel("k_exit0")).ok
     assert [event.data for event in bench.seen(ConsoleOutput)] == [b"from the device"]
     assert [event.how for event in bench.seen(InstanceEnded)] == ["return", "exit"]
-    text = "ecall with a7 = 0x63, expected 0 EXIT, 1 PUTSTRING or 2 BARRIER"
+    text = "ecall has a7 = 0x63, expected 0 (EXIT), 1 (PUTSTRING) or 2 (BARRIER)"
     status = refused(bench, "host-call", text, *bench.kernel("k_badecall"))
     assert status.pc == entry("k_badecall") + 4
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.device.refsi.commands import CopyMem64, Nop, StoreImm64, WriteReg64, encode_all
+from softcard.device.refsi.events import CommandFinished, CommandStarted
 from tests.device.refsi.m1 import OUT, Bench
 from tests.device.refsi.rig import refused_words
-from understudy.device.refsi.commands import CopyMem64, Nop, StoreImm64, WriteReg64, encode_all
-from understudy.device.refsi.events import CommandFinished, CommandStarted
 
 FINISH_WORD = 0xC000_0100
 
@@ -46,7 +46,7 @@ def test_refsi_header_reserved(bench: Bench) -> None:
 
 @pytest.mark.parametrize("opcode", [10, 0x80, 0xFF])
 def test_refsi_header_opcode(bench: Bench, opcode: int) -> None:
-    text = f"header {0xC000_0000 | opcode << 8:#018x}: there is no opcode {opcode}"
+    text = f"header {0xC000_0000 | opcode << 8:#018x}: unknown opcode {opcode}"
     refused_words(bench, "header-opcode", text, [0xC000_0000 | opcode << 8])
 
 

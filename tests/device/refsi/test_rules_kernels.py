@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.device.refsi import rules
+from softcard.device.refsi.commands import CopyMem64, RunInstances, RunKernelSlice
+from softcard.device.refsi.events import CommandStarted, InstanceEnded, InstanceStarted
 from tests.device.refsi.m1 import OUT, RETURN, STACK_TOP, Bench, flag, write
 from tests.device.refsi.rig import HART_BLOCKS, KUB, dumps, refused, refused_words, slice_setup, slices, word
-from understudy.core.errors import WireError
-from understudy.device.refsi import rules
-from understudy.device.refsi.commands import CopyMem64, RunInstances, RunKernelSlice
-from understudy.device.refsi.events import CommandStarted, InstanceEnded, InstanceStarted
 
 INSTANCE, SLICE, PACKED_ARGS, KTB, STACK, HART = range(6)
 """What k_slice stores, in order."""
@@ -73,7 +73,7 @@ def test_refsi_slice_registers(bench: Bench) -> None:
     assert bench.run(*slice_setup(bench, kernel, **WITH_BLOCK), RunKernelSlice(1, 1, 0)).ok
     assert bench.r64(OUT, 4) == [RETURN, STACK_TOP, KUB + 0x40, HART_BLOCKS]
     setup = slice_setup(bench, kub_size=1, tsd=(0xF8, 9))
-    text = "the thread-specific data lie at 0xf8..0x101 of a Kernel Uniform Block of 0x100 bytes"
+    text = "the thread-specific data lie at 0xf8..0x101, outside of the Kernel Uniform Block of 0x100 bytes"
     refused(bench, "kub-size-unit", text, *setup, RunKernelSlice(1, 1, 0))
     refused(
         bench,

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from softcard.core.lint import Lint
+from softcard.device.refsi.commands import CopyMem64, RunKernelSlice, StoreReg64, WriteReg64
+from softcard.device.refsi.launch import INVALID_KTB, INVALID_PACKED_ARGS
+from softcard.device.refsi.registers import DMA_BASE, TCDM_BASE, TCDM_SIZE
 from tests.device.refsi.m1 import OUT, RETURN, STACK_TOP, Bench, write
 from tests.device.refsi.rig import (
     HART_BLOCKS,
     KUB,
     PATTERN,
+    PHYSICAL,
     SOURCE,
     TARGET,
     read_dma,
@@ -21,9 +26,6 @@ from tests.device.refsi.rig import (
     transfer,
     word,
 )
-from understudy.device.refsi.commands import CopyMem64, RunKernelSlice, StoreReg64, WriteReg64
-from understudy.device.refsi.launch import INVALID_KTB, INVALID_PACKED_ARGS
-from understudy.device.refsi.registers import DMA_BASE, TCDM_BASE, TCDM_SIZE
 
 VALUE = 0xFEDC_BA98_7654_3210
 SHARE = 0x8_0000
@@ -60,7 +62,7 @@ def test_refsi_entry_set(bench: Bench) -> None:
 
 
 def test_refsi_entry_32_bit(bench: Bench) -> None:
-    text = "CMP_ENTRY_PT_FN holds 0x100010000, expected a 32-bit entry point"
+    text = "CMP_ENTRY_PT_FN holds 0x100010000, expected an entry point of 32 bits"
     refused(bench, "entry-32-bit", text, *bench.kernel(0x1_0001_0000))
 
 
@@ -95,7 +97,7 @@ def test_refsi_entry_ktb(bench: Bench) -> None:
 
 def test_refsi_kub_read_only(bench: Bench) -> None:
     poke = bench.code("ld t0, 0(a2); sd a1, 0(a2); jalr zero, 0(ra)")
-    text = f"write of 8 bytes at {KUB:#x} by hart 0 into the Kernel Uniform Block"
+    text = f"write of 8 bytes at {KUB:#x} by hart 0 into the Kernel Uniform Block, which kernels must not write"
     status = refused(bench, "kub-read-only", text, *slice_setup(bench, poke, kargs=(0, 8)), RunKernelSlice(1, 1, 0))
     assert (status.hart, status.instance, status.pc) == (0, 0, poke + 4)
     assert bench.r64(KUB) == [word(0)]
@@ -109,7 +111,10 @@ def test_refsi_kub_size_zero(bench: Bench) -> None:
 
 @pytest.mark.parametrize("offset", [0xF1, 0x100, 0xFFFFFF])
 def test_refsi_kub_size_unit(bench: Bench, offset: int) -> None:
-    text = f"the packed arguments lie at {offset:#x}..{offset + 0x10:#x} of a Kernel Uniform Block of 0x100 bytes"
+    text = (
+        f"the packed arguments lie at {offset:#x}..{offset + 0x10:#x}, outside of the Kernel Uniform Block of 0x100 "
+        "bytes"
+    )
     refused(bench, "kub-size-unit", text, *slice_setup(bench, kargs=(offset, 0x10)), RunKernelSlice(0, 1, 0))
     assert bench.run(*slice_setup(bench, kargs=(0xF0, 0x10), tsd=(0, 0x100)), RunKernelSlice(0, 1, 0)).ok
     assert bench.run(*slice_setup(bench, kub_size=2, kargs=(0xF1, 0x10)), RunKernelSlice(0, 1, 0)).ok
@@ -133,7 +138,10 @@ def test_refsi_kub_reset(bench: Bench) -> None:
 
 def test_refsi_kargs_set(bench: Bench) -> None:
     use = bench.code("ld t0, 8(a2); jalr zero, 0(ra)")
-    text = f"read of 8 bytes at {INVALID_PACKED_ARGS + 8:#x}: packed_args of a kernel without arguments"
+    text = (
+        f"read of 8 bytes at {INVALID_PACKED_ARGS + 8:#x}: this is the packed_args pointer of a kernel without "
+        "arguments"
+    )
     status = refused(bench, "kargs-set", text, *slice_setup(bench, use), RunKernelSlice(1, 1, 0))
     assert status.pc == use
     assert bench.run(*slice_setup(bench, use, kargs=(0, 0x10)), RunKernelSlice(1, 1, 0)).ok
@@ -156,7 +164,7 @@ def test_refsi_tsd_own_copy(bench: Bench) -> None:
     assert bench.run(*slice_setup(bench, count, tsd=(0, 8)), RunKernelSlice(0, 6, 0)).ok
     assert [bench.r64(HART_BLOCKS + SHARE * hart)[0] - word(0) for hart in range(4)] == [2, 2, 1, 1]
     assert bench.r64(KUB) == [word(0)]
-    text = "0x80001 bytes of thread-specific data for each of 4 harts, expected at most 0x80000"
+    text = "each of 4 harts needs 0x80001 bytes of thread-specific data, expected at most 0x80000"
     refused(
         bench, "tsd-own-copy", text, *slice_setup(bench, kub_size=0xFFFF, tsd=(0, SHARE + 1)), RunKernelSlice(0, 1, 0)
     )
@@ -167,7 +175,7 @@ def test_refsi_tsd_size_zero(bench: Bench) -> None:
     assert slices(bench, 1)[0][PACKED_ARGS : KTB + 1] == [KUB + 0x40, INVALID_KTB]
     assert bench.r64(HART_BLOCKS) == [0]
     use = bench.code("sd zero, 0(a3); jalr zero, 0(ra)")
-    text = f"write of 8 bytes at {INVALID_KTB:#x}: ktb of a kernel without thread-specific data"
+    text = f"write of 8 bytes at {INVALID_KTB:#x}: this is the ktb pointer of a kernel without thread-specific data"
     refused(bench, "tsd-size-zero", text, *slice_setup(bench, use), RunKernelSlice(1, 1, 0))
 
 
@@ -184,6 +192,83 @@ def test_refsi_stack_top(bench: Bench) -> None:
     push = bench.code("addi sp, sp, -16; sd a0, 8(sp); jalr zero, 0(ra)")
     assert bench.run(*bench.kernel(push, instances=4)).ok
     assert [bench.r64(0x1020_0000 + SHARE * (hart + 1) - 8) for hart in range(4)] == [[0], [1], [2], [3]]
+
+
+CLEAN_UP = (
+    "csrrs t0, mhartid, zero; slli t0, t0, 3; lui t1, 0x52000; add t1, t1, t0; ld t2, 0(t1); addi t2, t2, 1; "
+    "sd t2, 0(t1)"
+)
+"""Code that counts, for each hart, how often it has run, at PHYSICAL."""
+EXIT = "addi a7, zero, 0; addi a0, zero, 0; ecall"
+
+
+@pytest.mark.parametrize("options", [
+    {"engine": "reference"}, {"tier": "first"}, {"tier": "optimised"}, {},
+    {"check": "memory,init,races,waits"},
+], ids=str)  # fmt: skip
+def test_refsi_return_addr_code_runs(options: dict[str, Any]) -> None:
+    bench = Bench("spec", **{"engine": "jit"} | options)
+    bench.device.write(PHYSICAL, bytes(64))
+    nothing = bench.code("jalr zero, 0(ra)")
+    back = bench.code(f"{CLEAN_UP}; {EXIT}", at=nothing + 0x100)
+    status = bench.run(*bench.kernel(nothing, instances=10, back=back))
+    assert status.ok, status
+    assert bench.r64(PHYSICAL, 4) == [3, 3, 2, 2]
+    assert status.steps == 10 * (1 + 9)  # EXIT does not retire
+    assert bench.run(*bench.kernel(nothing, instances=2000, back=back)).ok
+    assert bench.r64(PHYSICAL, 4) == [503, 503, 502, 502]
+    refused = bench.run(*bench.kernel(nothing, back=bench.code(EXIT.replace("a0, zero, 0", "a0, zero, 3"), at=back)))
+    assert refused.error is not None
+    assert refused.error.message == "the kernel exited with code 0x3"
+    assert refused.pc == back + 8
+
+
+@pytest.mark.parametrize("text", [EXIT, "addi a0, zero, 0; addi a7, zero, 0; ecall", "c.li a7, 0; c.li a0, 0; ecall"])
+def test_refsi_return_addr_of_an_exit_stub_is_not_counted(bench: Bench, text: str) -> None:
+    nothing = bench.code("jalr zero, 0(ra)")
+    back = bench.code(text, at=nothing + 0x100)
+    assert bench.run(*bench.kernel(nothing, instances=9, back=back)).steps == 9
+    bench.code("addi a7, zero, 0; ecall", at=back)  # a0 is not known: the instance's number, an exit code
+    status = bench.run(*bench.kernel(nothing, instances=2, harts=1, back=back))
+    assert status.error is not None
+    assert status.instance == 1
+
+
+def test_refsi_run_registers_that_cannot_be_valid_are_lints(bench: Bench) -> None:
+    nothing = bench.code("jalr zero, 0(ra)")
+
+    def lints(**changes: int) -> list[str]:
+        bench.events.clear()
+        assert bench.run(*bench.kernel(nothing, instances=4, **changes)).ok
+        assert all(each.rule.id == "refsi/run-registers" for each in bench.seen(Lint))
+        return [f"{each.check}: {each.message}" for each in bench.seen(Lint)]
+
+    assert lints() == []
+    end = "; instances end where they return to it, expected the address of code that ends the hart (EXIT)"
+    nowhere = "hart 0 cannot execute code there (execute of 2 bytes at {:#x}: no memory there)"
+    for back in (0, 0x7770_0000_0000):
+        assert lints(back=back) == [f"return-address: CMP_RETURN_ADDR holds {back:#x}: {nowhere.format(back)}{end}"]
+    empty = 0x6600_0000
+    assert lints(back=empty) == [
+        f"return-address: CMP_RETURN_ADDR holds {empty:#x}: memory there holds 0x0000 instead of code{end}"
+    ]
+    bench.code(EXIT, at=empty)
+    assert lints(back=empty) == []
+    holds = f"return-address: CMP_RETURN_ADDR holds {DMA_BASE:#x}"
+    assert lints(back=DMA_BASE) == [f"{holds}: this address is in DMA, which holds registers{end}"]
+    assert lints(stack=STACK_TOP - 8) == ["stack-top: CMP_STACK_TOP holds 0x1407fff8, expected a multiple of 16"]
+    for top, why in [
+        (0, "there is no memory below it"),
+        (0x2000_0000, "write of 16 bytes at 0x1ffffff0: no memory there"),
+    ]:
+        assert lints(stack=top) == [
+            f"stack-top: CMP_STACK_TOP holds {top:#x}, but hart 0 has no memory for a stack below it ({why}): "
+            "set it to the end of a memory"
+        ]
+    at = DMA_BASE + 0x40
+    assert lints(stack=at) == [
+        f"stack-top: CMP_STACK_TOP holds {at:#x}, but DMA below it holds registers: set it to the end of a memory"
+    ]
 
 
 def test_refsi_return_addr(bench: Bench) -> None:

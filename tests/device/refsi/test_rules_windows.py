@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.device.refsi.commands import StoreImm64, WriteReg64
+from softcard.device.refsi.registers import TCDM_BASE, WINDOW_MODE, WINDOW_SCALE
 from tests.device.refsi.m1 import OUT, Bench, flag, window, write
 from tests.device.refsi.rig import PHYSICAL, WHO, WINDOW, refused
-from understudy.device.refsi.commands import StoreImm64, WriteReg64
-from understudy.device.refsi.registers import TCDM_BASE, WINDOW_MODE, WINDOW_SCALE
 
 SHARED, PER_HART, PER_CORE = range(3)
 SIZE = 0x1000
@@ -60,7 +60,7 @@ def test_refsi_window_target_physical(bench: Bench) -> None:
 
 def test_refsi_memory_overlap(bench: Bench) -> None:
     text = (
-        "write of 8 bytes at 0x10000000: claimed by window 2 (SHARED 0x10000000..0x10001000) and TCDM, "
+        "write of 8 bytes at 0x10000000: the address is claimed by window 2 (SHARED 0x10000000..0x10001000) and TCDM, "
         "expected one of them"
     )
     refused(bench, "memory-overlap", text, *window(2, TCDM_BASE, PHYSICAL, SIZE), StoreImm64(TCDM_BASE, 1))
@@ -143,9 +143,9 @@ def test_refsi_window_stride(bench: Bench, stride: int) -> None:
 @pytest.mark.parametrize(
     ("perms", "kernel", "access"),
     [
-        (1, "k_poke", "write of 8 bytes at {0:#x} through {1}: PERMS 0b001 does not permit writing"),
-        (2, "k_peek", "read of 8 bytes at {0:#x} through {1}: PERMS 0b010 does not permit reading"),
-        (3, None, "execute of 2 bytes at {0:#x} through {1}: PERMS 0b011 does not permit executing"),
+        (1, "k_poke", "write of 8 bytes at {0:#x} through {1}: the window's PERMS 0b001 do not permit writing"),
+        (2, "k_peek", "read of 8 bytes at {0:#x} through {1}: the window's PERMS 0b010 do not permit reading"),
+        (3, None, "execute of 2 bytes at {0:#x} through {1}: the window's PERMS 0b011 do not permit executing"),
     ],
 )
 def test_refsi_window_perms(bench: Bench, perms: int, kernel: str | None, access: str) -> None:
@@ -159,9 +159,9 @@ def test_refsi_window_perms(bench: Bench, perms: int, kernel: str | None, access
 
 def test_refsi_window_size(bench: Bench) -> None:
     assert bench.run(*window(2, WINDOW, PHYSICAL, SIZE), StoreImm64(WINDOW + SIZE - 8, 1)).ok
-    text = f"write of 8 bytes at 0x30000ffc through {HERE} passes its bounds"
+    text = f"write of 8 bytes at 0x30000ffc through {HERE} exceeds the bounds of the window"
     refused(bench, "window-size", text, StoreImm64(WINDOW + SIZE - 4, 1))
-    text = f"write of 8 bytes at 0x30001010: no memory there, 0x10 bytes behind {HERE}"
+    text = f"write of 8 bytes at 0x30001010: no memory there, 0x10 bytes past the end of {HERE}"
     refused(bench, "window-size", text, *bench.kernel("k_poke", WINDOW + SIZE + 0x10, 1))
     assert bench.run(*window(2, WINDOW, PHYSICAL, 1), *bench.kernel("k_lb", WINDOW, OUT)).ok
     assert bench.run(*window(2, 1 << 40, 0x4000_0000, 1 << 32), *bench.kernel("k_poke", (1 << 40) + 0x7FFF_FFF8, 5)).ok

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.core.errors import AccessFault, UnderstudyError
-from understudy.core.event import Event
-from understudy.device.refsi.accelerator import StepLimit
-from understudy.device.refsi.events import ConsoleOutput, DmaTransfer, InstanceStarted
-from understudy.host.refsi.launch import LaunchResult
-from understudy.host.refsi.refsi import RefSi
-from understudy.isa.riscv.decode import assemble
+from softcard.core.errors import AccessFault, SoftcardError
+from softcard.core.event import Event
+from softcard.device.refsi.accelerator import StepLimit
+from softcard.device.refsi.events import ConsoleOutput, DmaTransfer, InstanceStarted
+from softcard.host.refsi.launch import LaunchResult
+from softcard.host.refsi.refsi import RefSi
+from softcard.isa.riscv.decode import assemble
 
 PROGRAM = Path(__file__).parents[2] / "vectors" / "refsi" / "sharing.elf"
 LIMIT = 60_000_000
@@ -57,7 +57,7 @@ def test_harts_go_on_threads_after_their_first_turn(rounds: int, helpers: int) -
     before = set(threading.enumerate())
     with RefSi.open(threads=2) as device:
         result, _ = run(device, "k_alone", rounds)
-        started = [each for each in set(threading.enumerate()) - before if each.name.startswith("understudy-hart")]
+        started = [each for each in set(threading.enumerate()) - before if each.name.startswith("softcard-hart")]
     assert helpers * 4 * 200_000 < result.instructions < (helpers + 1) * 4 * 200_000
     assert len(started) == helpers
 
@@ -120,7 +120,7 @@ def test_a_launch_uses_threads() -> None:
     before = set(threading.enumerate())
     with RefSi.open(threads=2) as device:
         run(device, "k_alone", 1_000_000)
-        started = [t for t in threading.enumerate() if t not in before and t.name.startswith("understudy-hart")]
+        started = [t for t in threading.enumerate() if t not in before and t.name.startswith("softcard-hart")]
         assert 1 + len(started) == 2, "the calling thread is the other one"
     with RefSi.open(threads=2) as device:
         before = set(threading.enumerate())
@@ -128,24 +128,24 @@ def test_a_launch_uses_threads() -> None:
         device.port.probes.subscribe(seen.append, InstanceStarted)
         cancel = device.port.probes.subscribe(seen.append, DmaTransfer)
         run(device, "k_alone", 1_000_000)
-        mine = [t for t in threading.enumerate() if t not in before and t.name.startswith("understudy-hart")]
+        mine = [t for t in threading.enumerate() if t not in before and t.name.startswith("softcard-hart")]
         assert not mine, "transfers are told in the order of turns"
         assert [type(event) for event in seen] == [InstanceStarted] * 4
         cancel()
         assert not device.port.probes.wants(DmaTransfer, ConsoleOutput)
 
 
-def test_a_step_limit_tells_who_was_not_served() -> None:
+def test_a_step_limit_reports_who_was_not_served() -> None:
     with RefSi.open(step_limit=1000) as device, pytest.raises(StepLimit) as caught:
         run(device, "k_alone", 1_000_000)
     assert (
-        "not ended after 1000 instructions (step_limit; time_limit_seconds is 300); of the harts still running "
+        "not ended after 1000 instructions (step_limit; time_limit_seconds is 300); of the harts that still run, "
         "hart 0 had 1 turn, hart 1 had no turn, hart 2 had no turn, hart 3 had no turn: "
-        "those without one have not begun, and others may wait for them"
+        "those with no turn have executed nothing yet, and others may wait for them"
     ) in str(caught.value)
     with RefSi.open(step_limit=1_000_000) as device, pytest.raises(StepLimit) as caught:
         run(device, "k_never", 0)
-    assert "of the harts still running hart 0 had 4" in str(caught.value)
+    assert "of the harts that still run, hart 0 had 4" in str(caught.value)
     assert "no turn" not in str(caught.value)
 
 
@@ -291,7 +291,7 @@ def test_sc_fails_after_a_transfer_to_its_granule(engine: str) -> None:
 
 def test_an_error_is_the_same_on_threads() -> None:
     for threads in (1, 4):
-        with RefSi.open(threads=threads, step_limit=LIMIT) as device, pytest.raises(UnderstudyError) as caught:
+        with RefSi.open(threads=threads, step_limit=LIMIT) as device, pytest.raises(SoftcardError) as caught:
             _fault_after_work(device)
         assert "0x8" in str(caught.value)
 

@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import RuleError
+from softcard.core.event import Event
+from softcard.core.limits import Stopped, TimeLimit
+from softcard.core.threads import PinnedPool
+from softcard.device.refsi import registers as r
+from softcard.device.refsi.commands import CopyMem64, Finish, StoreImm64, encode_all
+from softcard.device.refsi.device import RefSiDevice
+from softcard.device.refsi.events import InstanceStarted
+from softcard.device.refsi.spec.dma import LAST_ID
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.host.refsi.refsi import RefSi, demo_kernels
+from softcard.isa.riscv.decode import assemble
 from tests.device.refsi.test_sharing import PROGRAM
 from tests.device.test_forks import in_a_child
 from tests.interrupting import SOON, interrupted, soon
-from understudy.core.errors import RuleError
-from understudy.core.event import Event
-from understudy.core.limits import Stopped, TimeLimit
-from understudy.core.thread_pool import PinnedPool
-from understudy.device.refsi import registers as r
-from understudy.device.refsi.commands import CopyMem64, Finish, StoreImm64, encode_all
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.events import InstanceStarted
-from understudy.device.refsi.spec.dma import LAST_ID
-from understudy.host.refsi.refsi import RefSi, demo_kernels
-from understudy.isa.riscv.decode import assemble
 
 WORK = "lui t5, 0x200; busy: addi t5, t5, -1; bne t5, zero, busy; "
 """More than what harts do before they go on threads."""
@@ -79,7 +80,7 @@ def test_ctrl_c(profile: str, engine: str, threads: int, more: dict[str, Any], l
     with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted(AFTER_SECONDS):
         endless.run()
     (note,) = caught.value.__notes__
-    assert note.startswith("what ran is not finished, at pc 0x")
+    assert note.startswith("the run was interrupted before its end, at pc 0x")
     assert "of hart 0, at pc 0x" in note
     steps = endless.device.port.steps  # type: ignore[attr-defined]
     time.sleep(0.05)
@@ -127,7 +128,7 @@ def test_close_on_another_thread(profile: str, engine: str, threads: int, more: 
     text = str(caught.value)
     assert text.startswith("the device was closed while the kernel ran: the hart has retired ")
     assert {"pc", "hart", "command", "kernel"} <= {place.kind for place in caught.value.path}
-    assert not [each for each in set(threading.enumerate()) - before if each.name.startswith("understudy-hart")]
+    assert not [each for each in set(threading.enumerate()) - before if each.name.startswith("softcard-hart")]
     with pytest.raises(RuleError, match="the device was shut down"):
         endless.run()
 
@@ -251,7 +252,7 @@ def test_ctrl_c_while_data_is_moved(profile: str, engine: str, buffer: str) -> N
     with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted(AFTER_SECONDS):
         device.wait()
     (note,) = caught.value.__notes__
-    assert re.fullmatch(r"what ran is not finished, at byte \d+, at buffer 1", note)
+    assert re.fullmatch(r"the run was interrupted before its end, at byte \d+, at buffer 1", note)
     device.submit(BUFFER, 0)
     assert device.wait()[-1].ok
     device.close()
@@ -312,3 +313,19 @@ def test_a_hart_that_moves_data(profile: str, engine: str) -> None:
         endless.device.launch(kernel, 1, [endless.data])
     assert {"pc", "hart", "command", "kernel"} <= {place.kind for place in caught.value.path}
     endless.device.close()
+
+
+def test_time_in_which_code_is_compiled_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_ir = JitEngine._compile
+
+    def slowly(*arguments: Any) -> Any:
+        time.sleep(0.4)
+        return compile_ir(*arguments)
+
+    monkeypatch.setattr(JitEngine, "_compile", slowly)
+    with RefSi.open(time_limit_seconds=0.3, tier="first") as device:
+        device.load_elf(demo_kernels())
+        x, y = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+        device.launch("vector_add", 4, [x, x, y, 4])
+        assert y.tolist() == [0, 2, 4, 6]
+        assert device.port.engine.compiling_seconds > 0.3  # type: ignore[attr-defined]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.space import Ram
+from softcard.device.refsi.views import Views
 from tests.device.refsi.m1 import OUT, Bench, entry
-from understudy.core.space import Ram
-from understudy.device.refsi.views import Views
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])

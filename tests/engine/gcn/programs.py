@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from softcard.engine.gcn.api import Dispatch, Statistics
+from softcard.engine.gcn.reference.engine import OnRetire, ReferenceEngine, Stepper
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.state import Wave, aligned
+from softcard.isa.gcn.target import target
 from tests.engine.gcn.rig import CODE, DATA, launch
-from understudy.engine.gcn.api import Dispatch, Statistics
-from understudy.engine.gcn.reference.engine import OnRetire, ReferenceEngine, Stepper
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.state import Wave, aligned
-from understudy.isa.gcn.target import target
 
-_kept: list[object] = []
+_installed: list[object] = []
 """LDS of waves that `started` made: they know its address only."""
 
 
@@ -41,10 +41,10 @@ def dwords(dispatch: Dispatch, count: int, offset: int = 0) -> list[int]:
 
 def started(dispatch: Dispatch, group: int = 0, number: int = 0) -> tuple[Stepper, Wave]:
     """One wave in its first state, and what executes it."""
-    from understudy.engine.gcn.group import start_wave
+    from softcard.engine.gcn.group import start_wave
 
     wave, lds = Wave(index=number), aligned(max(dispatch.lds_bytes, 1))
     start_wave(dispatch, wave, group, number, number, int(lds.ctypes.data))
     stepper = ReferenceEngine().stepper(dispatch)
-    _kept.append(lds)
+    _installed.append(lds)
     return stepper, wave

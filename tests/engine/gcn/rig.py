@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.space import Ram
-from understudy.engine.gcn.api import Dispatch, Shapes
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.lanes import Lanes, View
-from understudy.isa.gcn.state import (
+from softcard.core.space import Ram
+from softcard.engine.gcn.api import Dispatch, Shapes
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.lanes import Lanes, View
+from softcard.isa.gcn.state import (
     EXEC,
     FULL,
     LDS_BASE,
@@ -23,7 +23,7 @@ from understudy.isa.gcn.state import (
     Wave,
     aligned,
 )
-from understudy.isa.gcn.target import target
+from softcard.isa.gcn.target import target
 
 CODE = 0x10_0000
 DATA = 0x20_0000

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import ModelBug
+from softcard.engine.gcn.api import Dispatch, Shapes, Statistics
+from softcard.isa.gcn.state import PTR32
 from tests.engine.gcn.rig import launch
-from understudy.core.errors import ModelBug
-from understudy.engine.gcn.api import Dispatch, Shapes, Statistics
-from understudy.isa.gcn.state import PTR32
 
 
 @pytest.mark.parametrize("size", [(64, 1, 1), (1, 1, 1), (65, 1, 1), (16, 16, 1), (3, 5, 7), (1024, 1, 1), (1, 2, 100)])
@@ -48,8 +48,11 @@ def dispatch(**changes: Any) -> Dispatch:
         ({"sgprs": np.zeros(105, np.uint32)}, "initial SGPRs must be plain scalar registers"),
         ({"wave_offset_sgpr": 128}, r"an SGPR number must lie in 0\.\.127 or be NOWHERE"),
         ({"group_id_sgprs": (0, -2, 1)}, r"an SGPR number must lie in 0\.\.127 or be NOWHERE"),
-        ({"scratch_lane_bytes": 4, "scratch_slots": 1}, "the private memory of one group must fit"),
-        ({"turn": 0}, "turns must have at least one instruction"),
+        (
+            {"scratch_lane_bytes": 4, "scratch_slots": 1},
+            "the private memory must have room for the waves of one work-group",
+        ),
+        ({"turn": 0}, "a time slice must have at least one instruction"),
         ({"shapes": Shapes.of([(64 * 33, 1, 1)], 1)}, "a work-group has 32 waves at most"),
         (
             {"shapes": Shapes(np.ones(1, np.uint32), np.ones((1, 1), np.uint64), np.zeros((1, 2, 1, 64), np.uint32))},
@@ -65,7 +68,7 @@ def dispatch(**changes: Any) -> Dispatch:
                     np.array([2], np.uint32), np.ones((1, 1), np.uint64), np.zeros((1, 1, 1, 64), np.uint32)
                 )
             },
-            "every wave of a shape must have its EXEC",
+            "every wave of a shape must have an EXEC mask",
         ),
         (
             {"mode": PTR32, "shared_base": 0x8000_8000_0000_0000},

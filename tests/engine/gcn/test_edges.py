@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault
+from softcard.core.findings import FindingLog
+from softcard.core.space import PAGE_SIZE
+from softcard.engine.gcn.api import Dispatch
+from softcard.engine.gcn.hooks import Checks
+from softcard.engine.gcn.jit.layout import chunk_lanes
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.ir import llvm
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.state import FULL
+from softcard.isa.gcn.target import target
 from tests.engine.gcn.jit.leaving import exits
-from tests.engine.gcn.programs import program
+from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import DATA
-from understudy.core.errors import AccessFault
-from understudy.core.space import PAGE_SIZE
-from understudy.engine.gcn.api import Dispatch
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.layout import chunk_lanes
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.ir import llvm
-from understudy.isa.gcn.state import FULL
 
 WIDTHS = [lanes for lanes in (4, 8, 16) if lanes <= chunk_lanes(llvm.host_features())]
 every_lanes = pytest.mark.parametrize("lanes", WIDTHS)
@@ -227,3 +233,21 @@ def test_what_a_store_that_faults_has_stored(tier: Tier | None) -> None:
     stored = short[::16]
     assert set(stored.tolist()) <= ({0} if tier is None else {0, 7})
     assert not later.any()
+
+
+@pytest.mark.parametrize("shift", [1, 2, 3])
+@pytest.mark.parametrize("check", ["", "races"])
+def test_code_in_memory_that_is_not_aligned_here(shift: int, check: str) -> None:
+    """Guest addresses count, not those of this process."""
+    text = f"v_mov_b32 v1, 7\nv_mov_b32 v2, 0x{DATA:x}\nv_mov_b32 v3, 0\nflat_store_dword v[2:3], v1\ns_endpgm"
+    code = assemble(target("gfx900"), text)
+    for engine in (ReferenceEngine(), JitEngine(threads=1), JitEngine(threads=1, tier=Tier.OPTIMISED)):
+        dispatch = program(f"s_mov_b32 s0, 0x{0x30_0000:x}\ns_mov_b32 s1, 0\ns_setpc_b64 s[0:1]")
+        room = np.zeros(4096 + shift, np.uint8)
+        room[shift : shift + len(code)] = np.frombuffer(code, np.uint8)
+        dispatch.memory.map(0x30_0000, room[shift:], name="more code")
+        if check:
+            dispatch = replace(dispatch, checks=Checks(RaceWatch(dispatch.memory, FindingLog([]))))
+        engine.run(dispatch)
+        assert dwords(dispatch, 1) == [7]
+        assert engine.run(dispatch).instructions == 8

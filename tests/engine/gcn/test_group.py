@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.gcn.programs import dwords, program, run, started
-from tests.engine.gcn.rig import CODE, DATA, SCRATCH, launch
-from understudy.core.errors import AccessFault
-from understudy.core.limits import Watch
-from understudy.core.space import Ram
-from understudy.engine.gcn.api import StepLimit
-from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import (
+from softcard.core.errors import AccessFault
+from softcard.core.limits import Watch
+from softcard.core.space import Ram
+from softcard.engine.gcn.api import StepLimit
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.state import (
     ENGINE,
     EXEC,
     FLAT_SCRATCH,
@@ -29,6 +27,8 @@ from understudy.isa.gcn.state import (
     VCC,
     Wave,
 )
+from tests.engine.gcn.programs import dwords, program, run, started
+from tests.engine.gcn.rig import CODE, DATA, SCRATCH, launch
 
 # ---- first state
 
@@ -70,7 +70,7 @@ def test_undefined_registers_are_zero_without_poison() -> None:
 
 
 def test_the_engines_own_words_are_left_alone() -> None:
-    from understudy.engine.gcn.group import start_wave
+    from softcard.engine.gcn.group import start_wave
 
     wave = Wave()
     wave.words[:] = 7

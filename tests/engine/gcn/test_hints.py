@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.engine.gcn.api import QUIET_HINTS, Dispatch, Engine, StepLimit
+from softcard.engine.gcn.host_clock import HostClock
+from softcard.engine.gcn.jit import layout
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.reference.lanes import Lanes
+from softcard.engine.gcn.strict.coherence import StrictEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.engine.gcn.tiered.worker import Worker
 from tests.engine.gcn.jit.test_jit import TIERS, engine, store
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import DATA
-from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, Engine, StepLimit
-from understudy.engine.gcn.host_clock import HostClock
-from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.jit.worker import Worker
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.engine.gcn.reference.lanes import Lanes
-from understudy.engine.gcn.strict.coherence import StrictEngine
 
 LOOP = """
 s_movk_i32 s8, 200

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.core.errors import AccessFault, ModelBug
-from understudy.core.space import PAGE_SIZE, Ram, Unit
-from understudy.engine.gcn.memory import COLUMNS, ENTRIES, LIMIT, MASK64, Effects, GpuMemory, Plain
-from understudy.engine.gcn.memory_type import COARSE, MemoryType, Mtype
-from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
+from softcard.core.errors import AccessFault, ModelBug
+from softcard.core.space import PAGE_SIZE, Ram, Unit
+from softcard.engine.gcn.memory import COLUMNS, ENTRIES, LIMIT, MASK64, Effects, GpuMemory, Plain
+from softcard.engine.gcn.memory_type import COARSE, MemoryType, Mtype
+from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 
 PAGE = PAGE_SIZE
 
@@ -157,8 +157,8 @@ def test_the_fault_of_a_region_names_the_guest_address_and_the_region() -> None:
         (0x10_0000 + PAGE - 4, "read of 8 bytes at 0x100ffc: no memory there, heap ends at 0x101000"),
         (0x10_0000 - 8, "read of 8 bytes at 0xffff8: no memory there, heap begins at 0x100000"),
         (0, "read of 8 bytes at 0x0: no memory there"),
-        (LIMIT, "read of 8 bytes at 0x1000000000000: addresses have 48 bits"),
-        (MASK64, "read of 8 bytes at 0xffffffffffffffff: addresses have 48 bits"),
+        (LIMIT, "read of 8 bytes at 0x1000000000000: the address exceeds the 48 bits of the address space"),
+        (MASK64, "read of 8 bytes at 0xffffffffffffffff: the address exceeds the 48 bits of the address space"),
     ],
 )
 def test_faults_say_what_is_near(address: int, text: str) -> None:
@@ -192,7 +192,9 @@ def test_an_address_space_may_be_smaller() -> None:
     memory.map(0xFFFF_F000, bytearray(4096))
     with pytest.raises(ModelBug, match="must lie below 0x100000000"):
         memory.map(0x1_0000_0000, bytearray(4096))
-    with pytest.raises(AccessFault, match="read of 4 bytes at 0x100000000: addresses have 32 bits"):
+    with pytest.raises(
+        AccessFault, match="read of 4 bytes at 0x100000000: the address exceeds the 32 bits of the address space"
+    ):
         memory.read(0x1_0000_0000, 4)
 
 
@@ -213,7 +215,7 @@ def test_mistakes_in_mapping_are_refused() -> None:
         memory.map(0x5000, object())
     with pytest.raises(ModelBug, match="must be a contiguous buffer"):
         memory.map(0x5000, np.zeros((4, 4), np.uint8)[:, :2])
-    with pytest.raises(ModelBug, match="nothing was mapped at 0x1004"):
+    with pytest.raises(ModelBug, match="cannot unmap 0x1004"):
         memory.unmap(0x1004)
     assert [mapped.name for mapped in memory] == ["first"]
 
@@ -225,11 +227,11 @@ def test_version_counts_changes() -> None:
     assert memory.version == 2
 
 
-spans = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.booleans(), st.booleans()), max_size=12)
+code_ranges = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.booleans(), st.booleans()), max_size=12)
 
 
 @settings(max_examples=60, deadline=None)
-@given(spans)
+@given(code_ranges)
 def test_rows_say_exactly_what_can_be_reached_directly(items: list[tuple[int, int, bool, bool]]) -> None:
     """For every page: its row is that of the run of plain memory that has most of it, the first of equals."""
     unit, base = 0x400, (1 << 30) - 20 * PAGE
@@ -327,7 +329,7 @@ def test_regions_are_split_into_what_fills_their_place() -> None:
     assert memory.read(0x12005, 1) == b"\7"
     assert [each.name for each in memory] == ["part"] * 3
     assert isinstance(memory.find(0x11800), Effects)
-    with pytest.raises(ModelBug, match="no region begins at 0x10000 that could be split"):
+    with pytest.raises(ModelBug, match="cannot split 0x10000: no region begins there"):
         memory.split(0x10000, [])
     with pytest.raises(ModelBug, match=r"gap must fill 0x11000\.\.0x12000"):
         memory.split(0x11000, [(0x11000, np.zeros(0x800, np.uint8))], name="gap")

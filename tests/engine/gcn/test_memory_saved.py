@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.core.space import PAGE_SIZE, Ram, Unit
-from understudy.engine.gcn.memory import GpuMemory, Plain
+from softcard.core.space import PAGE_SIZE, Ram, Unit
+from softcard.engine.gcn.memory import GpuMemory, Plain
 
 PAGE = PAGE_SIZE
 PLACES = 6

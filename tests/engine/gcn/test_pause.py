@@ -8,14 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from understudy.engine.gcn.pause import Pause
-from understudy.engine.gcn.ticks import TICKS
+from softcard.engine.gcn.pause import TICKS, Pause
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def there(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -48,7 +47,7 @@ def test_alone_waits_for_machine_code() -> None:
     assert order == []
     pause.leave("first")
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
     assert order == ["changed", "still alone", "second"]
     assert (pause._inside, pause._wanted, pause._owner) == (set(), 0, 0)
 
@@ -66,7 +65,7 @@ def test_alone_again() -> None:
         thread.start()
         there(lambda: pause._wanted == 2)
         order.append("first")
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert order == ["first", "other"]
 
 
@@ -98,7 +97,7 @@ def test_in_a_child() -> None:
     pause.leave("this thread's")
     with old:  # no child has that thread; here it ends
         old.notify_all()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
 
 
 def test_in_a_child_of_another_thread() -> None:
@@ -106,7 +105,7 @@ def test_in_a_child_of_another_thread() -> None:
     pause = Pause()
     thread = threading.Thread(target=lambda: pause.alone().__enter__())
     thread.start()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     pause.after_fork()
     with pause.alone():
         pass

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
+from softcard.core.order import Prng
+from softcard.engine.gcn.api import Dispatch, StepLimit
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.memory_type import MemoryType, Mtype
+from softcard.engine.gcn.strict.caches import System
+from softcard.engine.gcn.strict.coherence import StrictEngine
+from softcard.engine.gcn.strict.findings import Finding, Host
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import DATA
 from tests.engine.gcn.strict.test_coherence import HEAD, RECEIVER, SENDER, litmus, reads, without
-from understudy.core.order import Prng
-from understudy.engine.gcn.api import Dispatch, StepLimit
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.memory_type import MemoryType, Mtype
-from understudy.engine.gcn.strict.caches import System
-from understudy.engine.gcn.strict.coherence import StrictEngine
-from understudy.engine.gcn.strict.findings import Finding, Host
 
 SEEDS = range(24)
 X, Y, OUT = 0, 0x400, 0x800
@@ -96,7 +96,7 @@ def kernel(lines: Sequence[str]) -> Actor:
     return lambda bus: bus.agent(litmus(lines))
 
 
-def told(findings: list[Finding], kind: str, where: int) -> list[str]:
+def reported(findings: list[Finding], kind: str, where: int) -> list[str]:
     """Findings of a kind about a word."""
     return [str(finding) for finding in findings if finding.kind == kind and finding.address == DATA + where]
 
@@ -124,7 +124,7 @@ def host_receives(bus: Bus) -> Iterator[None]:
 def test_agent_to_agent(mtype: Mtype) -> None:
     seen, findings = outcomes(mtype, 1, kernel(SENDER), kernel(RECEIVER))
     assert seen == {(1,)}
-    assert told(findings, "no wait", X) == []
+    assert reported(findings, "no wait", X) == []
 
 
 @pytest.mark.one_in(3)
@@ -149,7 +149,7 @@ def test_without_the_wait_the_flag_overtakes_the_data(mtype: Mtype, receiver: Ac
     seen, findings = outcomes(mtype, 1, kernel(without(SENDER, 1)), receiver)
     assert seen == {(0,), (1,)}
     kind = "not released" if receiver is host_receives else "late store"
-    assert any("flat_store_dword v[20:21], v1" in each for each in told(findings, kind, X))
+    assert any("flat_store_dword v[20:21], v1" in each for each in reported(findings, kind, X))
 
 
 @pytest.mark.one_in(3)
@@ -159,8 +159,8 @@ def test_without_the_invalidation_data_is_old(mtype: Mtype, sender: Actor) -> No
     seen, findings = outcomes(mtype, 1, sender, kernel(without(RECEIVER, 8)))
     assert (0,) in seen
     store = "the host, or another agent" if sender is host_sends else "(flat_store_dword v[20:21], v1)"
-    assert any(f"read an old cached line: a store since then: {store}" in e or store in e
-               for e in told(findings, "stale line", X))  # fmt: skip
+    assert any(f"which was stored to since: {store}" in e or store in e
+               for e in reported(findings, "stale line", X))  # fmt: skip
 
 
 @pytest.mark.one_in(3)
@@ -169,7 +169,7 @@ def test_without_the_invalidation_data_is_old(mtype: Mtype, sender: Actor) -> No
 def test_without_glc_the_flag_is_not_seen(mtype: Mtype, sender: Actor) -> None:
     seen, findings = outcomes(mtype, 1, sender, kernel([line.replace(" glc", "") for line in RECEIVER]))
     assert (-1,) in seen
-    assert told(findings, "stale line", Y)
+    assert reported(findings, "stale line", Y)
 
 
 @pytest.mark.one_in(3)
@@ -210,10 +210,10 @@ def test_read_modify_writes_pass_messages(mtype: Mtype) -> None:
 def test_without_their_wait_or_invalidation_they_do_not(mtype: Mtype) -> None:
     seen, findings = outcomes(mtype, 1, kernel(without(RMW_SENDER, 1)), kernel(RMW_RECEIVER))
     assert (0,) in seen
-    assert told(findings, "late store", X)
+    assert reported(findings, "late store", X)
     seen, findings = outcomes(mtype, 1, kernel(RMW_SENDER), kernel(without(RMW_RECEIVER, 9)))
     assert (0,) in seen
-    assert told(findings, "stale line", X)
+    assert reported(findings, "stale line", X)
 
 
 # ---- store buffering
@@ -256,10 +256,10 @@ def test_store_buffering_is_forbidden(mtype: Mtype, second: Actor) -> None:
 def test_store_buffering_shows_without_the_wait(mtype: Mtype) -> None:
     seen, findings = outcomes(mtype, 2, kernel(without(FIRST, 1)), kernel(without(SECOND, 1)))
     assert (0, 0) in seen
-    assert told(findings, "late store", X) + told(findings, "late store", Y)
+    assert reported(findings, "late store", X) + reported(findings, "late store", Y)
     seen, findings = outcomes(mtype, 2, kernel(without(FIRST, 1)), host_buffers)
     assert (0, 0) in seen
-    assert told(findings, "not released", X)
+    assert reported(findings, "not released", X)
 
 
 @pytest.mark.one_in(3)
@@ -269,7 +269,7 @@ def test_store_buffering_shows_without_glc(mtype: Mtype) -> None:
     cached = ["flat_load_dword v12, v[22:23]", "s_waitcnt vmcnt(0)", *PAUSE, *FIRST]
     seen, findings = outcomes(mtype, 2, kernel([line.replace(" glc", "") for line in cached]), host_buffers)
     assert (0, 0) in seen
-    assert told(findings, "stale line", Y)
+    assert reported(findings, "stale line", Y)
 
 
 # ---- independent reads of independent writes: the host and an agent write, two agents read
@@ -301,7 +301,7 @@ def test_all_agree_on_independent_writes(mtype: Mtype) -> None:
 def test_without_glc_they_need_not_agree(mtype: Mtype) -> None:
     seen, findings = independent(mtype, "")
     assert (1, 0, 1, 0) in seen
-    assert told(findings, "stale line", X) + told(findings, "stale line", Y)
+    assert reported(findings, "stale line", X) + reported(findings, "stale line", Y)
 
 
 # ---- coarse-grained memory is not shared while kernels run
@@ -311,15 +311,15 @@ def test_coarse_grained_memory_does_not_show_the_hosts_stores() -> None:
     """The host's flag stays unseen behind the line that the second level has."""
     seen, findings = outcomes(Mtype.NC, 1, host_sends, kernel(RECEIVER))
     assert (-1,) in seen
-    found = told(findings, "host store", Y)
-    assert any("read an old line of the second-level cache: a store since then: the host, or another agent" in each
+    found = reported(findings, "host store", Y)
+    assert any("read a stale line of the second-level cache" in each and "since: the host, or another agent" in each
                for each in found)  # fmt: skip
 
 
 def test_coarse_grained_memory_does_not_show_another_agents_stores() -> None:
     seen, findings = outcomes(Mtype.NC, 1, kernel([*PAUSE, *SENDER, *PAUSE]), kernel(RECEIVER))
     assert (-1,) in seen
-    assert any("flat_store_dword v[22:23], v1" in each for each in told(findings, "not released", Y))
+    assert any("flat_store_dword v[22:23], v1" in each for each in reported(findings, "not released", Y))
 
 
 def counts(bus: Bus) -> Iterator[None]:

@@ -1,31 +1,31 @@
-"""What the tests of the engines share: small programs in flat memory, run on every engine."""
+"""The shared part of the engines' tests: small programs in flat memory, run on every engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from understudy.core.errors import AccessFault
-from understudy.core.space import PAGE_BITS, PAGE_SIZE, AddressSpace, Ram, Unit
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.engine.riscv.reference import ReferenceEngine
-from understudy.engine.riscv.stops import Exit
-from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache
-from understudy.isa.riscv import csr, csrnames
-from understudy.isa.riscv.decode import assemble, decode, length
-from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.isa import REFSI, Isa
-from understudy.isa.riscv.state import FFLAGS, FRM, NO_ADDRESS, RETURN_ADDRESS, F, Hart
+from softcard.core.errors import AccessFault
+from softcard.core.space import PAGE_BITS, PAGE_SIZE, AddressSpace, Ram, Unit
+from softcard.engine.riscv.api import Exit
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.engine.riscv.reference import ReferenceEngine
+from softcard.ir import llvm
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.riscv import csr, csrnames
+from softcard.isa.riscv.decode import assemble, decode, length
+from softcard.isa.riscv.insn import Insn
+from softcard.isa.riscv.isa import REFSI, Isa
+from softcard.isa.riscv.state import FFLAGS, FRM, NO_ADDRESS, RETURN_ADDRESS, F, Hart
 
 CODE, CODE_BYTES = 0x1_0000, 0x1_0000
 DATA, DATA_BYTES = 0x40_0000, 0x21_0000
 DEVICE, DEVICE_BYTES = 0x80_0000, 0x1000
 DATA_END = DATA + DATA_BYTES
 WATCHED, PART = (0, 0xF_E000, DATA_BYTES - 0x3000), 0x3000
-"""Where in the data memory outcomes look: its ends, and around the border of a page-table chunk."""
+"""The offsets of the data memory that outcomes contain: its ends, and around the border of a page-table chunk."""
 MASK64 = (1 << 64) - 1
-NOBODY = Unit(0)
+UNKNOWN_ORIGIN = Unit(0)
 CACHE = ObjectCache()
 """Objects of all tests: they are in memory only, and named by their content."""
 
@@ -63,13 +63,13 @@ class FlatPort:
         self.asked: list[tuple[int, str]] = []
 
     def load(self, address: int, size: int) -> int:
-        return int.from_bytes(self.space.read(address, size, NOBODY), "little")
+        return int.from_bytes(self.space.read(address, size, UNKNOWN_ORIGIN), "little")
 
     def store(self, address: int, size: int, value: int) -> None:
-        self.space.write(address, (value & (1 << 8 * size) - 1).to_bytes(size, "little"), NOBODY)
+        self.space.write(address, (value & (1 << 8 * size) - 1).to_bytes(size, "little"), UNKNOWN_ORIGIN)
 
     def fetch(self, address: int) -> int:
-        return int.from_bytes(self.space.read(address, 2, NOBODY), "little")
+        return int.from_bytes(self.space.read(address, 2, UNKNOWN_ORIGIN), "little")
 
     def page(self, address: int, access: str) -> int | None:
         self.asked.append((address, access))
@@ -77,7 +77,7 @@ class FlatPort:
         if found is None:
             raise AccessFault(f"no memory at {address:#x}", address=address, access=access)
         page = address & -PAGE_SIZE
-        host = found.region.host_address(page - found.base, NOBODY)
+        host = found.region.host_address(page - found.base, UNKNOWN_ORIGIN)
         return None if host is None else (host - page) & MASK64
 
 
@@ -142,16 +142,16 @@ class Rig:
         return hart
 
     def place(self, text: str, at: int = CODE) -> int:
-        """Assemble `text` into memory, as a host would; gives the address behind it."""
+        """Assemble `text` into memory, as a host would; return the address after it."""
         code = assemble(text, at)
-        self.space.write(at, code, NOBODY)
+        self.space.write(at, code, UNKNOWN_ORIGIN)
         self.engine.code_written(self.host(at), len(code))
         return at + len(code)
 
     def host(self, address: int) -> int:
         found = self.space.find(address)
         assert found is not None
-        host = found.region.host_address(address - found.base, NOBODY)
+        host = found.region.host_address(address - found.base, UNKNOWN_ORIGIN)
         assert host is not None
         return host
 
@@ -213,22 +213,22 @@ def agree(
 ) -> list[Outcome]:
     """Run a program on every engine once for each fuel, from the same state; all must agree on everything.
 
-    `memory` is laid down at `at` before each run. `end` is the return address, by default behind the program. Runs
+    `memory` is laid down at `at` before each run. `end` is the return address, by default after the program. Runs
     share an engine, so that the first may translate and the later ones find translated code.
     """
     outcomes: dict[str, list[Outcome]] = {}
     for name, make in ENGINES.items():
         rig = Rig(make(), port)
-        behind = rig.place(text)
+        following = rig.place(text)
         if warm:
             rig.warm()
         outcomes[name] = []
         for fuel in fuels:
             rig.data.clear()
-            rig.space.write(at, memory, NOBODY)
+            rig.space.write(at, memory, UNKNOWN_ORIGIN)
             if not warm:
                 rig.engine.flush_pages(rig.hart)
-            outcomes[name].append(rig.run(behind if end is None else end, fuel, **x))
+            outcomes[name].append(rig.run(following if end is None else end, fuel, **x))
     expected = outcomes["reference"]
     for name, found in outcomes.items():
         for fuel, mine, theirs in zip(fuels, found, expected, strict=True):
@@ -249,7 +249,7 @@ def brief(outcome: Outcome) -> dict[str, object]:
 
 
 def fetcher(text: str, at: int = CODE, isa: Isa = REFSI) -> Callable[[int], Insn | None]:
-    """What `discover` asks: the instruction of a program at a pc."""
+    """Return a `fetch` function for `discover`: the instruction of a program at a pc."""
     code = assemble(text, at)
 
     def fetch(pc: int) -> Insn | None:

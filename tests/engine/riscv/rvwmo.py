@@ -15,7 +15,7 @@ START = {"zero": 0, "s5": 1, "s6": 2}
 """Registers that hold numbers; s2, s3 and s4 hold three addresses."""
 PLACES = ("s2", "s3", "s4")
 Outcome = tuple[int, ...]
-"""What the registers hold in the end that loads, atomics and sc write, in the order of harts and instructions."""
+"""The final values of the registers that loads, atomics and sc write, in the order of harts and instructions."""
 
 
 @dataclass(eq=False)
@@ -141,7 +141,7 @@ def _orders(left: list[Access], done: list[Access]) -> Iterator[list[Access]]:
 
 
 def _values(written: list[Access], order: list[Access], results: list[Access | int]) -> Outcome | None:
-    """What comes of one global order; None where an axiom forbids it."""
+    """Return the outcome of one global order; None if an axiom forbids it."""
     at = {access: number for number, access in enumerate(order)}
     program = {access: number for number, access in enumerate(written)}
 
@@ -180,7 +180,7 @@ def _values(written: list[Access], order: list[Access], results: list[Access | i
                 return None
 
     def value(access: Access | None) -> int:
-        """What a load or atomic reads."""
+        """Return the value that a load or atomic reads."""
         return 0 if access is None else stored(read[access])
 
     def stored(access: Access | None) -> int:

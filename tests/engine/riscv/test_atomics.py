@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from tests.engine.riscv.rig import CODE, DATA, DEVICE, ENGINES, NOBODY, Rig, WidePort, agree, brief
-from understudy.core.errors import UnderstudyError
-from understudy.engine.riscv.group import Group
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.engine.riscv.reference import ReferenceEngine
-from understudy.engine.riscv.stops import STORE_ACCESS, STORE_MISALIGNED, Exit, Why
-from understudy.isa.riscv.state import RETURN_ADDRESS, Hart
+from softcard.core.errors import SoftcardError
+from softcard.engine.riscv.api import STORE_ACCESS, STORE_MISALIGNED, Exit, Why
+from softcard.engine.riscv.group import Group
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.engine.riscv.reference import ReferenceEngine
+from softcard.isa.riscv.state import RETURN_ADDRESS, Hart
+from tests.engine.riscv.rig import CODE, DATA, DEVICE, ENGINES, UNKNOWN_ORIGIN, Rig, WidePort, agree, brief
 
 EVERY = pytest.mark.parametrize("name", ENGINES)
 COUNT = """
@@ -79,7 +79,7 @@ def test_another_harts_store_takes_the_reservation(name: str) -> None:
         end = rig.place("lr.d x5, (x10)\nsc.d x7, x8, (x10)\naddi x9, x0, 0")
         store = rig.place("sd x8, 0(x10)", end + 0x100)
         for _ in range(3):
-            rig.space.write(DATA, (5).to_bytes(8, "little"), NOBODY)
+            rig.space.write(DATA, (5).to_bytes(8, "little"), UNKNOWN_ORIGIN)
             assert rig.run(end, 1, x10=DATA, x8=9).x[5] == 5
             assert rig.run(store, pc=store - 4, hart=other, x10=DATA, x8=value).ending == "return"
             assert rig.outcome(rig.hart, rig.engine.run(rig.hart, 100)).x[7] == result
@@ -105,13 +105,13 @@ def together(rigs_engine: ReferenceEngine, text: str, harts: int, rounds: int, g
     """
     rig = Rig(rigs_engine)
     end = rig.place(text)
-    judge = ReferenceEngine()
+    detector = ReferenceEngine()
     made = [rig.new_hart(n, WidePort(rig.space)) for n in range(harts)]
     for hart in made:
         for n, value in {10: DATA, 11: DATA + 64, 6: rounds, 7: 1}.items():
             hart.set_x(n, value)
         hart.pc, hart.words[RETURN_ADDRESS] = CODE, end
-    results = _run(group, rig.engine, judge, made, others)
+    results = _run(group, rig.engine, detector, made, others)
     for hart, exit_ in zip(made, results, strict=True):
         assert isinstance(exit_, Exit)
         assert exit_.why is Why.RETURN, exit_
@@ -120,11 +120,11 @@ def together(rigs_engine: ReferenceEngine, text: str, harts: int, rounds: int, g
 
 
 def _run(
-    group: Group, engine: ReferenceEngine, judge: ReferenceEngine, harts: list[Hart], others: int
-) -> list[Exit | UnderstudyError]:
+    group: Group, engine: ReferenceEngine, detector: ReferenceEngine, harts: list[Hart], others: int
+) -> list[Exit | SoftcardError]:
     class Both:
         def run(self, hart: Hart, fuel: int) -> Exit:
-            return (judge if hart.index < others else engine).run(hart, fuel)
+            return (detector if hart.index < others else engine).run(hart, fuel)
 
     return group.run(Both(), harts, 50_000_000)  # type: ignore[arg-type]
 
@@ -205,7 +205,7 @@ def test_a_group_reports_errors_in_order() -> None:
         group = Group(threads)
         first, second, third = group.run(rig.engine, harts, 100)
         group.close()
-        assert isinstance(second, UnderstudyError)
+        assert isinstance(second, SoftcardError)
         assert "debug triggers are not modelled" in str(second)
         assert all(isinstance(exit_, Exit) and exit_.why is Why.RETURN for exit_ in (first, third))
     assert Group().threads >= 1
@@ -218,7 +218,7 @@ def test_both_engines_leave_the_same_reservation_words() -> None:
         rig = Rig(make())
         rig.warm()
         end = rig.place("lr.w x5, (x10)\naddi x6, x0, 1")
-        rig.space.write(DATA, b"\xff" * 8, NOBODY)
+        rig.space.write(DATA, b"\xff" * 8, UNKNOWN_ORIGIN)
         rig.run(end, x10=DATA)
         results[name] = brief(rig.run(end, x10=DATA)), rig.hart.words[71:73].tolist()
     assert results["reference"] == results["quick"] == results["optimised"]

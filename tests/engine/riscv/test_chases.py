@@ -7,16 +7,16 @@ import struct
 
 import pytest
 
+from softcard.engine.riscv.api import LOAD_ACCESS, LOAD_MISALIGNED
+from softcard.engine.riscv.jit.emit_region import chases
+from softcard.engine.riscv.jit.region import discover
 from tests.engine.riscv.rig import CODE, DATA, DATA_END, DEVICE, agree, fetcher
-from understudy.engine.riscv.jit.chases import chases
-from understudy.engine.riscv.jit.region import discover
-from understudy.engine.riscv.stops import LOAD_ACCESS, LOAD_MISALIGNED
 
 END = "bne x10, x0, loop"
 
 
 def found(body: str) -> list[int]:
-    """Which instructions of a loop with this body are chases, by their number; all have four bytes."""
+    """Return the numbers of the instructions of a loop with this body that are chases; all have four bytes."""
     region = discover(CODE, fetcher(f"loop: {body}\n{END}"))
     return sorted((pc - CODE) // 4 for pc in chases(region.blocks[CODE]))
 

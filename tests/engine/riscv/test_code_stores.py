@@ -7,19 +7,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from softcard.core.errors import BeyondModel
+from softcard.core.findings import Finding
+from softcard.core.space import Ram
+from softcard.device.refsi.profiles import SpecProfile
+from softcard.engine.riscv.code_stores.engines import CodeStoreEngine, CodeStores
+from softcard.engine.riscv.code_stores.layout import NUMBERS, StoreRam
+from softcard.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
+from softcard.host.refsi.refsi import RefSi
+from softcard.image.assembly.program import assemble
+from softcard.ir import llvm
+from softcard.isa.riscv import csrnames
 from tests.engine.riscv.rig import CACHE, CODE, DATA, FlatPort, OddPort, Rig, WidePort
 from tests.engine.riscv.test_selfmodifying import word
-from understudy.core.errors import BeyondModel
-from understudy.core.findings import Finding
-from understudy.core.space import Ram
-from understudy.device.refsi.profiles import SpecProfile
-from understudy.engine.riscv.code_stores.codes import NUMBERS, StoreRam
-from understudy.engine.riscv.code_stores.judge import CodeStoreEngine, CodeStores
-from understudy.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
-from understudy.host.refsi.refsi import RefSi
-from understudy.image.assembly.program import assemble
-from understudy.ir import llvm
-from understudy.isa.riscv import csrnames
 
 PATCH = "addi x7, x0, 5"
 
@@ -30,7 +30,7 @@ def checked(coherent: bool = True, port: type[FlatPort] = WidePort) -> tuple[Rig
 
 
 def _fits(text: str, shift: int) -> bool:
-    """Whether an address may be so far from a multiple of 8, less 2."""
+    """Return True if an address may have this distance from a multiple of 8, less 2."""
     size = 1 if "b x8" in text or "e8" in text else 2 if "h x8" in text or "e16" in text else 4 if "w" in text else 8
     return (shift + 2) % size == 0
 
@@ -65,7 +65,7 @@ STORES = {
     "vsetvli x9, x0, e32, m8, ta, ma\nvse32.v v8, (x11)": (512, 1),
     "vsetivli x9, 2, e32, m1, ta, ma\nvsseg2e32.v v4, (x11)": (16, 1),
 }
-"""How many bytes are stored at x11, by which of these instructions."""
+"""By program: the number of bytes that it stores at x11, and the index of the storing instruction."""
 START, ROUNDS = DATA + 0x10A, 6
 CASES = [(text, shift) for text in STORES for shift in (-2, 0, 1) if _fits(text, shift)]
 
@@ -73,8 +73,8 @@ CASES = [(text, shift) for text in STORES for shift in (-2, 0, 1) if _fits(text,
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize(("text", "shift"), CASES)
 @pytest.mark.parametrize("port", [WidePort, OddPort])
-def test_each_store_is_noted_parcel_by_parcel(name: str, text: str, shift: int, port: type[FlatPort]) -> None:
-    """The first time and later on, when translated code does it by itself; behind a fence, too."""
+def test_each_store_is_noted_halfword_by_halfword(name: str, text: str, shift: int, port: type[FlatPort]) -> None:
+    """Stores are recorded the first time and later on, when translated code does it by itself; after a fence, too."""
     if port is OddPort and any(word in text for word in ("lr.", "amo")):
         return  # no atomics there
     rig, (size, which) = ENGINES[name](port), STORES[text]
@@ -107,20 +107,20 @@ EACH = pytest.mark.parametrize("kind", KINDS)
 
 
 @EACH
-def test_a_patch_without_a_fence_is_told_with_both_places(kind: str) -> None:
+def test_a_patch_without_a_fence_is_reported_with_both_places(kind: str) -> None:
     rig, found = KINDS[kind]()
     end = rig.place("sw x8, 0(x11)\naddi x0, x0, 0\naddi x7, x0, 1")
     rig.run(end, x8=word(PATCH), x11=CODE + 8)
     [each] = found
     assert (each.place, each.other) == (f"pc {CODE + 8:#x}, hart 0", f"pc {CODE:#x}, hart 0")
-    assert each.message == "addi t2,zero,5 is executed without a FENCE.I since it was stored"
+    assert each.message == "addi t2,zero,5 was stored, and is executed without a FENCE.I after the store"
     assert each.rule is not None
     assert each.rule.id == "riscv/fence-i"
-    assert each.suggestion == "fence.i of hart 0 before it"
+    assert each.suggestion == "execute fence.i on hart 0 before this instruction"
 
 
 @EACH
-def test_with_a_fence_nothing_is_told(kind: str) -> None:
+def test_with_a_fence_nothing_is_reported(kind: str) -> None:
     rig, found = KINDS[kind]()
     end = rig.place("sw x8, 0(x11)\nfence.i\naddi x7, x0, 1")
     assert rig.run(end, x8=word(PATCH), x11=CODE + 8).x[7] == 5
@@ -173,7 +173,7 @@ def test_atomics_and_data_beside_code(kind: str) -> None:
 
 @EACH
 def test_code_that_was_translated_before_it_was_stored(kind: str) -> None:
-    """Each instruction is told of where it is executed, once, and translated code goes on behind that."""
+    """Each instruction is reported once where it is executed, and translated code continues after that."""
     rig, found = KINDS[kind]()
     end = rig.place("loop: addi x7, x7, 1\nbeq x6, x0, on\naddi x7, x7, 1\non: addi x5, x5, -1\nbne x5, x0, loop")
     rig.place("sw x8, 0(x11)\nsw x8, 0(x12)\nfence rw, rw", CODE + 0x100)
@@ -181,23 +181,23 @@ def test_code_that_was_translated_before_it_was_stored(kind: str) -> None:
         rig.run(end, x5=200)
     assert not found
     rig.run(CODE + 0x10C, pc=CODE + 0x100, x8=word("addi x7, x7, 9"), x11=CODE, x12=CODE + 8)
-    for skips, told in ((0, [CODE]), (0, [CODE]), (1, [CODE, CODE + 8]), (1, [CODE, CODE + 8])):
+    for skips, reported in ((0, [CODE]), (0, [CODE]), (1, [CODE, CODE + 8]), (1, [CODE, CODE + 8])):
         rig.engine.flush_pages(rig.hart)  # is no fence
         rig.run(end, x5=200, x6=skips)
-        assert [each.pc for each in found] == told
+        assert [each.pc for each in found] == reported
     before = rig.engine.interpreted
     rig.run(end, x5=200, x6=1)
     assert rig.engine.interpreted - before < 10 or not isinstance(rig.engine, TranslatedCodeStoreEngine)
 
 
 @EACH
-def test_cached_code_is_looked_at_when_it_is_fetched(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_code_is_checked_when_it_is_fetched(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And each time only where a store would not drop it."""
     rig, found = KINDS[kind]()
     asked: list[int] = []
-    ask = CodeStores.to_tell
+    ask = CodeStores.to_report
     monkeypatch.setattr(
-        CodeStores, "to_tell", lambda self, hart, pc, insn: asked.append(pc) or ask(self, hart, pc, insn)
+        CodeStores, "to_report", lambda self, hart, pc, insn: asked.append(pc) or ask(self, hart, pc, insn)
     )
     end = rig.place("loop: sw x8, 0(x11)\naddi x6, x6, -1\nbne x6, x0, loop")
     for _ in range(20):
@@ -207,17 +207,17 @@ def test_cached_code_is_looked_at_when_it_is_fetched(kind: str, monkeypatch: pyt
 
 
 @EACH
-def test_what_all_harts_fetch_anew_is_not_told(kind: str) -> None:
+def test_what_all_harts_fetch_anew_is_not_reported(kind: str) -> None:
     """By harts that have not run yet either; what is stored from then on is."""
     rig, found = KINDS[kind]()
     end = rig.place("addi x7, x0, 1", CODE + 0x100)
-    behind = rig.place("sw x8, 0(x11)")
-    rig.run(behind, x8=word(PATCH), x11=CODE + 0x100)
+    following = rig.place("sw x8, 0(x11)")
+    rig.run(following, x8=word(PATCH), x11=CODE + 0x100)
     rig.engine.code_synced()
     rig.run(end, pc=CODE + 0x100)
     rig.run(end, pc=CODE + 0x100, hart=rig.new_hart(1))
     assert not found
-    rig.run(behind, x8=word(PATCH), x11=CODE + 0x100)
+    rig.run(following, x8=word(PATCH), x11=CODE + 0x100)
     rig.run(end, pc=CODE + 0x100, hart=rig.new_hart(2))
     assert [each.unit for each in found] == ["hart 2"]
 
@@ -225,12 +225,12 @@ def test_what_all_harts_fetch_anew_is_not_told(kind: str) -> None:
 @pytest.mark.parametrize("size", [4, 400])
 @pytest.mark.parametrize("syncs", [False, True])
 def test_numbers_are_used_again(syncs: bool, size: int) -> None:
-    """What a parcel has keeps its meaning when all numbers are gone, and what is over gives its number back."""
+    """The numbers of halfwords keep their meaning when all numbers are used up, and unused ones are freed."""
     rig, found = translated(llvm.QUICK)
     engine, hart = rig.engine, rig.hart
     assert isinstance(engine, CodeStores)
-    behind = rig.place("sw x8, 0(x11)")
-    rig.run(behind, x11=DATA, x8=word("jalr x0, 0(x1)"))
+    following = rig.place("sw x8, 0(x11)")
+    rig.run(following, x11=DATA, x8=word("jalr x0, 0(x1)"))
     for n in range(NUMBERS + 1000):
         if syncs:
             engine.code_synced()
@@ -240,12 +240,12 @@ def test_numbers_are_used_again(syncs: bool, size: int) -> None:
         engine.noted(hart, rig.host(DATA + 0x100), size)
     assert all(engine.unfenced(hart, rig.host(DATA + at)) == (hart.pc, 0) for at in (0x102, 0x100 + size - 2))
     assert engine.unfenced(hart, rig.host(DATA + 0x100 + size)) is None
-    rig.run(behind, pc=DATA, x1=behind, hart=rig.new_hart(1))
+    rig.run(following, pc=DATA, x1=following, hart=rig.new_hart(1))
     assert [each.other for each in found] == [f"pc {CODE:#x}, hart 0"] * (not syncs)
 
 
-def test_numbers_of_parcels_in_cells_that_have_one_are_free() -> None:
-    """What was stored one by one is over when a run goes over it."""
+def test_numbers_of_halfwords_in_cells_that_have_one_are_free() -> None:
+    """Stores that were recorded one by one are replaced when a run overwrites them."""
     rig, _ = translated(llvm.QUICK)
     engine, hart = rig.engine, rig.hart
     assert isinstance(engine, CodeStores)
@@ -269,8 +269,10 @@ def test_more_than_there_are_numbers_for_is_beyond_the_model() -> None:
             engine.fetches_anew(rig.hart)
             engine.noted(rig.hart, rig.host(DATA + 2 * n), 2)
 
-    with pytest.raises(BeyondModel, match="more than 32768 instructions"):
+    with pytest.raises(BeyondModel, match="more than 32768 store instructions"):
         store_all()
+    engine.noted(rig.hart, rig.host(DATA), 2)  # the next kernel has numbers again
+    assert engine.unfenced(rig.hart, rig.host(DATA)) == (rig.hart.pc, rig.hart.index)
 
 
 SOURCE = """
@@ -304,7 +306,7 @@ def test_kernels_of_refsi(fence: str, count: int, profile: str, check: str) -> N
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 def test_sync_cache_between_launches_is_a_fence(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which nobody leaves machine code for: engines are told of it afterwards."""
+    """SYNC_CACHE between launches does not leave machine code: engines are notified of it afterwards."""
     monkeypatch.setattr(SpecProfile, "sync", None)
     source = """
 .text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.space import Ram
+from softcard.engine.riscv.api import ILLEGAL, LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, STORE_MISALIGNED
 from tests.engine.riscv.rig import (
     CODE,
     DATA,
@@ -17,8 +19,6 @@ from tests.engine.riscv.rig import (
     agree,
     floats_on,
 )
-from understudy.core.space import Ram
-from understudy.engine.riscv.stops import ILLEGAL, LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, STORE_MISALIGNED
 
 MIDDLE = """
     addi x5, x0, 7

@@ -1,19 +1,19 @@
-"""How float registers are kept inside a region: joins, and what each use makes of them."""
+"""Representations of float registers inside a region: joins, and the effect of each use."""
 
 from __future__ import annotations
 
 from itertools import product
 
+from softcard.engine.riscv.jit.floatreps import Reps, after, analyse, join
+from softcard.engine.riscv.jit.region import discover
 from tests.engine.riscv.rig import CODE, fetcher
-from understudy.engine.riscv.jit.floatreps import Reps, after, analyse, join
-from understudy.engine.riscv.jit.region import discover
 
 KINDS = ("x", "r", "b")
 ALL: list[Reps] = [{}] + [{1: (fmt, kind)} for fmt in "SD" for kind in KINDS]
 
 
 def reps(text: str) -> Reps:
-    """Behind a straight run that starts with integers."""
+    """Return the representations after a straight run that starts with integers."""
     block = discover(CODE, fetcher(text)).blocks[CODE]
     return after(block, {})
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.engine.riscv.jit.engine import JitEngine
 from tests.engine.riscv.rig import CACHE, CODE, DATA, DEVICE, ENGINES, NEVER, Rig, agree, brief
-from understudy.engine.riscv.jit.engine import JitEngine
 
 ONE_BLOCK = """
     loop: addi x5, x5, 3
@@ -86,8 +86,8 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True, params=[0, 1000], ids=["ends translated", "ends interpreted"])
 def _end_visits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left of a budget is code of one instruction each, at once or after it has happened often."""
-    monkeypatch.setattr("understudy.engine.riscv.jit.engine.END_VISITS", request.param)
+    """The rest of a budget is executed by code of one instruction each, at once or after it has happened often."""
+    monkeypatch.setattr("softcard.engine.riscv.jit.engine.END_VISITS", request.param)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

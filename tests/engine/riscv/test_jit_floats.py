@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
+from softcard.engine.riscv.jit.engine import JitEngine
 from tests.engine.riscv.rig import CACHE, CODE, DATA, ENGINES, MASK64, Rig, agree, floats_on
-from understudy.engine.riscv.jit.engine import JitEngine
 
 BOX = 0xFFFF_FFFF << 32
 NAN, PAYLOAD, SIGNALLING, NEGATIVE_NAN = 0x7FC0_0000, 0x7FC1_2345, 0x7F80_0001, 0xFFC0_0000
@@ -164,7 +164,7 @@ def test_flags_gather_from_every_part() -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_flags_of_the_host_stay_outside(name: str) -> None:
-    """A run begins with the guest's flags, not with what earlier code on this thread left behind."""
+    """A run begins with the guest's flags, not with those that earlier code on this thread left."""
     rig = Rig(ENGINES[name]())
     end = rig.place("fdiv.s f1, f2, f3")
     exact = rig.place("fadd.s f1, f2, f2", CODE + 0x100)
@@ -195,12 +195,12 @@ def test_conversions_out_of_range_leave_for_one_instruction() -> None:
 
 
 def test_tiers_of_one_engine_agree() -> None:
-    """The same region before and after it is optimised, on the same hart."""
-    rig, judge = Rig(JitEngine(cache=CACHE)), Rig(ENGINES["reference"]())
+    """A region gives the same results before and after it is optimised, on the same hart."""
+    rig, detector = Rig(JitEngine(cache=CACHE)), Rig(ENGINES["reference"]())
     text = LOOP.format("fmadd.s f1, f1, f2, f3\nfdiv.s f4, f1, f2\nfmin.s f5, f4, f1", STORES)
     end = rig.place(text)
-    judge.place(text)
+    detector.place(text)
     x = {"x10": DATA, "f1": BOX | ONE, "f2": BOX | THIRD, "f3": BOX | PAYLOAD}
-    expected = judge.run(end, x6=50, **x)
+    expected = detector.run(end, x6=50, **x)
     for _ in range(12):
         assert rig.run(end, x6=50, **x) == expected

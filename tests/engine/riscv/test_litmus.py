@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from softcard.host.refsi.refsi import RefSi, demo_kernels
+from softcard.isa.riscv.decode import assemble
+from softcard.isa.riscv.format import REGISTERS
+from softcard.isa.riscv.state import RETURN_ADDRESS
 from tests.engine.riscv.rig import CODE, DATA, ENGINES, Rig
 from tests.engine.riscv.rvwmo import PLACES, Outcome, outcomes
-from understudy.host.refsi.refsi import RefSi, demo_kernels
-from understudy.isa.riscv.decode import assemble
-from understudy.isa.riscv.format import REGISTERS
-from understudy.isa.riscv.state import RETURN_ADDRESS
 
 READ_BOTH = "lw a4, 0(s2); {0}; lw a5, 0(s3)", "lw a4, 0(s3); {0}; lw a5, 0(s2)"
 LITMUS = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softcard.core.space import PAGE_SIZE, Ram
+from softcard.engine.riscv.pages import CHUNK, LIMIT, TABLE_PAGES, PageTables, peek, poke
+from softcard.engine.riscv.reference import ReferenceEngine
+from softcard.isa.riscv.state import LOAD_ENDS, LOAD_TABLE, STORE_ENDS, STORE_TABLE, Hart
 from tests.engine.riscv.rig import DATA, DATA_END, DEVICE, MASK64, FlatPort, Rig, WidePort
-from understudy.core.space import PAGE_SIZE, Ram
-from understudy.engine.riscv.pages import CHUNK, LIMIT, TABLE_PAGES, PageTables, peek, poke
-from understudy.engine.riscv.reference import ReferenceEngine
-from understudy.isa.riscv.state import LOAD_ENDS, LOAD_TABLE, STORE_ENDS, STORE_TABLE, Hart
 
 FIRST, LAST = DATA >> 12, DATA_END >> 12
 

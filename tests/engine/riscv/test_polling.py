@@ -1,13 +1,13 @@
-"""Which loops are taken for polling: by every engine, at the same instruction."""
+"""Recognition of polling loops: by every engine, at the same instruction."""
 
 from __future__ import annotations
 
 import pytest
 
+from softcard.engine.riscv.api import Why
+from softcard.engine.riscv.polling import is_poll
+from softcard.isa.riscv.state import FOREVER, POLLS, RESERVED_ADDRESS, RETURN_ADDRESS, SHARED, SYNCHRONIZED
 from tests.engine.riscv.rig import CODE, DATA, ENGINES, Rig, fetcher
-from understudy.engine.riscv.polling import is_poll
-from understudy.engine.riscv.stops import Why
-from understudy.isa.riscv.state import FOREVER, POLLS, RESERVED_ADDRESS, RETURN_ADDRESS, SHARED, SYNCHRONIZED
 
 POLLING = {
     "a flag": "lw x5, 0(x10); beq x5, x0, .-4",
@@ -82,7 +82,7 @@ def test_what_polls(name: str) -> None:
     assert not is_poll(last, insn, lambda at: None) or len(lines) == 1
 
 
-def test_a_long_loop_is_not_looked_through() -> None:
+def test_a_long_loop_is_not_searched() -> None:
     for length, polls in ((31, True), (32, False)):
         text = "\n".join(["ld x5, 0(x10)", *["addi x6, x5, 1"] * (length - 1), f"beq x5, x0, .-{4 * length}"])
         fetch = fetcher(text)

@@ -1,13 +1,13 @@
-"""What is translated at once: blocks, entries, loop heads and budgets of small and of random programs."""
+"""Regions: blocks, entries, loop heads and budgets of small and of random programs."""
 
 from __future__ import annotations
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from softcard.engine.riscv.jit.region import LIMIT, Region, discover, is_call
+from softcard.isa.riscv.decode import assemble, decode
 from tests.engine.riscv.rig import CODE, fetcher
-from understudy.engine.riscv.jit.region import LIMIT, Region, discover, is_call
-from understudy.isa.riscv.decode import assemble, decode
 
 
 def region(text: str, stops: frozenset[int] = frozenset(), native_float: bool = True, at: int = CODE) -> Region:
@@ -20,7 +20,7 @@ def test_a_straight_run_ends_where_nothing_can_run() -> None:
     assert found.blocks[CODE].successors == (CODE + 8,)
     assert (found.size, found.blocks[CODE].cost, found.blocks[CODE].end) == (2, 2, CODE + 8)
     assert (found.entries, found.heads, found.budget) == ({CODE}, set(), {CODE: 2})
-    assert found.spans == [(CODE, CODE + 8)]
+    assert found.address_ranges == [(CODE, CODE + 8)]
 
 
 def test_a_diamond_in_a_loop() -> None:
@@ -173,5 +173,5 @@ def test_blocks_are_straight_and_their_successors_are_known(text: str) -> None:
         assert insn == fetch(pc)
         assert found.holds(pc)
         if is_call(insn) or insn.spec.flow == "system":
-            behind = pc + insn.length
-            assert behind in found.entries or fetch(behind) is None or found.size == LIMIT
+            following = pc + insn.length
+            assert following in found.entries or fetch(following) is None or found.size == LIMIT

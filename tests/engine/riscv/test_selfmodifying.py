@@ -6,12 +6,24 @@ import random
 
 import pytest
 
-from tests.engine.riscv.rig import CACHE, CODE, DATA, DATA_END, ENGINES, NOBODY, FlatPort, Rig, WidePort, agree, brief
-from understudy.core.space import PAGE_SIZE, Ram
-from understudy.engine.riscv.jit.engine import MAX_VERSIONS, JitContext, JitEngine
-from understudy.engine.riscv.reference import ReferenceEngine
-from understudy.ir import llvm
-from understudy.isa.riscv.decode import assemble
+from softcard.core.space import PAGE_SIZE, Ram
+from softcard.engine.riscv.jit.engine import MAX_VERSIONS, JitContext, JitEngine
+from softcard.engine.riscv.reference import ReferenceEngine
+from softcard.ir import llvm
+from softcard.isa.riscv.decode import assemble
+from tests.engine.riscv.rig import (
+    CACHE,
+    CODE,
+    DATA,
+    DATA_END,
+    ENGINES,
+    UNKNOWN_ORIGIN,
+    FlatPort,
+    Rig,
+    WidePort,
+    agree,
+    brief,
+)
 
 EVERY = pytest.mark.parametrize("name", ENGINES)
 PAGES = pytest.mark.parametrize("port", [FlatPort, WidePort])
@@ -88,7 +100,7 @@ def test_code_written_by_others(name: str) -> None:
     for n in (1, 2, 3, 1):
         end = rig.place(f"loop: addi x7, x7, {n}\naddi x6, x6, -1\nbne x6, x0, loop")
         assert [rig.run(end, x6=10).x[7] for _ in range(2)] == [10 * n] * 2
-    rig.code.view[0:4] = assemble("addi x7, x7, 9")  # behind the engine's back: it was not told
+    rig.code.view[0:4] = assemble("addi x7, x7, 9")  # without a notification of the engine
     assert rig.run(end, x6=10).x[7] == 10
     rig.engine.code_written(rig.host(CODE) - PAGE_SIZE, PAGE_SIZE)
     assert rig.run(end, x6=10).x[7] == 10, "another page"
@@ -205,7 +217,7 @@ def test_stores_to_code_are_plain_where_not_coherent(name: str) -> None:
     end = rig.place("sw x8, 0(x11)\naddi x7, x7, 1")
     for target in (DATA, CODE + 4, CODE + 4):
         assert rig.run(end, x8=word("addi x7, x7, 5"), x11=target).x[7] == 1
-    assert rig.code.read(4, 4, NOBODY) == assemble("addi x7, x7, 5")
+    assert rig.code.read(4, 4, UNKNOWN_ORIGIN) == assemble("addi x7, x7, 5")
     assert not rig.engine.code_pages
 
 
@@ -244,7 +256,7 @@ def test_the_simulators_traps_flush(name: str) -> None:
 def test_the_simulators_pages_stay_until_flushed(name: str) -> None:
     rig = Rig(ENGINES[name](coherent=False, tlb_entries=256))
     end = rig.place("ld x5, 0(x10)\nsd x8, 8(x10)")
-    rig.space.write(DATA, (11).to_bytes(8, "little"), NOBODY)
+    rig.space.write(DATA, (11).to_bytes(8, "little"), UNKNOWN_ORIGIN)
     assert rig.run(end, x10=DATA, x8=1).x[5] == 11
     old = rig.space.unmap(DATA)
     new = Ram(PAGE_SIZE)
@@ -252,13 +264,13 @@ def test_the_simulators_pages_stay_until_flushed(name: str) -> None:
     new.view[0:1] = b"\x16"
     for _ in range(2):
         assert rig.run(end, x10=DATA, x8=2).x[5] == 11
-    assert old.region.read(8, 1, NOBODY) == b"\2"
+    assert old.region.read(8, 1, UNKNOWN_ORIGIN) == b"\2"
     rig.engine.flush_code(rig.hart)
     assert rig.run(end, x10=DATA, x8=3).x[5] == 11, "only instructions were flushed"
     rig.engine.flush_pages(rig.hart)
     for _ in range(2):
         assert rig.run(end, x10=DATA, x8=4).x[5] == 22
-    assert (old.region.read(8, 1, NOBODY), new.read(8, 1, NOBODY)) == (b"\3", b"\4")
+    assert (old.region.read(8, 1, UNKNOWN_ORIGIN), new.read(8, 1, UNKNOWN_ORIGIN)) == (b"\3", b"\4")
 
 
 @EVERY
@@ -273,7 +285,7 @@ def test_one_entry_of_the_simulators_buffer_serves_pages_in_turn(name: str) -> N
 
 
 class SplitPort(WidePort):
-    """Like a window that begins amid a page: what is behind a page depends on which of its bytes is asked for."""
+    """A port like a window that begins amid a page: the memory of a page depends on which of its bytes is accessed."""
 
     def page(self, address: int, access: str) -> int | None:
         found = super().page(address, access)
@@ -351,6 +363,6 @@ def test_code_that_cannot_be_guarded_runs_on_the_reference() -> None:
         rig = Rig(make())
         rig.space.map(high, Ram(PAGE_SIZE), "high")
         code = assemble(text, high)
-        rig.space.write(high, code, NOBODY)
+        rig.space.write(high, code, UNKNOWN_ORIGIN)
         outcome = rig.run(high + len(code), pc=high, x6=5, x8=word("addi x7, x7, 10"), x9=3, x11=high)
         assert outcome.x[7] == 5 + 2 * 50

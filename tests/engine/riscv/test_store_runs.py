@@ -8,17 +8,17 @@ from random import Random
 import numpy as np
 import pytest
 
+from softcard.core.space import PAGE_SIZE, Ram
+from softcard.engine.riscv.code_stores import native_note
+from softcard.engine.riscv.code_stores.engines import CodeStores
+from softcard.engine.riscv.code_stores.layout import CELL, HALFWORDS, Cells
+from softcard.engine.riscv.code_stores.notes import run_scopes
+from softcard.engine.riscv.code_stores.translated import NATIVES, TranslatedCodeStoreEngine
+from softcard.engine.riscv.jit.emit_region import RegionEmitter
+from softcard.engine.riscv.jit.region import discover
+from softcard.ir import llvm
 from tests.engine.riscv.rig import CODE, DATA, fetcher
 from tests.engine.riscv.test_code_stores import checked, translated
-from understudy.core.space import PAGE_SIZE, Ram
-from understudy.engine.riscv.code_stores import native_note
-from understudy.engine.riscv.code_stores.codes import CELL, PARCELS, Cells
-from understudy.engine.riscv.code_stores.judge import CodeStores
-from understudy.engine.riscv.code_stores.runs import run_scopes
-from understudy.engine.riscv.code_stores.translated import NATIVES, TranslatedCodeStoreEngine
-from understudy.engine.riscv.jit.emit_region import RegionEmitter
-from understudy.engine.riscv.jit.region import discover
-from understudy.ir import llvm
 
 STORES = ("sw", "sd", "sh", "fsd", "vse32")
 END = "addi x6, x6, -1\nbne x6, x0, loop"
@@ -81,7 +81,7 @@ def test_a_scope_is_as_large_as_it_can_be() -> None:
 
 @pytest.mark.parametrize("tier", [llvm.QUICK, llvm.OPTIMISED])
 @pytest.mark.parametrize("bases", [(DATA + 0x108,), (DATA + 8, DATA + 0x2008)])
-def test_runs_write_nothing_into_the_plane_but_at_their_ends(tier: int, bases: tuple[int, ...]) -> None:
+def test_runs_write_nothing_into_the_shadow_but_at_their_ends(tier: int, bases: tuple[int, ...]) -> None:
     rig, _ = translated(tier)
     rig.warm()
     stores = "\n".join(f"sw x8, 0(x{10 + n})" for n in range(len(bases)))
@@ -115,7 +115,7 @@ def test_single_stores_are_seen_in_cells_of_a_run(tier: int, move: int) -> None:
     assert {found[0] - CODE for found in known[1] if found} == {4, 24, 28, 32}
 
 
-def test_stores_of_a_struct_look_at_their_cells_once_a_round() -> None:
+def test_stores_of_a_struct_inspect_their_cells_once_a_round() -> None:
     text = "loop: sw x8, 0(x10)\nsw x8, 8(x10)\nsw x8, 4(x10)\naddi x10, x10, 12\n" + END
     rig, _ = translated(llvm.QUICK)
     engine = rig.engine
@@ -135,7 +135,7 @@ def test_measured_loops_begin_where_processors_fetch() -> None:
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
-def test_spans_mean_a_number_for_each_parcel(is_compiled: bool) -> None:
+def test_spans_mean_a_number_for_each_halfword(is_compiled: bool) -> None:
     """As machine code and as Python; `split` changes nothing of that."""
     random, numbers = Random(1), dict[int, int]()
     rig, _ = translated(llvm.QUICK)
@@ -156,7 +156,7 @@ def test_spans_mean_a_number_for_each_parcel(is_compiled: bool) -> None:
             call("split", base + first, base + last)
             continue
         number = random.randrange(1, 9)
-        call("span", number * PARCELS, base + first, base + last)
+        call("span", number * HALFWORDS, base + first, base + last)
         if first < last:
             numbers |= dict.fromkeys(range(first & ~1, last, 2), number)
     table = np.frombuffer(cells.table.view, np.uint16)

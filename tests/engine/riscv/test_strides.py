@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from softcard.engine.riscv.jit.region import discover
+from softcard.engine.riscv.jit.strides import Stride, strides
+from softcard.isa.riscv.isa import ALL
 from tests.engine.riscv.rig import CODE, fetcher
-from understudy.engine.riscv.jit.region import discover
-from understudy.engine.riscv.jit.strides import Stride, strides
-from understudy.isa.riscv.isa import ALL
 
 
 def walks(body: str) -> list[Stride]:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 import weakref
 from collections import Counter
-from concurrent.futures import Future
 
 import pytest
 
-from tests.engine.riscv.rig import CACHE, CODE, DATA, ENGINES, NOBODY, Rig, agree
-from understudy.core.space import Ram
-from understudy.engine.riscv.jit import engine as jit
-from understudy.engine.riscv.jit.engine import JitContext, JitEngine, Translation
-from understudy.engine.riscv.jit.strides import strides
-from understudy.engine.riscv.reference import ReferenceEngine
-from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache
-from understudy.isa.riscv.decode import assemble
-from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.state import CODE_TABLE, NO_ADDRESS, RETURN_ADDRESS, Hart
+from softcard.core.space import Ram
+from softcard.engine.riscv.jit import engine as jit
+from softcard.engine.riscv.jit.engine import JitContext, JitEngine, Translation
+from softcard.engine.riscv.jit.strides import strides
+from softcard.engine.riscv.reference import ReferenceEngine
+from softcard.ir import llvm
+from softcard.ir.background import Task
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.riscv.decode import assemble
+from softcard.isa.riscv.insn import Insn
+from softcard.isa.riscv.state import CODE_TABLE, NO_ADDRESS, RETURN_ADDRESS, Hart
+from tests.engine.riscv.rig import CACHE, CODE, DATA, ENGINES, UNKNOWN_ORIGIN, Rig, agree
 
 LOOP = """
     loop: addi x7, x7, 3
@@ -36,19 +38,20 @@ def translations(engine: JitEngine) -> list[Translation]:
 
 def wait(engine: JitEngine) -> None:
     """Until all code that was asked for is there."""
-    for translation in translations(engine):
-        if translation.better is not None:
-            translation.better.result()
+    deadline = time.monotonic() + 60
+    while any(each.better is not None and not each.better.done for each in translations(engine)):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 @pytest.mark.slow
 def test_hot_code_is_optimised_in_the_background_and_taken_up() -> None:
     engine = JitEngine(cache=ObjectCache())
-    rig, judge = Rig(engine), Rig(JitEngine(tier=llvm.QUICK, cache=CACHE))
+    rig, detector = Rig(engine), Rig(JitEngine(tier=llvm.QUICK, cache=CACHE))
     end = rig.place(LOOP)
-    judge.place(LOOP)
+    detector.place(LOOP)
     rounds = 200_000
-    expected = judge.run(end, 10_000_000, x6=rounds, x8=1)
+    expected = detector.run(end, 10_000_000, x6=rounds, x8=1)
     assert rig.run(end, 10_000_000, x6=rounds, x8=1) == expected
     wait(engine)
     for _ in range(3):
@@ -85,9 +88,8 @@ def test_better_code_reaches_every_hart() -> None:
         for _ in range(4):
             rig.run(end, hart=hart, x6=100)
     (translation,) = translations(engine)
-    done: Future[llvm.Code] = Future()
-    done.set_result(engine._compile(translation.region, True, llvm.OPTIMISED))
-    translation.better = done
+    translation.better = Task(lambda: engine._compile(translation.region, True, llvm.OPTIMISED))
+    translation.better.run()
     for hart in harts:
         context = hart.context
         assert isinstance(context, JitContext)
@@ -108,20 +110,39 @@ def test_cold_code_is_not_translated() -> None:
     assert len(translations(engine)) == 1
 
 
-def test_an_error_in_the_background_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = JitEngine(cache=CACHE)
+def test_an_error_in_the_background_is_reported_and_harms_no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = JitEngine(cache=ObjectCache())
     rig = Rig(engine)
     end = rig.place(LOOP)
     for _ in range(4):
         rig.run(end, x6=10)
     (translation,) = translations(engine)
-    translation.better = Future()
-    translation.better.set_exception(jit.ModelBug("generated code does not verify"))
+    reported: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+
+    def fail(*_: object) -> bytes:
+        raise jit.ModelBug("generated code does not verify")
+
+    monkeypatch.setattr(jit.PROCESS, "compile_ir", fail)
     context = rig.hart.context
     assert isinstance(context, JitContext)
-    context.work = jit.HOT
-    with pytest.raises(jit.ModelBug, match="does not verify"):
-        rig.run(end, x6=100)
+    for _ in range(3):
+        context.work = jit.HOT
+        assert rig.run(end, x6=100).retired == 500
+        wait(engine)
+    assert [str(each.exc_value) for each in reported] == ["generated code does not verify"]
+    assert (translation.tier, translation.better) == (llvm.QUICK, None)
+
+
+def test_code_of_a_closed_engine_is_not_optimised() -> None:
+    engine = JitEngine(cache=ObjectCache())
+    rig = Rig(engine)
+    end = rig.place(LOOP)
+    for _ in range(4):
+        rig.run(end, x6=10)
+    (translation,) = translations(engine)
+    engine.close()
+    assert engine._optimised(translation) is None
 
 
 def test_a_hook_sees_every_instruction() -> None:
@@ -222,11 +243,15 @@ def test_an_engine_may_go_while_its_code_is_optimised() -> None:
         for _ in range(4):
             rig.run(end, x6=10)
         engine._tier_up(translations(engine)[0])
-        future = translations(engine)[0].better
-        assert future is not None
+        task = translations(engine)[0].better
+        assert task is not None
         del engine, rig
         gc.collect()
-        assert isinstance(future.result(), llvm.Code)
+        deadline = time.monotonic() + 60
+        while not task.done:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        assert isinstance(task.result(), llvm.Code)
 
 
 def test_functions_keep_their_code() -> None:
@@ -290,7 +315,7 @@ def test_code_in_the_first_page_and_at_the_end_of_what_is_direct() -> None:
             rig = Rig(make())
             rig.space.map(base & -0x1000, Ram(0x1000), "there")
             code = assemble("loop: addi x7, x7, 1\naddi x6, x6, -1\nbne x6, x0, loop\njalr x0, 0(x1)", base)
-            rig.space.write(base, code, NOBODY)
+            rig.space.write(base, code, UNKNOWN_ORIGIN)
             results[name] = [rig.run(base + 12, fuel, pc=base, x6=5) for fuel in (100, 100, 7)]
             results[name] += [rig.run(NO_ADDRESS, 30, pc=base, x6=5, x1=base) for _ in range(2)]
         assert results["reference"] == results["quick"] == results["optimised"]
@@ -304,8 +329,8 @@ def test_code_around_the_end_of_the_address_space() -> None:
         rig.space.map(top, Ram(0x1000), "top")
         rig.space.map(0, Ram(0x1000), "bottom")
         code = assemble("addi x5, x5, 1\naddi x6, x6, 1\naddi x7, x7, 1\nbeq x0, x0, back\nback:")[:12]
-        rig.space.write((1 << 64) - 8, code[:8], NOBODY)
-        rig.space.write(0, code[8:] + (0xFF5FF06F).to_bytes(4, "little"), NOBODY)  # jal x0, -12
+        rig.space.write((1 << 64) - 8, code[:8], UNKNOWN_ORIGIN)
+        rig.space.write(0, code[8:] + (0xFF5FF06F).to_bytes(4, "little"), UNKNOWN_ORIGIN)  # jal x0, -12
         results[name] = [rig.run(NO_ADDRESS, fuel, pc=(1 << 64) - 8) for fuel in (50, 51, 3)]
     assert results["reference"] == results["quick"] == results["optimised"]
     assert results["quick"][0].retired == 50
@@ -335,7 +360,7 @@ def test_memory_that_has_no_page_starts() -> None:
         rig = Rig(make())
         rig.space.map(0x20_0800, Ram(0x1000), "odd")
         code = assemble("loop: addi x7, x7, 1\nsw x7, 0(x10)\naddi x6, x6, -1\nbne x6, x0, loop", 0x20_0900)
-        rig.space.write(0x20_0900, code, NOBODY)
+        rig.space.write(0x20_0900, code, UNKNOWN_ORIGIN)
         results[name] = [rig.run(0x20_0910, fuel, pc=0x20_0900, x6=5, x10=0x20_1000) for fuel in (100, 100, 7)]
     assert results["reference"] == results["quick"] == results["optimised"]
     assert results["quick"][0].ending == "return"
@@ -423,12 +448,12 @@ def test_a_turn_that_ends_in_a_loop_leaves_the_loop_its_code(monkeypatch: pytest
 
 
 def test_code_that_begins_in_the_middle_of_polling_has_all_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a hart polls is known of the whole loop."""
+    """Polling is determined for the whole loop."""
     monkeypatch.setattr(jit, "INSIDE_VISITS", 6)
     engine = JitEngine(cache=ObjectCache())
     rig = Rig(engine)
     end = rig.place(POLL)
-    rig.space.write(DATA, bytes([1]), NOBODY)
+    rig.space.write(DATA, bytes([1]), UNKNOWN_ORIGIN)
     for _ in range(12):
         for pc in (CODE, CODE + 4):
             rig.run(end, pc=pc, x10=DATA)

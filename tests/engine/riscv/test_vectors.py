@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.engine.riscv.api import ILLEGAL, LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, Exit, Why
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.isa.riscv import csr
+from softcard.isa.riscv.csrnames import MSTATUS
+from softcard.isa.riscv.state import RETURN_ADDRESS, VL, VSTART, VTYPE, Hart
 from tests.engine.riscv.rig import CODE, DATA, DATA_END, ENGINES, Rig
-from understudy.core.errors import WireError
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.engine.riscv.stops import ILLEGAL, LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, Exit, Why
-from understudy.isa.riscv import csr
-from understudy.isa.riscv.csrnames import MSTATUS
-from understudy.isa.riscv.state import RETURN_ADDRESS, VL, VSTART, VTYPE, Hart
 
 BOTH = pytest.mark.parametrize("rig", ["reference", "quick"], indirect=True)
 
@@ -40,29 +40,32 @@ def element(hart: Hart, n: int, width: int, k: int) -> int:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("vadd.vv v1, v2, v3", "vtype.vill is set"),
         ("vsetvli t0, zero, e64,mf2,ta,ma\nvadd.vv v1, v2, v3", "vtype.vill is set"),
-        ("vsetvli t0, zero, e8,m8,ta,ma\nvadd.vv v8, v16, v4", "v4 does not begin a group of 8 registers"),
+        ("vsetvli t0, zero, e8,m8,ta,ma\nvadd.vv v8, v16, v4", "v4 cannot begin a group of 8 registers"),
         ("vsetvli t0, zero, e8,m1,ta,ma\nvadd.vv v0, v1, v2, v0.t", "the destination overlaps the mask v0"),
-        ("vsetvli t0, zero, e64,m1,ta,ma\nvwadd.vv v2, v4, v6", "elements of 128 bits: there are 8, 16, 32 and 64"),
-        ("vsetvli t0, zero, e8,m8,ta,ma\nvwadd.vv v0, v8, v16", "EMUL 16 for elements of 16 bits"),
-        ("vsetvli t0, zero, e8,mf8,ta,ma\nvzext.vf2 v1, v2", "elements of 4 bits"),
+        ("vsetvli t0, zero, e64,m1,ta,ma\nvwadd.vv v2, v4, v6", "the elements have 128 bits, expected 8, 16, 32 or 64"),
+        ("vsetvli t0, zero, e8,m8,ta,ma\nvwadd.vv v0, v8, v16", "EMUL is 16 for elements of 16 bits"),
+        ("vsetvli t0, zero, e8,mf8,ta,ma\nvzext.vf2 v1, v2", "the elements have 4 bits"),
         ("vsetvli t0, zero, e8,m1,ta,ma\nvwadd.vv v2, v2, v4", "v2 to v3 may not overlap v2 here"),
         ("vsetvli t0, zero, e8,m1,ta,ma\nvslideup.vi v2, v2, 1", "v2 may not overlap v2 here"),
-        ("vsetvli t0, zero, e8,m4,ta,ma\nvlseg3e8.v v4, (a0)", "3 fields of 4 registers: at most 8 registers in all"),
-        ("vsetvli t0, zero, e8,m1,ta,ma\nvlseg8e8.v v25, (a0)", "8 fields of 1 registers from v25 end behind v31"),
-        ("vsetvli t0, zero, e8,m1,ta,ma\ncsrrwi zero, vstart, 1\nvadd.vv v1, v2, v3", "vstart is 1: only loads"),
+        ("vsetvli t0, zero, e8,m4,ta,ma\nvlseg3e8.v v4, (a0)", "3 fields of 4 registers need more than 8 registers"),
+        ("vsetvli t0, zero, e8,m1,ta,ma\nvlseg8e8.v v25, (a0)", "8 fields of 1 registers from v25 end after v31"),
+        (
+            "vsetvli t0, zero, e8,m1,ta,ma\ncsrrwi zero, vstart, 1\nvadd.vv v1, v2, v3",
+            "vstart is 1, expected 0: only loads",
+        ),
         ("vsetvli t0, zero, e32,m1,ta,ma\ncsrrwi zero, frm, 5\nvfsgnj.vv v1, v2, v3", "frm is 5, which is reserved"),
         ("csrrw zero, mstatus, zero\nvsetvli t0, zero, e8,m1,ta,ma", "mstatus.VS is Off"),
-        ("vl2re8.v v3, (a0)", "v3 does not begin a group of 2 registers"),
+        ("vl2re8.v v3, (a0)", "v3 cannot begin a group of 2 registers"),
     ],
 )
-def test_what_is_reserved_is_illegal_with_a_sentence(rig: Rig, text: str, told: str) -> None:
+def test_what_is_reserved_is_illegal_with_a_sentence(rig: Rig, text: str, reported: str) -> None:
     end = go(rig, text)
     assert (end.why, end.cause) == (Why.TRAP, ILLEGAL)
-    assert told in end.detail
+    assert reported in end.detail
     assert end.instruction == text.splitlines()[-1].replace(", ", ",")
 
 
@@ -223,7 +226,7 @@ def test_what_vset_writes_is_read_only(rig: Rig, text: str) -> None:
 def test_a_csr_of_vectors_is_illegal_while_they_are_off(rig: Rig) -> None:
     end = go(rig, "csrrw x0, mstatus, x0\ncsrrs x6, vl, x0")
     assert (end.why, end.cause) == (Why.TRAP, ILLEGAL)
-    assert "mstatus.VS is off" in end.detail
+    assert "mstatus.VS is Off" in end.detail
 
 
 @BOTH

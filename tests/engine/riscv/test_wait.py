@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.space import AddressSpace, Ram
+from softcard.engine.riscv.api import Why
+from softcard.isa.riscv import csr
+from softcard.isa.riscv.decode import assemble
+from softcard.isa.riscv.state import Hart
 from tests.engine.riscv.rig import ENGINES, FlatPort
-from understudy.core.space import AddressSpace, Ram
-from understudy.engine.riscv.stops import Why
-from understudy.isa.riscv import csr
-from understudy.isa.riscv.decode import assemble
-from understudy.isa.riscv.state import Hart
 
 
 @pytest.mark.parametrize("engine", ENGINES)

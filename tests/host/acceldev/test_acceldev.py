@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.core.event import Event
-from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, Fill, Nop, NopCommand, UserCommand, user_code
-from understudy.device.acceldev.events import CommandQueued, Lint
-from understudy.host.acceldev.acceldev import CODE, Acceldev, Context, DriverError
+from softcard.core.event import Event
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import Fence, Fill, Nop, NopCommand, UserCommand, user_code
+from softcard.device.acceldev.events import CommandQueued, Lint
+from softcard.host.acceldev.acceldev import CODE, Acceldev, Context, DriverError
 
 WAYS: dict[str, dict[str, Any]] = {
     "synchronous": {},
@@ -82,7 +82,7 @@ def test_slots_are_taken_lowest_first(plain: Acceldev) -> None:
     context = plain.open_context()
     buffers = [context.create_buffer(1) for _ in range(16)]
     assert [buffer.slot for buffer in buffers] == list(range(16))
-    expect(errno.ENOSPC, "all 16 slots of the context are taken", lambda: context.create_buffer(1))
+    expect(errno.ENOSPC, "all 16 slots of the context are in use", lambda: context.create_buffer(1))
     assert context.create_buffer(1, CODE).slot is None
     buffers[5].close()
     assert context.create_buffer(1).slot == 5
@@ -92,19 +92,25 @@ def test_slots_are_taken_lowest_first(plain: Acceldev) -> None:
 @pytest.mark.parametrize("size", [0, -1, (4 << 20) + 1])
 def test_sizes_of_buffers(plain: Acceldev, size: int) -> None:
     context = plain.open_context()
-    expect(errno.EINVAL, f"buffer of {size} bytes, expected 1 to 4194304", lambda: context.create_buffer(size))
+    expect(
+        errno.EINVAL,
+        f"the size of the buffer is {size} bytes, expected 1 to 4194304",
+        lambda: context.create_buffer(size),
+    )
     assert context.create_buffer(4 << 20).slot == 0
 
 
 def test_kinds_of_buffers(plain: Acceldev) -> None:
     context = plain.open_context()
-    expect(errno.EINVAL, "buffer of kind 'jam', expected 'code' or 'data'", lambda: context.create_buffer(1, "jam"))
+    expect(
+        errno.EINVAL, "the kind of buffer is 'jam', expected 'code' or 'data'", lambda: context.create_buffer(1, "jam")
+    )
 
 
 def test_255_contexts(plain: Acceldev) -> None:
     contexts = [plain.open_context() for _ in range(255)]
     assert [context.index for context in contexts] == list(range(255))
-    expect(errno.EBUSY, "all 255 contexts are open", plain.open_context)
+    expect(errno.EBUSY, "all 255 contexts are in use: close one first", plain.open_context)
     contexts[100].execute(Fence())
     contexts[100].close()
     again = plain.open_context()
@@ -117,8 +123,12 @@ def test_memory_comes_back() -> None:
             with context.create_buffer(3 << 20) as buffer:
                 context.execute(fill(buffer.slot, 0, 3 << 20))
         with context.create_buffer(3 << 20):
-            expect(errno.ENOMEM, "no memory for a buffer of 3145728 bytes", lambda: context.create_buffer(3 << 20))
-    expect(errno.ENOMEM, "no memory for the records", lambda: Acceldev.open(4096))
+            expect(
+                errno.ENOMEM,
+                "cannot allocate memory for a buffer of 3145728 bytes",
+                lambda: context.create_buffer(3 << 20),
+            )
+    expect(errno.ENOMEM, "the records", lambda: Acceldev.open(4096))
 
 
 def test_buffers_are_zero_at_first(plain: Acceldev) -> None:
@@ -133,15 +143,15 @@ def test_buffers_are_zero_at_first(plain: Acceldev) -> None:
 def test_an_error_is_eio_from_then_on(device: Acceldev) -> None:
     with device.open_context() as context, device.open_context() as other:
         start(context, Fence(), fill(3, 0, 4), Fence())
-        error = expect(errno.EIO, "context 0 is errored: no buffer is bound to slot 3", lambda: context.wait(2))
+        error = expect(errno.EIO, "context 0 has failed: no buffer is bound to slot 3", lambda: context.wait(2))
         assert str(error).startswith("EIO (Input/output error): ")
         assert "at user command 1, at byte 0x14 (of the code buffer), at context 0" in str(error)
         assert error.rule is not None
         assert error.rule.id == "acceldev/fill-slot"
-        expect(errno.EIO, "context 0 is errored", lambda: context.wait(1))
+        expect(errno.EIO, "context 0 has failed", lambda: context.wait(1))
         code = context.create_code(Fence())
-        expect(errno.EIO, "context 0 is errored", lambda: context.run(code))
-        expect(errno.EIO, "context 0 is errored", context.drain)
+        expect(errno.EIO, "context 0 has failed", lambda: context.run(code))
+        expect(errno.EIO, "context 0 has failed", context.drain)
         other.execute(Fence())
         assert context.is_errored
         assert not other.is_errored
@@ -158,7 +168,7 @@ def test_what_errors_a_context(plain: Acceldev, commands: tuple[Any, ...]) -> No
     code = context.create_buffer(len(data), CODE)
     code.write(data)
     context.run(code)
-    expect(errno.EIO, "is errored", lambda: context.wait(1))
+    expect(errno.EIO, "has failed", lambda: context.wait(1))
 
 
 def test_runs_behind_the_code_are_submitted(plain: Acceldev) -> None:
@@ -173,22 +183,24 @@ def test_runs_behind_the_code_are_submitted(plain: Acceldev) -> None:
 def test_runs_that_cannot_be_submitted(plain: Acceldev) -> None:
     context, other = plain.open_context(), plain.open_context()
     code = context.create_code(Fence())
-    expect(errno.EINVAL, "no open code buffer of this context", lambda: other.run(code))
-    expect(errno.EINVAL, "no open code buffer of this context", lambda: context.run(context.create_buffer(20)))
-    expect(errno.EINVAL, "run of 18 bytes at 0x2", lambda: context.run(code, 2))
-    expect(errno.EINVAL, "expected 32-bit values", lambda: context.run(code, 0, 1 << 32))
+    expect(errno.EINVAL, "not an open code buffer of this context", lambda: other.run(code))
+    expect(errno.EINVAL, "not an open code buffer of this context", lambda: context.run(context.create_buffer(20)))
+    expect(errno.EINVAL, "cannot run 18 bytes at 0x2", lambda: context.run(code, 2))
+    expect(errno.EINVAL, "must fit 32 bits", lambda: context.run(code, 0, 1 << 32))
     code.close()
-    expect(errno.EINVAL, "no open code buffer", lambda: context.run(code))
+    expect(errno.EINVAL, "not an open code buffer", lambda: context.run(code))
 
 
 def test_a_fence_that_never_comes(plain: Acceldev) -> None:
     context = plain.open_context()
     start(context, Fence())
-    told = r"EDEADLK \(Resource deadlock avoided\): fence 2 never comes: everything queued has finished"
-    expect(errno.EDEADLK, told, lambda: context.wait(2))
+    reported = (
+        r"EDEADLK \(Resource deadlock avoided\): fence 2 will never be reached: all queued commands have finished"
+    )
+    expect(errno.EDEADLK, reported, lambda: context.wait(2))
     with Acceldev.open(execution="threaded") as device, device.open_context() as waiting:
         start(waiting, Fence())
-        expect(errno.EDEADLK, "fence 2 never comes", lambda: waiting.wait(2))
+        expect(errno.EDEADLK, "fence 2 will never be reached", lambda: waiting.wait(2))
 
 
 def test_fences_count_modulo_2_to_32(plain: Acceldev) -> None:
@@ -203,7 +215,7 @@ def test_waiting_for_a_device_that_stopped(plain: Acceldev) -> None:
     context = plain.open_context()
     plain.port.write(r.ENABLE.offset, 0)
     start(context, Fence())
-    expect(errno.EDEADLK, "fence 1 never comes: the device has stopped", lambda: context.wait(1))
+    expect(errno.EDEADLK, "fence 1 will never be reached: the device has stopped", lambda: context.wait(1))
     plain.port.write(r.ENABLE.offset, 1)
     context.wait(1)
 
@@ -212,7 +224,7 @@ def test_waiting_has_a_limit() -> None:
     with Acceldev.open(execution="threaded") as device, device.open_context() as context:
         device.port.write(r.ENABLE.offset, 0)
         start(context, Fence())
-        expect(errno.ETIMEDOUT, "fence 1 did not come in 0.01 s", lambda: context.wait(1, 0.01))
+        expect(errno.ETIMEDOUT, "fence 1 was not reached within 0.01 s", lambda: context.wait(1, 0.01))
         device.port.write(r.ENABLE.offset, 1)
         context.wait(1)
 
@@ -286,7 +298,7 @@ def test_waiting_for_the_end_is_for_what_was_queued_before() -> None:
 def test_a_time_limit_holds_while_others_keep_the_device_busy() -> None:
     with Acceldev.open(execution="threaded") as device, device.open_context() as context:
         busy = Busy(device)
-        expect(errno.ETIMEDOUT, "fence 1 did not come in 0.01 s", lambda: context.wait(1, 0.01))
+        expect(errno.ETIMEDOUT, "fence 1 was not reached within 0.01 s", lambda: context.wait(1, 0.01))
         busy.count = Busy.LIMIT
 
 
@@ -314,7 +326,7 @@ def test_threads_share_a_context() -> None:
 def test_what_is_closed_stays_closed(plain: Acceldev) -> None:
     context = plain.open_context()
     buffer = context.create_buffer(100)
-    expect(errno.EINVAL, "5 bytes at 0x60 of a buffer of 100 bytes", lambda: buffer.write(b"12345", 96))
+    expect(errno.EINVAL, "5 bytes at 0x60 do not fit the buffer of 100 bytes", lambda: buffer.write(b"12345", 96))
     buffer.close()
     buffer.close()
     expect(errno.EBADF, "the buffer is closed", lambda: buffer.view)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from softcard.device.acceldev.commands import Fence, Fill, UserCommand
+from softcard.host.acceldev.acceldev import Acceldev, Context, DriverError
 from tests.interrupting import SOON, interrupted, soon
-from understudy.device.acceldev.commands import Fence, Fill, UserCommand
-from understudy.host.acceldev.acceldev import Acceldev, Context, DriverError
 
 BUFFER_BYTES = 4 << 20
 COMMANDS = 5000
@@ -51,7 +51,7 @@ def test_ctrl_c(device: Acceldev, execution: str, what: str) -> None:
         long_run(device, what)
     if execution == "synchronous":  # else the device's own thread works, and goes on
         (note,) = caught.value.__notes__
-        assert note.startswith("what ran is not finished, at user command ")
+        assert note.startswith("the run was interrupted before its end, at user command ")
 
 
 @each

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from softcard.engine.gcn.api import Engine
+from softcard.host.amdcl2.program import Image, ImageKind, Program, Sampler
+from softcard.image.amdcl2.arguments import IMAGE_TYPES, Argument, Kind
+from softcard.image.amdcl2.build import pointer
 from tests.host.amdcl2.rig import kernel, program
-from understudy.engine.gcn.api import Engine
-from understudy.host.amdcl2.program import Image, ImageKind, Program, Sampler
-from understudy.image.amdcl2.arguments import IMAGE_TYPES, Argument, Kind
-from understudy.image.amdcl2.build import pointer
 
 FRAME = """
     s_load_dwordx4 s[12:15], s[6:7], {o:12}      ; image, sampler

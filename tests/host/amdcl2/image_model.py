@@ -62,7 +62,7 @@ def read(order: str, kind: str, texel: Any) -> Colour:
 
 
 def to_word(kind: str, value: float) -> float:
-    """What a channel stores for a value."""
+    """Return the stored bits of a channel for a value."""
     if kind == "CL_HALF_FLOAT" or kind == "CL_FLOAT":
         return value
     if is_integer(kind):

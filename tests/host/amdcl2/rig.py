@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from understudy.engine.gcn.api import Engine
-from understudy.host.amdcl2.program import Program
-from understudy.image.amdcl2.arguments import Argument
-from understudy.image.amdcl2.build import Described, build_kernel
-from understudy.image.amdcl2.code_object import Features, KernelNeeds
-from understudy.image.amdcl2.container import read_container
-from understudy.image.amdcl2.elf import read_elf
-from understudy.image.amdcl2.generations import ISA_VERSIONS, level_of, target_of
-from understudy.image.amdcl2.writer import CodeRelocation, KernelSource, ProgramSource, write_container
-from understudy.image.elf.layout import FileHeader, SymbolEntry
-from understudy.isa.gcn.asm.assembler import assemble
+from softcard.engine.gcn.api import Engine
+from softcard.host.amdcl2.program import Program
+from softcard.image.amdcl2.arguments import Argument
+from softcard.image.amdcl2.build import Described, Features, KernelNeeds, build_kernel
+from softcard.image.amdcl2.container import read_container
+from softcard.image.amdcl2.elf import read_elf
+from softcard.image.amdcl2.generations import ISA_VERSIONS, level_of, target_of
+from softcard.image.amdcl2.writer import CodeRelocation, KernelSource, ProgramSource, write_container
+from softcard.image.elf.layout import FileHeader, SymbolEntry
+from softcard.isa.gcn.asm.assembler import assemble
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "amdcl2"
 DEVICES = ("bonaire", "tonga", "gfx900")
@@ -94,9 +93,9 @@ def matrix() -> Iterator[list[str]]:
 
 
 def with_tables(data: bytes, order: list[int], names: str) -> bytes:
-    """The file with the symbols of its inner file in another order, and other tables of names behind its end.
+    """Return the file with the symbols of its inner file in another order, and other string tables after its end.
 
-    `names`: "bare" begins with a name, "zero" with a 0, "shared" has names that end in others once.
+    `names`: "bare" begins with a name, "zero" with a 0, "shared" has names that are suffixes of others only once.
     """
     outer = read_elf(data)
     text = outer.section(".text")

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.host.amdcl2.program import Addressing, ChannelOrder, ChannelType, Filter, Image, ImageKind, Sampler
+from softcard.image.amdcl2.arguments import Argument, Kind
+from softcard.image.amdcl2.formats import ImageFormat, supported_formats
 from tests.host.amdcl2 import image_model as model
 from tests.host.amdcl2.image_kernels import LANES, work
 from tests.host.amdcl2.rig import DEVICES, kernel, program
-from understudy.core.errors import WireError
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.host.amdcl2.program import Addressing, ChannelOrder, ChannelType, Filter, Image, ImageKind, Sampler
-from understudy.image.amdcl2.arguments import Argument, Kind
-from understudy.image.amdcl2.formats import ImageFormat, supported_formats
 
 every_device = pytest.mark.parametrize("device", DEVICES)
 every_format = pytest.mark.parametrize("format", supported_formats(), ids=lambda f: f"{f.order.name}-{f.type.name[3:]}")
@@ -60,7 +60,7 @@ def texel_at(kind: ImageKind, texels: np.ndarray, at: tuple[int, ...]) -> Any:
 
 
 def as_colours(kind: str, raw: np.ndarray) -> np.ndarray:
-    """What registers hold, as numbers."""
+    """Return the values of registers as numbers."""
     if not model.is_integer(kind):
         return raw
     return raw.view(np.int32 if "UN" not in kind else np.uint32)
@@ -230,10 +230,18 @@ def test_an_image_may_be_given_twice() -> None:
 @pytest.mark.parametrize(
     ("order", "type", "message"),
     [
-        (ChannelOrder.CL_Rx, ChannelType.CL_FLOAT, "CL_Rx of CL_FLOAT has no format: CL_IMAGE_FORMAT_NOT_SUPPORTED"),
-        (ChannelOrder.CL_BGRA, ChannelType.CL_FLOAT, "CL_BGRA of CL_FLOAT has no format"),
-        (ChannelOrder.CL_DEPTH, ChannelType.CL_UNORM_INT24, "CL_DEPTH of CL_UNORM_INT24 has no format"),
-        (ChannelOrder.CL_RGBA, ChannelType.CL_UNORM_SHORT_565, "CL_RGBA of CL_UNORM_SHORT_565 has no format"),
+        (ChannelOrder.CL_Rx, ChannelType.CL_FLOAT, "channel order CL_Rx and type CL_FLOAT"),
+        (ChannelOrder.CL_BGRA, ChannelType.CL_FLOAT, "no image format has channel order CL_BGRA and type CL_FLOAT"),
+        (
+            ChannelOrder.CL_DEPTH,
+            ChannelType.CL_UNORM_INT24,
+            "no image format has channel order CL_DEPTH and type CL_UNORM_INT24",
+        ),
+        (
+            ChannelOrder.CL_RGBA,
+            ChannelType.CL_UNORM_SHORT_565,
+            "no image format has channel order CL_RGBA and type CL_UNORM_SHORT_565",
+        ),
     ],
 )
 def test_formats_that_the_hardware_does_not_have(order: ChannelOrder, type: ChannelType, message: str) -> None:
@@ -253,5 +261,5 @@ def test_arrays_that_are_no_image() -> None:
         Image(np.zeros((2, 2, 2, 2), np.uint8), ChannelOrder.CL_R, kind)
     with pytest.raises(WireError, match="expected 2 sizes of 1 or more"):
         Image(np.zeros((0, 4, 4), np.uint8), rgba, kind)
-    with pytest.raises(WireError, match="a 1D buffer cannot be CL_RGB of CL_UNORM_SHORT_565"):
+    with pytest.raises(WireError, match="cannot have channel order CL_RGB with type CL_UNORM_SHORT_565"):
         Image(np.zeros(4, np.uint16), ChannelOrder.CL_RGB, ChannelType.CL_UNORM_SHORT_565, ImageKind.BUFFER_1D)

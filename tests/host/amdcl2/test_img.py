@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softcard.host.amdcl2.program import Addressing, ChannelOrder, ChannelType, Filter, Image, Program, Sampler, load
+from softcard.image.amdcl2.arguments import Argument, Kind
+from softcard.image.amdcl2.build import Described, KernelNeeds, pointer
 from tests.host.amdcl2 import image_model as model
 from tests.host.amdcl2.rig import DEVICES, kernel, program, vector, vectors
-from understudy.host.amdcl2.program import Addressing, ChannelOrder, ChannelType, Filter, Image, Program, Sampler, load
-from understudy.image.amdcl2.arguments import Argument, Kind
-from understudy.image.amdcl2.build import Described, pointer
-from understudy.image.amdcl2.code_object import KernelNeeds
 
 POINTERS = {
     64: """

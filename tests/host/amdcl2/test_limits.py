@@ -8,14 +8,14 @@ import time
 import numpy as np
 import pytest
 
+from softcard.core.errors import RuleError, WireError
+from softcard.core.limits import Stopped, TimeLimit
+from softcard.host.amdcl2.program import Program, load
+from softcard.image.amdcl2.build import pointer
+from softcard.image.amdcl2.writer import ProgramSource, write_container
 from tests.device.test_forks import in_a_child
 from tests.host.amdcl2.rig import NEWEST, kernel, program
 from tests.interrupting import SOON, interrupted, soon
-from understudy.core.errors import RuleError, WireError
-from understudy.core.limits import Stopped, TimeLimit
-from understudy.host.amdcl2.program import Program, load
-from understudy.image.amdcl2.build import pointer
-from understudy.image.amdcl2.writer import ProgramSource, write_container
 
 
 def endless(engine: str) -> Program:
@@ -40,7 +40,7 @@ def test_ctrl_c(engine: str) -> None:
         with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted():
             found.kernel("k").run(64, 64, [out], step_limit=1 << 60)
         (note,) = caught.value.__notes__
-        assert note.startswith("what ran is not finished, at pc 0x")
+        assert note.startswith("the run was interrupted before its end, at pc 0x")
         assert ", at wave 0" in note
     found.reset()
 
@@ -83,5 +83,5 @@ def test_time_limits_of_programs_are_checked() -> None:
     data = write_container(ProgramSource("gfx900", NEWEST, 64, [kernel("gfx900", "k", "s_endpgm", [])]))
     assert load(data, time_limit_seconds=5).time_limit_seconds == 5
     assert load(data, time_limit_seconds=None).time_limit_seconds is None
-    with pytest.raises(WireError, match="time_limit_seconds 'x', expected a number of seconds above 0, or None"):
+    with pytest.raises(WireError, match="time_limit_seconds is 'x', expected a number of seconds above 0, or None"):
         load(data, time_limit_seconds="x")  # type: ignore[arg-type]

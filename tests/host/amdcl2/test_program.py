@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.gcn.jit.leaving import exits
-from tests.host.amdcl2.rig import DEVICES, FOLDER, NEWEST, SETUP, kernel, parts, program, vector, vectors
-from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
-from understudy.device.amdcl2.launch import pack_arguments
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.strict.coherence import StrictEngine
-from understudy.host.amdcl2.program import (
+from softcard.core.errors import AccessFault, RuleError, SoftcardError, WireError
+from softcard.device.amdcl2.launch import pack_arguments
+from softcard.engine.gcn.strict.coherence import StrictEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.host.amdcl2.program import (
     Addressing,
     ChannelOrder,
     ChannelType,
@@ -27,17 +25,18 @@ from understudy.host.amdcl2.program import (
     Sampler,
     load,
 )
-from understudy.image.amdcl2.arguments import Argument, Kind, Space
-from understudy.image.amdcl2.build import Described, pointer
-from understudy.image.amdcl2.build import vector as value
-from understudy.image.amdcl2.code_object import Features, KernelNeeds
-from understudy.image.amdcl2.container import BSS, GLOBAL, READ_ONLY, read_container
-from understudy.image.amdcl2.generations import generation_of
-from understudy.image.amdcl2.metadata import parse_metadata
-from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.amdcl2.writer import CodeRelocation, KernelSource, source_of, write_container
-from understudy.image.hsa.records import KernelCode
-from understudy.image.printf_format import PrintfFormat
+from softcard.image.amdcl2.arguments import Argument, Kind, Space
+from softcard.image.amdcl2.build import Described, Features, KernelNeeds, pointer
+from softcard.image.amdcl2.build import vector as value
+from softcard.image.amdcl2.container import BSS, GLOBAL, READ_ONLY, read_container
+from softcard.image.amdcl2.generations import generation_of
+from softcard.image.amdcl2.metadata import parse_metadata
+from softcard.image.amdcl2.records import SamplerInit
+from softcard.image.amdcl2.writer import CodeRelocation, KernelSource, source_of, write_container
+from softcard.image.hsa.records import KernelCode
+from softcard.image.printf_format import PrintfFormat
+from tests.engine.gcn.jit.leaving import exits
+from tests.host.amdcl2.rig import DEVICES, FOLDER, NEWEST, SETUP, kernel, parts, program, vector, vectors
 
 every_device = pytest.mark.parametrize("device", DEVICES)
 every_engine = pytest.mark.parametrize("engine", ["reference", "jit"])
@@ -307,7 +306,7 @@ def test_global_data_through_relocations(device: str, section: str, driver: int)
     shared.view(np.uint32)[1] = 99
     found.kernel("k").run(3, 64, [out])
     assert out.tolist() == [99, 33, 44]
-    with pytest.raises(WireError, match="has fewer than 100000 bytes before the program's end"):
+    with pytest.raises(WireError, match="has fewer than 100000 bytes: the program ends before"):
         found.symbol(f"__hsa_section{section}", 100000)
 
 
@@ -372,13 +371,13 @@ def test_required_size() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "takes 4 arguments, not 0: global const uint* a, global const uint* b, global uint* c, uint n"),
+        ([], "the kernel takes 4 arguments, not 0: global const uint* a, global const uint* b, global uint* c, uint n"),
         ([1.5, 0, 0, 0], "pointer uint* takes ndarray, not float, at argument 0 (a)"),
         ([np.zeros((4, 4), np.uint32)[:, ::2], 0, 0, 0], "array for a must be contiguous"),
         ([np.zeros(0, np.uint32), 0, 0, 0], "array for a must not be empty"),
         ([0, 0, 0, 1.5], "expected an integer for uint, not 1.5, at argument 3 (n)"),
         ([0, 0, 0, 1 << 32], "4294967296 does not fit uint, at argument 3 (n)"),
-        ([0, 0, 0, (1, 2)], "expected 1 of uint, not shape (2,), at argument 3 (n)"),
+        ([0, 0, 0, (1, 2)], "expected 1 values of type uint, not an array of shape (2,), at argument 3 (n)"),
     ],
 )
 def test_arguments_that_do_not_fit(arguments: list[Any], message: str) -> None:
@@ -408,22 +407,22 @@ def test_arguments_of_other_kinds_that_do_not_fit() -> None:
 @pytest.mark.parametrize(
     ("grid", "group", "message"),
     [
-        (0, 64, "a size is 0 or too large"),
+        (0, 64, "a size that is 0 or too large"),
         ((1, 1, 1, 1), (1, 1, 1, 1), r"global size must be 1 to 3 integers, not \(1, 1, 1, 1\), at kernel vadd"),
-        ((64, 64), 64, "expected 1 to 3 of each"),
-        ((), None, "expected 1 to 3 of each"),
+        ((64, 64), 64, "must have the same number of dimensions, 1 to 3"),
+        ((), None, "must have the same number of dimensions, 1 to 3"),
         ("8", 64, "global size must be 1 to 3 integers, not '8'"),
         (["8"], 64, r"global size must be 1 to 3 integers, not \['8'\]"),
         ([1.5], 64, r"global size must be 1 to 3 integers, not \[1.5\]"),
         ([float("inf")], 64, r"global size must be 1 to 3 integers, not \[inf\]"),
         (64, True, "local size must be 1 to 3 integers, not True"),
         ([[64]], None, r"global size must be 1 to 3 integers, not \[\[64\]\]"),
-        (4096, 2048, "a work-group of 2048 work-items, expected at most 1024"),
+        (4096, 2048, "the work-group has 2048 work-items, expected at most 1024"),
     ],
 )
 def test_sizes_that_cannot_be(grid: Any, group: Any, message: str) -> None:
     a = np.ones(64, np.uint32)
-    with pytest.raises(UnderstudyError, match=message):
+    with pytest.raises(SoftcardError, match=message):
         load(vector("vadd-tonga-64-200406"), "reference").kernel("vadd").run(grid, group, [a, a, a, 1])
 
 
@@ -442,7 +441,7 @@ def test_unknown_kernels_and_engines() -> None:
     found = load(vector("vadd-tonga-64-200406"), "reference")
     with pytest.raises(WireError, match="program has no kernel 'vad'; close to it: vadd"):
         found.kernel("vad")
-    with pytest.raises(WireError, match="engine 'fast', expected jit or reference"):
+    with pytest.raises(WireError, match="engine is 'fast', expected 'jit' or 'reference'"):
         load(vector("vadd-tonga-64-200406"), "fast")
     with pytest.raises(WireError, match="No such file"):
         load("nowhere.clo")
@@ -469,7 +468,7 @@ def test_printf_buffer_is_passed_through_raw() -> None:
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_printf_is_formatted(bits: int) -> None:
-    """Formats stand behind the arguments: entries, one of zeros, then the sizes and the text of each."""
+    """Formats follow the arguments: entries, one of zeros, then the sizes and the text of each."""
     source = kernel("tonga", "k", PRINTF, [value("n", "uint")])
     metadata = parse_metadata(with_formats(source, 64, NEWEST).metadata, 64, generation_of(NEWEST))
     texts = [(77, (), rb"seven\n"), (78, (4, 8), b"%d")]
@@ -486,6 +485,12 @@ def test_printf_is_formatted(bits: int) -> None:
         printing = program("tonga", replace(source, metadata=metadata.pack())).kernel("k")
         assert printing.run(1, 1, [77]).text == "seven\n\n"
         assert printing.run(1, 1, [9]).text == "<printf: no format 9>\n"
+        fault = "v_mov_b32 v2, 0\nv_mov_b32 v3, 0\nflat_store_dword v[2:3], v2\n"
+        faulting = kernel("tonga", "k", PRINTF.replace("s_endpgm", fault + "s_endpgm"), [value("n", "uint")])
+        faulting = replace(faulting, metadata=metadata.pack())
+        with pytest.raises(AccessFault) as caught:
+            program("tonga", faulting).kernel("k").run(1, 1, [77])
+        assert caught.value.console == b"seven\n\n"
 
 
 @pytest.mark.parametrize("driver", [180005, 191205, 252700])
@@ -515,7 +520,7 @@ PRINTF = """
     flat_store_dword v[2:3], v4
     s_endpgm
 """
-"""Stores 4 bytes behind the header and says so in its first dword."""
+"""A kernel that stores 4 bytes after the header and their number in its first dword."""
 
 
 def test_features_are_those_of_the_kernel() -> None:
@@ -533,8 +538,8 @@ def test_features_are_those_of_the_kernel() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("workitem_private_segment_byte_size", 1 << 30, "1073741824 bytes of private memory for each work-item"),
-        ("kernarg_segment_byte_size", 1 << 62, "an argument buffer of 4611686018427387904 bytes, expected at most"),
+        ("workitem_private_segment_byte_size", 1 << 30, "1073741824 bytes of private memory"),
+        ("kernarg_segment_byte_size", 1 << 62, "the argument buffer has 4611686018427387904 bytes, expected at most"),
         ("workgroup_group_segment_byte_size", 65537, "65537 bytes of LDS, expected at most 65536"),
     ],
 )
@@ -543,6 +548,6 @@ def test_headers_that_ask_for_too_much(field: str, value: int, message: str) -> 
     at = read_container(bytes(data)).kernel("vadd").place + KernelCode.offset_of(field)
     size = KernelCode.slot(field).size_bytes
     data[at : at + size] = value.to_bytes(size, "little")
-    with pytest.raises(UnderstudyError) as caught:
+    with pytest.raises(SoftcardError) as caught:
         load(bytes(data), "reference").kernel("vadd").run(64, 64, [0, 0, 0, 0])
     assert message in str(caught.value)

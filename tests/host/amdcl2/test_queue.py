@@ -8,30 +8,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.host.amdcl2.rig import DEVICES, kernel, program
-from understudy.core.errors import GuestFault, WireError
-from understudy.core.event import Event, Probes
-from understudy.core.telemetry import Telemetry
-from understudy.device.amdcl2.events import KernelFinished, KernelStarted
-from understudy.device.amdcl2.queue_records import (
+from softcard.core.device import Telemetry
+from softcard.core.errors import GuestFault, WireError
+from softcard.core.event import Event, Probes
+from softcard.device.amdcl2.events import KernelFinished, KernelStarted
+from softcard.device.amdcl2.queue_records import (
     CL_COMPLETE,
     CL_SUBMITTED,
     AqlWrap,
     EnqueueFlags,
     QueueEvent,
+    QueueShape,
     VirtualQueue,
     WrapState,
 )
-from understudy.device.amdcl2.queue_shape import QueueShape
-from understudy.device.amdcl2.scheduler import PACKET, ChildCompleted, ChildLaunched, Scheduler, make_queue
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.device.hsa.wave_events import WaveEnded, WavesLeftOut
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.host.amdcl2.program import DeviceQueue, Program
-from understudy.image.amdcl2.arguments import Argument, Kind
-from understudy.image.amdcl2.build import Described, pointer
-from understudy.image.amdcl2.code_object import Features, KernelNeeds
-from understudy.image.amdcl2.records import MetadataHeader64, Queue64
+from softcard.device.amdcl2.scheduler import PACKET, ChildCompleted, ChildLaunched, Scheduler, make_queue
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.device.hsa.wave_events import WaveEnded, WavesLeftOut
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.host.amdcl2.program import DeviceQueue, Program
+from softcard.image.amdcl2.arguments import Argument, Kind
+from softcard.image.amdcl2.build import Described, Features, KernelNeeds, pointer
+from softcard.image.amdcl2.records import MetadataHeader64, Queue64
+from tests.host.amdcl2.rig import DEVICES, kernel, program
 
 ENQUEUE = Features(usesetup=True, useargs=True, useenqueue=True)
 SECOND = Described(index=1)
@@ -213,7 +212,7 @@ def test_kernel_indices_that_nobody_writes() -> None:
     at = MetadataHeader64.size_bytes + Queue64.offset_of("kernel_index")
     metadata = source.metadata[:at] + (1 << 31).to_bytes(4, "little") + source.metadata[at + 4 :]
     found = program("tonga", replace(source, metadata=metadata))
-    with pytest.raises(WireError, match="kernel_index 2147483648, expected at most 64511, at kernel k"):
+    with pytest.raises(WireError, match="kernel_index is 2147483648, expected at most 64511, at kernel k"):
         found.queue()
 
 
@@ -257,13 +256,13 @@ def test_a_queue_is_as_large_as_is_asked_for() -> None:
 
 def test_sizes_that_no_queue_has() -> None:
     for size, message in (
-        (0, "a device queue of 0 bytes, expected 1 to 8388608"),
-        (1 << 24, "a device queue of 16777216 bytes"),
+        (0, "the size of the device queue is 0 bytes, expected 1 to 8388608"),
+        (1 << 24, "the size of the device queue is 16777216 bytes"),
         ("x", "the size of a device queue must be an integer, not 'x'"),
     ):
         with pytest.raises(WireError, match=message):
             DeviceQueue(size)  # type: ignore[arg-type]
-    with pytest.raises(WireError, match="the device has one queue, expected one size and not 2 for it"):
+    with pytest.raises(WireError, match="the device has one queue, but the arguments ask for 2 different sizes of it"):
         enqueuing().kernel("takes").run(1, 1, [DeviceQueue(1), DeviceQueue(65536)])
 
 
@@ -421,7 +420,7 @@ def test_events_are_released_and_profiled() -> None:
 def test_waiting_for_ever_is_a_fault() -> None:
     rig = Rig()
     rig.enqueue(1, waits=(rig.event(),))
-    with pytest.raises(GuestFault, match=r"enqueued kernels in slots \[0\] wait for events that nobody completes"):
+    with pytest.raises(GuestFault, match=r"enqueued kernels in slots \[0\] wait for events that will never complete"):
         rig.scheduler.drain(rig.parent)
 
 
@@ -433,12 +432,12 @@ def test_records_that_lead_out_of_memory_are_a_fault() -> None:
     rig = Rig()
     slot = rig.enqueue(1)
     rig.memory.write(slot + AqlWrap.offset_of("wait_num"), (99).to_bytes(4, "little"))
-    with pytest.raises(GuestFault, match="a wait list of 99 events, the queue allows 8"):
+    with pytest.raises(GuestFault, match="the wait list of an enqueued kernel has 99 events, but the queue allows 8"):
         rig.scheduler.drain(rig.parent)
 
 
 def test_endless_enqueueing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.device.amdcl2.scheduler.MAX_LAUNCHES", 5)
+    monkeypatch.setattr("softcard.device.amdcl2.scheduler.MAX_LAUNCHES", 5)
     rig = Rig()
 
     def again() -> None:
@@ -447,5 +446,5 @@ def test_endless_enqueueing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
     rig.kernels[1] = again
     rig.enqueue(1)
-    with pytest.raises(GuestFault, match="more than 5 kernels were enqueued by kernels"):
+    with pytest.raises(GuestFault, match="kernels have enqueued more than 5 kernels, which is the limit for one run"):
         rig.scheduler.drain(rig.parent)

@@ -1,4 +1,4 @@
-"""What programs and kernels are not given: each mistake has an error of its own, with kernel and argument."""
+"""Arguments that programs and kernels refuse: each mistake has its own error, with kernel and argument."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.host.amdcl2.rig import kernel, program, vector
-from understudy.core.errors import WireError
-from understudy.host.amdcl2.program import (
+from softcard.core.errors import WireError
+from softcard.host.amdcl2.program import (
     Addressing,
     ChannelOrder,
     ChannelType,
@@ -21,8 +20,9 @@ from understudy.host.amdcl2.program import (
     Sampler,
     load,
 )
-from understudy.image.amdcl2.build import vector as value
-from understudy.isa.gcn.target import target
+from softcard.image.amdcl2.build import vector as value
+from softcard.isa.gcn.target import target
+from tests.host.amdcl2.rig import kernel, program, vector
 
 VADD = load(vector("vadd-tonga-64-200406"), "reference")
 VADD32 = load(vector("vadd-bonaire-32-180005"), "reference")
@@ -36,13 +36,13 @@ BUFFER = Image(np.zeros((16, 4), np.uint8), RGBA, UNORM, ImageKind.BUFFER_1D)
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (None, "arguments are given one after the other, as a list: expected that, not None"),
-        ({"a": ARRAY}, "as a list: expected that, not dict"),
-        ("abcd", "as a list: expected that, not str"),
-        ([np.ma.array([1, 2]), *GOOD[1:]], "array for a is masked, which a device cannot see"),
-        ([-1, *GOOD[1:]], "an address of 64 bits is expected, not -0x1, at argument 0 (a)"),
-        ([1 << 64, *GOOD[1:]], "an address of 64 bits is expected, not 0x10000000000000000"),
-        ([*GOOD[:3], [[1], [1, 2]]], "expected 1 of uint, not a ragged sequence, at argument 3 (n)"),
+        (None, "arguments must be a sequence with one value for each parameter, not None"),
+        ({"a": ARRAY}, "arguments must be a sequence with one value for each parameter, not dict"),
+        ("abcd", "arguments must be a sequence with one value for each parameter, not str"),
+        ([np.ma.array([1, 2]), *GOOD[1:]], "array for a must not be masked"),
+        ([-1, *GOOD[1:]], "expected an address of 64 bits, not -0x1, at argument 0 (a)"),
+        ([1 << 64, *GOOD[1:]], "expected an address of 64 bits, not 0x10000000000000000"),
+        ([*GOOD[:3], [[1], [1, 2]]], "expected 1 values of type uint, not a ragged sequence, at argument 3 (n)"),
     ],
 )
 def test_arguments(args: Any, message: str) -> None:
@@ -63,15 +63,15 @@ def test_arguments_may_come_from_a_generator() -> None:
     [
         (
             {"nonsense": 1},
-            "no option 'nonsense': there are step_limit, turn, seed, poison, time_limit_seconds, on_hint, ",
+            "unknown option 'nonsense', expected one of step_limit, turn, seed, poison, time_limit_seconds, on_hint, ",
         ),
-        ({"memory": None}, "no option 'memory'"),
+        ({"memory": None}, "unknown option 'memory'"),
         ({"step_limit": -1}, "option step_limit must be an integer of 1 or more, not -1"),
         ({"step_limit": "x"}, "option step_limit must be an integer of 1 or more, not 'x'"),
         ({"turn": None}, "option turn must be an integer of 1 or more, not None"),
         ({"seed": True}, "option seed must be an integer of 0 or more, not True"),
         ({"poison": 1 << 32}, "option poison must fit 32 bits, not 0x100000000"),
-        ({"time_limit_seconds": -1}, "time_limit_seconds -1, expected a number of seconds above 0, or None"),
+        ({"time_limit_seconds": -1}, "time_limit_seconds is -1, expected a number of seconds above 0, or None"),
         ({"on_hint": 5}, "option on_hint must be callable, not int"),
     ],
 )
@@ -85,8 +85,8 @@ def test_options(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("offset", "message"),
     [
-        (-1, r"global offset \(-1, 0, 0\): expected 0 to 0xffffffff in 32-bit programs"),
-        (1 << 40, r"global offset \(1099511627776, 0, 0\): expected 0 to 0xffffffff in 32-bit programs"),
+        (-1, r"global offset is \(-1, 0, 0\), expected 0 to 0xffffffff in 32-bit programs"),
+        (1 << 40, r"global offset is \(1099511627776, 0, 0\), expected 0 to 0xffffffff in 32-bit programs"),
         ((0, 0, 0, 5), r"global offset must be 1 to 3 integers, not \(0, 0, 0, 5\), at kernel vadd"),
         (None, "global offset must be 1 to 3 integers, not None"),
     ],
@@ -103,22 +103,22 @@ def test_global_offsets(offset: Any, message: str) -> None:
 def test_programs_engines_processors() -> None:
     data = vector("vadd-tonga-64-200406")
     for source, name in ((None, "None"), (5, "an int"), (["a"], "a list")):
-        with pytest.raises(WireError, match=f"a program is a path or its bytes, not {name}"):
+        with pytest.raises(WireError, match=f"a program must be a path or bytes, not {name}"):
             load(source)  # type: ignore[arg-type]
     for wrong in (None, 5):
-        with pytest.raises(WireError, match=f"engine {wrong}, expected jit, reference or an engine"):
+        with pytest.raises(WireError, match=f"engine is {wrong}, expected 'jit', 'reference' or an engine object"):
             load(data, wrong)  # type: ignore[arg-type]
     for name in ("gfx1", 5):
-        with pytest.raises(WireError, match=f"no processor {name!r}: there are gfx700"):
+        with pytest.raises(WireError, match=f"unknown processor {name!r}, expected one of gfx700"):
             load(data, target=name)  # type: ignore[arg-type]
     assert load(memoryview(data), target="gfx900").target is target("gfx900")
     assert repr(VADD) == "Program(gfx800, 64 bits, kernels: vadd)"
 
 
 def test_kernels_and_symbols() -> None:
-    with pytest.raises(WireError, match="program has no kernel 5: there are vadd"):
+    with pytest.raises(WireError, match="program has no kernel 5, it has vadd"):
         VADD.kernel(5)  # type: ignore[arg-type]
-    for size, message in ((-4, "expected 1 byte or more, not -4"), ("x", "must be an integer, not 'x'")):
+    for size, message in ((-4, "must be 1 byte or more, not -4"), ("x", "must be an integer, not 'x'")):
         with pytest.raises(WireError, match=message):
             VADD.symbol("__hsa_section.hsatext", size)  # type: ignore[arg-type]
 
@@ -128,14 +128,14 @@ def test_objects() -> None:
         with pytest.raises(WireError, match=f"the size of a local pointer's LDS must be an integer, not {size!r}"):
             Local(size)  # type: ignore[arg-type]
     for make, message in (
-        (lambda: Sampler(True, 9), "9 is no Addressing: there are NONE, CLAMP_TO_EDGE"),  # type: ignore[arg-type]
-        (lambda: Sampler(True, Addressing.CLAMP, 9), "9 is no Filter: there are NEAREST, LINEAR"),  # type: ignore[arg-type]
+        (lambda: Sampler(True, 9), "unknown Addressing 9, expected one of NONE, CLAMP_TO_EDGE"),  # type: ignore[arg-type]
+        (lambda: Sampler(True, Addressing.CLAMP, 9), "unknown Filter 9, expected one of NEAREST, LINEAR"),  # type: ignore[arg-type]
         (lambda: Sampler("x"), "normalised must be True or False, not 'x'"),  # type: ignore[arg-type]
         (lambda: Image(None, RGBA, UNORM), "an image's texels must be a NumPy array, not NoneType"),  # type: ignore[arg-type]
-        (lambda: Image(np.ma.zeros((4, 4, 4), np.uint8), RGBA, UNORM), "an image's texels is masked"),
-        (lambda: Image(FLAT.array, "CL_RGBA", UNORM), "'CL_RGBA' is no ChannelOrder: there are CL_A, CL_R"),  # type: ignore[arg-type]
-        (lambda: Image(FLAT.array, RGBA, 99), "99 is no ChannelType"),  # type: ignore[arg-type]
-        (lambda: Image(FLAT.array, RGBA, UNORM, 1), "1 is no ImageKind: there are BUFFER_1D"),  # type: ignore[arg-type]
+        (lambda: Image(np.ma.zeros((4, 4, 4), np.uint8), RGBA, UNORM), "an image's texels must not be masked"),
+        (lambda: Image(FLAT.array, "CL_RGBA", UNORM), "unknown ChannelOrder 'CL_RGBA', expected one of CL_A, CL_R"),  # type: ignore[arg-type]
+        (lambda: Image(FLAT.array, RGBA, 99), "unknown ChannelType 99"),  # type: ignore[arg-type]
+        (lambda: Image(FLAT.array, RGBA, UNORM, 1), "unknown ImageKind 1, expected one of BUFFER_1D"),  # type: ignore[arg-type]
     ):
         with pytest.raises(WireError, match=message):
             make()
@@ -173,7 +173,7 @@ ARGUMENT_OK = {7: [1, 2.5, 3, 4], 9: True, 14: FLAT, 15: BUFFER}
 def test_images_that_are_written_over_read_only_arrays() -> None:
     array = np.zeros((16, 4), np.uint8)
     array.flags.writeable = False
-    with pytest.raises(WireError, match="write_only image over an array that is read-only: what the kernel writes"):
+    with pytest.raises(WireError, match="the array of a write_only image must be writable: what the kernel writes"):
         argt(15, Image(array, RGBA, UNORM, ImageKind.BUFFER_1D))
     array = np.zeros((4, 4, 4), np.uint8)
     array.flags.writeable = False

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.amdcl2 import load
-from understudy.core.errors import BeyondModel, UnderstudyError, WireError
-from understudy.core.event import Event
-from understudy.device.hsa.snapshot_events import RegistersLeftOut, RegistersTaken
-from understudy.engine.gcn.moments import Moments
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.host.amdcl2.demo import demo_program
-from understudy.host.amdcl2.program import Program
+from softcard.amdcl2 import load
+from softcard.core.errors import BeyondModel, SoftcardError, WireError
+from softcard.core.event import Event
+from softcard.device.hsa.wave_events import RegistersLeftOut, RegistersTaken
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tracepoints import Tracepoints
+from softcard.host.amdcl2.demo import demo_program
+from softcard.host.amdcl2.program import Program
 
 COUNT = 200
 
@@ -25,16 +25,16 @@ def entry_of(program: Program) -> int:
     return program.code.kernels["saxpy"] + header.kernel_code_entry_byte_offset
 
 
-def ran(choose: Callable[[Moments, int], object], short: int = 0, **options: Any) -> list[Event]:
+def ran(choose: Callable[[Tracepoints, int], object], short: int = 0, **options: Any) -> list[Event]:
     """The events of a launch; the second array is `short` elements shorter than what the kernel stores to."""
     events: list[Event] = []
     with load(demo_program("tonga", 200406), **{"snapshots": 8, **options}) as program:
         program.probes.subscribe(events.append)
-        assert program.moments is not None
-        choose(program.moments, entry_of(program))
+        assert program.tracepoints is not None
+        choose(program.tracepoints, entry_of(program))
         x, y = np.ones(2048, np.float32), np.zeros(2048 - short, np.float32)
         if short:
-            with pytest.raises(UnderstudyError, match="no memory there"):
+            with pytest.raises(SoftcardError, match="no memory there"):
                 program.kernel("saxpy").run(2048, 128, [x, y, 2.0])
         else:
             program.kernel("saxpy").run(COUNT, 128, [x, y, 2.0])
@@ -43,7 +43,7 @@ def ran(choose: Callable[[Moments, int], object], short: int = 0, **options: Any
 
 
 def test_where_a_wave_fails() -> None:
-    [it] = ran(lambda moments, entry: None, short=1024)
+    [it] = ran(lambda tracepoints, entry: None, short=1024)
     assert isinstance(it, RegistersTaken)
     assert (it.why, it.queue, it.index, it.group, it.wave) == ("fault", None, None, (8, 0, 0), 0)
     assert it.instruction == "flat_load_dword v7, v[4:5]"
@@ -54,7 +54,7 @@ def test_where_a_wave_fails() -> None:
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 def test_before_an_instruction_and_at_the_end(engine: str) -> None:
-    events = ran(lambda moments, entry: moments.pcs.add(entry), engine=engine, snapshots=3)
+    events = ran(lambda tracepoints, entry: tracepoints.pcs.add(entry), engine=engine, snapshots=3)
     *found, left = events
     assert [(each.why, each.group, each.wave) for each in found if isinstance(each, RegistersTaken)] == [
         ("before", (0, 0, 0), 0),
@@ -63,7 +63,7 @@ def test_before_an_instruction_and_at_the_end(engine: str) -> None:
     ]
     assert isinstance(left, RegistersLeftOut)
     assert (left.queue, left.index, left.moments) == (None, None, 1)
-    ends = ran(lambda moments, entry: setattr(moments, "at_end", True), check="memory")
+    ends = ran(lambda tracepoints, entry: setattr(tracepoints, "at_end", True), check="memory")
     assert [each.instruction for each in ends if isinstance(each, RegistersTaken)] == ["s_endpgm"] * 4
 
 
@@ -79,13 +79,16 @@ def test_instructions_are_counted_as_ever() -> None:
 
 def test_what_does_not_go_together() -> None:
     data = demo_program("tonga", 200406)
-    with pytest.raises(BeyondModel, match="snapshots with check 'init', expected one of them"):
+    with pytest.raises(BeyondModel, match="snapshots cannot be used with check 'init': set one of them only"):
         load(data, snapshots=1, check="init")
-    with pytest.raises(WireError, match="snapshots -1, expected 0 or more"):
+    with pytest.raises(WireError, match="snapshots is -1, expected 0 or more"):
         load(data, snapshots=-1)
-    with pytest.raises(WireError, match="snapshots are for engines by their name: it is the reference engine that"):
+    with pytest.raises(
+        WireError,
+        match="snapshots require engine='reference' or 'jit', not an engine object: the reference engine takes",
+    ):
         load(data, ReferenceEngine(), snapshots=1)
-    with pytest.raises(WireError, match="engine 'fast', expected jit or reference"):
+    with pytest.raises(WireError, match="engine is 'fast', expected 'jit' or 'reference'"):
         load(data, "fast", snapshots=1)
     with load(data) as program:
-        assert program.moments is None
+        assert program.tracepoints is None

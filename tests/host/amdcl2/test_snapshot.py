@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import RuleError
+from softcard.core.snapshot import save_ram
+from softcard.engine.gcn.memory import Plain
+from softcard.host.amdcl2.program import Program, load
+from softcard.image.amdcl2.build import pointer
+from softcard.image.amdcl2.container import GLOBAL
+from softcard.image.amdcl2.writer import CodeRelocation
 from tests.host.amdcl2.rig import DEVICES, kernel, program, vector
 from tests.host.amdcl2.test_queue import CHILD, ENQUEUE, PARENT, SECOND
-from understudy.core.errors import RuleError
-from understudy.core.snapshot import save_ram
-from understudy.engine.gcn.memory import Plain
-from understudy.host.amdcl2.program import Program, load
-from understudy.image.amdcl2.build import pointer
-from understudy.image.amdcl2.container import GLOBAL
-from understudy.image.amdcl2.writer import CodeRelocation
 
 COUNT = """
     s_mov_b32 s14, 0x12345678
@@ -102,7 +102,7 @@ def test_not_while_a_kernel_runs() -> None:
 
     def heard(*_: Any) -> None:
         for act in (found.snapshot, lambda: found.restore(state), found.reset):
-            with pytest.raises(RuleError, match="while a kernel runs, expected it between two runs"):
+            with pytest.raises(RuleError, match="is not possible while a kernel runs: wait for the end of the run"):
                 act()
         said.append(1)
 
@@ -113,5 +113,5 @@ def test_not_while_a_kernel_runs() -> None:
 def test_states_of_another_program() -> None:
     one, other = counter(), counter()
     state = other.snapshot()
-    with pytest.raises(RuleError, match="the state is another program's, expected one that snapshot"):
+    with pytest.raises(RuleError, match="cannot restore the snapshot of another program, expected one that snapshot"):
         one.restore(state)

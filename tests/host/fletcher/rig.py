@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import kernel, named_schema
-from understudy.host.fletcher.platform import Context, Kernel, Platform
+from softcard.device.fletcher.job import Job
+from softcard.device.fletcher.kernel import kernel, named_schema
+from softcard.host.fletcher.platform import Context, Kernel, Platform
 
 NUMBER = named_schema("ExampleBatch", [("number", pa.int64())])
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from softcard.core.errors import BeyondModel, RuleError, WireError
+from softcard.device.fletcher.job import Job
+from softcard.device.fletcher.kernel import kernel
+from softcard.host.fletcher.batch import as_batch, buffers_of
+from softcard.host.fletcher.platform import Context, Kernel, Platform
 from tests.host.fletcher.rig import NUMBER, numbers, run
-from understudy.core.errors import BeyondModel, RuleError, WireError
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import kernel
-from understudy.host.fletcher.batch import as_batch, buffers_of
-from understudy.host.fletcher.platform import Context, Kernel, Platform
 
 # ---- Arrow producers ------------------------------------------------------------------------------------------------
 
@@ -53,16 +53,16 @@ def test_an_empty_table_is_an_empty_batch() -> None:
 
 
 def test_producers_that_are_none() -> None:
-    with pytest.raises(WireError, match="a list, expected a RecordBatch or another Arrow producer"):
+    with pytest.raises(WireError, match="expected a RecordBatch or another Arrow producer, not a list"):
         as_batch([1, 2])
-    with pytest.raises(BeyondModel, match="a table of 2 chunks, expected one: combine_chunks"):
+    with pytest.raises(BeyondModel, match="the table has 2 chunks, expected one: make a copy with combine_chunks"):
         as_batch(pa.concat_tables([TABLE, TABLE]))
 
     class Broken:
         def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
             return 1, 2
 
-    with pytest.raises(WireError, match="a Broken that gives no RecordBatch"):
+    with pytest.raises(WireError, match="cannot make a RecordBatch from a Broken"):
         as_batch(Broken())
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from softcard.core.errors import RuleError, WireError
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.kernel import Kernel as VirtualKernel
+from softcard.device.fletcher.kernel import kernel as virtual_kernel
+from softcard.device.fletcher.kernel import named_schema
+from softcard.device.fletcher.rules import CUSTOM_SIZE
+from softcard.host.fletcher.platform import Context, Kernel, Platform, StatusError, empty_batch
+from softcard.host.fletcher.port import LocalPort
 from tests.host.fletcher.rig import add_up, numbers, upper
-from understudy.core.errors import RuleError, WireError
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernel import Kernel as VirtualKernel
-from understudy.device.fletcher.kernel import kernel as virtual_kernel
-from understudy.device.fletcher.kernel import named_schema
-from understudy.device.fletcher.rules import CUSTOM_SIZE
-from understudy.host.fletcher.platform import Context, Kernel, Platform, StatusError, empty_batch
-from understudy.host.fletcher.port import LocalPort
 
 
 def test_registers_are_read_as_the_type_that_is_asked_for() -> None:
@@ -30,7 +30,7 @@ def test_registers_are_read_as_the_type_that_is_asked_for() -> None:
         assert platform.read_mmio_64(6, "uint") == 0xC0490FDB_40490FDB
         assert platform.read_mmio_64(6, "int") == 0xC0490FDB_40490FDB - (1 << 64)
         assert platform.read_mmio_64(6, "double") == pytest.approx(-50.1238785)
-        with pytest.raises(StatusError, match="type 'double' of a register, expected one of uint, int, float"):
+        with pytest.raises(StatusError, match="the type of a register is 'double', expected one of uint, int, float"):
             platform.read_mmio(6, "double")
 
 
@@ -41,7 +41,7 @@ def test_device_memory_is_copied_to_a_buffer_of_the_hosts() -> None:
         assert platform.copy_device_to_host(address, 6, room) is room
         assert room.to_pybytes()[:6] == b"abcdef"
         for small in (bytearray(5), bytes(6)):
-            with pytest.raises(WireError, match="6 bytes to a buffer of"):
+            with pytest.raises(WireError, match="6 bytes do not fit the buffer of"):
                 platform.copy_device_to_host(address, 6, small)
 
 
@@ -75,8 +75,8 @@ def test_all_names_of_the_real_library_are_there() -> None:
     ("arguments", "message"),
     [
         ([1, 1.5], "argument 1 is 1.5, expected an integer"),
-        ([1 << 32], "argument 0 is 0x100000000, expected 32 bits"),
-        ([-1 - (1 << 31)], "argument 0 is -0x80000001, expected 32 bits"),
+        ([1 << 32], "argument 0 is 0x100000000, which does not fit 32 bits"),
+        ([-1 - (1 << 31)], "argument 0 is -0x80000001, which does not fit 32 bits"),
     ],
 )
 def test_arguments_that_are_no_words(arguments: list[Any], message: str) -> None:
@@ -86,9 +86,9 @@ def test_arguments_that_are_no_words(arguments: list[Any], message: str) -> None
             Kernel(context).set_arguments(arguments)
         assert str(caught.value) == message
         assert [platform.read_mmio(register) for register in range(16)] == before
-        with pytest.raises(WireError, match="value of register 4 is 0x200000000, expected 32 bits"):
+        with pytest.raises(WireError, match="value of register 4 is 0x200000000, which does not fit 32 bits"):
             platform.write_mmio(4, 1 << 33)
-        with pytest.raises(WireError, match="last row is 0x100000000, expected 32 bits"):
+        with pytest.raises(WireError, match="last row is 0x100000000, which does not fit 32 bits"):
             Kernel(context).set_range(0, 0, 1 << 32)
 
 
@@ -120,7 +120,7 @@ WIDE = ("c:16:small", "s:32:seen", "c:64:big", "c:40:odd")
 
 
 def arguments_of(kernel: VirtualKernel, arguments: Any, **options: Any) -> dict[str, int]:
-    """What custom registers hold behind `set_arguments`."""
+    """Return the values of custom registers after `set_arguments`."""
     device = FletcherDevice(kernel.map(), kernel, **options)
     with Platform(device) as platform, Context(platform) as context:
         for schema in kernel.schemas:
@@ -136,9 +136,13 @@ def with_registers(*custom: str) -> VirtualKernel:
 
 def test_more_arguments_than_the_design_has_words_for() -> None:
     for arguments in ([1], [1, 2, 3]):
-        with pytest.raises(RuleError, match=f"{len(arguments)} arguments, the design has 0 words of custom registers"):
+        with pytest.raises(
+            RuleError, match=f"{len(arguments)} arguments were given, but the design has 0 words of custom registers"
+        ):
             arguments_of(with_registers(), arguments)
-    with pytest.raises(RuleError, match="4 arguments, the design has 3 words of custom registers") as caught:
+    with pytest.raises(
+        RuleError, match="4 arguments were given, but the design has 3 words of custom registers"
+    ) as caught:
         arguments_of(with_registers("c:8:a", "c:64:b"), [1, 2, 3, 4])
     assert caught.value.rule is CUSTOM_SIZE
     assert arguments_of(with_registers("c:8:a", "c:64:b"), [1, 2, 3]) == {"a": 1, "b": 3 << 32 | 2}
@@ -154,10 +158,10 @@ def test_arguments_by_name(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"seen": 1}, RuleError, "argument seen is a status register, which the kernel sets"),
-        ({"nothing": 1}, WireError, r"the map has no custom register nothing \(it has: small seen big odd\)"),
-        ({"small": 1 << 16}, WireError, "argument small is 0x10000, expected 16 bits"),
-        ({"small": -32769}, WireError, "argument small is -0x8001, expected 16 bits"),
+        ({"seen": 1}, RuleError, "argument seen is a status register, which only the kernel can set"),
+        ({"nothing": 1}, WireError, r"the register map has no custom register nothing \(it has: small seen big odd\)"),
+        ({"small": 1 << 16}, WireError, "argument small is 0x10000, which does not fit 16 bits"),
+        ({"small": -32769}, WireError, "argument small is -0x8001, which does not fit 16 bits"),
         ({"big": 1.5}, WireError, "argument big is 1.5, expected an integer"),
     ],
 )
@@ -176,7 +180,7 @@ def test_arguments_by_name_need_a_map() -> None:
     with (
         Platform(Blind(FletcherDevice(kernel.map(), kernel))) as platform,
         Context(platform) as context,
-        pytest.raises(StatusError, match="arguments by name, expected a list for a platform whose register map"),
+        pytest.raises(StatusError, match="arguments by name require a platform with a known register map"),
     ):
         Kernel(context).set_arguments({"a": 1})
 
@@ -184,7 +188,9 @@ def test_arguments_by_name_need_a_map() -> None:
 def test_arguments_before_the_batches_are_queued() -> None:
     kernel = with_registers("c:8:a")
     with Platform(kernel) as platform, Context(platform) as context:
-        with pytest.raises(RuleError, match="argument 0 would be written to register 4, the design has a at 8: queue"):
+        with pytest.raises(
+            RuleError, match="argument 0 would be written to register 4, but the design has a at 8: queue"
+        ):
             Kernel(context).set_arguments([1])
         assert platform.read_mmio(4) == 0
 
@@ -197,9 +203,9 @@ def test_a_context_is_enabled_once(profile: str) -> None:
     with Platform(add_up, profile=profile) as platform, Context(platform) as context:
         context.queue_record_batch(numbers(1, 2))
         context.enable()
-        with pytest.raises(StatusError, match="the context is enabled already"):
+        with pytest.raises(StatusError, match=r"the context is enabled already: call enable\(\) once"):
             context.enable()
-        with pytest.raises(StatusError, match="enabled already, expected all RecordBatches to be queued before"):
+        with pytest.raises(StatusError, match="enabled already: queue all RecordBatches before"):
             context.queue_record_batch(numbers(3))
         assert (context.num_recordbatches(), len(context.device_buffers)) == (1, 1)
 
@@ -220,7 +226,9 @@ def test_more_rows_than_a_register_counts() -> None:
     with Platform(Blank(device)) as platform, Context(platform) as context:
         context.queue_record_batch(batch)
         context.enable()
-        with pytest.raises(WireError, match="number of rows of RecordBatch 0 is 0x12a05f200, expected 32 bits"):
+        with pytest.raises(
+            WireError, match="number of rows of RecordBatch 0 is 0x12a05f200, which does not fit 32 bits"
+        ):
             Kernel(context).start()
         assert device.time == 0
 
@@ -228,9 +236,9 @@ def test_more_rows_than_a_register_counts() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rows": -1}, "rows -1 of an empty RecordBatch, expected an integer of 0 or more"),
-        ({"rows": 1, "elements": -5}, "elements -5 of an empty RecordBatch, expected an integer of 0 or more"),
-        ({"rows": 1.5}, "rows 1.5 of an empty RecordBatch, expected an integer of 0 or more"),
+        ({"rows": -1}, "rows of an empty RecordBatch is -1, expected an integer of 0 or more"),
+        ({"rows": 1, "elements": -5}, "elements of an empty RecordBatch is -5, expected an integer of 0 or more"),
+        ({"rows": 1.5}, "rows of an empty RecordBatch is 1.5, expected an integer of 0 or more"),
     ],
 )
 def test_empty_batches_that_are_none(options: dict[str, Any], message: str) -> None:
@@ -241,12 +249,14 @@ def test_empty_batches_that_are_none(options: dict[str, Any], message: str) -> N
 def test_record_batches_that_are_not_there() -> None:
     with Platform(add_up) as platform, Context(platform) as context:
         context.queue_record_batch(numbers(1, 2))
-        with pytest.raises(StatusError, match=r"RecordBatch 0 cannot be copied back: expected enable\(\) before"):
+        with pytest.raises(StatusError, match=r"RecordBatch 0 cannot be copied back: call enable\(\) before"):
             context.read_record_batch(0)
         context.enable()
         for index in (-1, 1):
             with pytest.raises(StatusError, match=f"RecordBatch {index} cannot be copied back: 1 are on the device"):
                 context.read_record_batch(index)
-            with pytest.raises(StatusError, match=f"rows of RecordBatch {index}, the design has 1, counted from 0"):
+            with pytest.raises(
+                StatusError, match=f"cannot set the rows of RecordBatch {index}: the design has 1, counted from 0"
+            ):
                 Kernel(context).set_range(index, 0, 1)
         assert [platform.read_mmio(register) for register in range(2, 8)] == [0] * 6

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from softcard.core.errors import SoftcardError
+from softcard.device.fletcher.job import KernelFailure
+from softcard.device.fletcher.kernel import Kernel as VirtualKernel
+from softcard.device.fletcher.kernel import named_schema
+from softcard.host.fletcher.platform import Context, Kernel, Platform
 from tests.host.fletcher.rig import numbers
-from understudy.core.errors import UnderstudyError
-from understudy.device.fletcher.job import KernelFailure
-from understudy.device.fletcher.kernel import Kernel as VirtualKernel
-from understudy.device.fletcher.kernel import named_schema
-from understudy.host.fletcher.platform import Context, Kernel, Platform
 
 SOURCE = """
 def helper(job):
@@ -33,7 +33,7 @@ def in_a_library(job):
     import json
     json.loads("{")
 
-def in_understudy(job):
+def in_softcard(job):
     job.batch("nothing")
 
 def with_a_cause(job):
@@ -46,7 +46,7 @@ CASES = {
     "direct": (KernelFailure, ValueError, "3 of {file} (helper)"),
     "in_slices": (KernelFailure, ValueError, "3 of {file} (helper)"),
     "in_a_library": (KernelFailure, ValueError, "14 of {file} (in_a_library)"),
-    "in_understudy": (UnderstudyError, None, "17 of {file} (in_understudy)"),
+    "in_softcard": (SoftcardError, None, "17 of {file} (in_softcard)"),
     "with_a_cause": (KernelFailure, KeyError, "23 of {file} (with_a_cause)"),
 }
 
@@ -62,13 +62,13 @@ def module(tmp_path: Path) -> ModuleType:
     return made
 
 
-def failure(run: Any, **options: Any) -> UnderstudyError:
-    """What a host is told of a kernel that fails."""
+def failure(run: Any, **options: Any) -> SoftcardError:
+    """Return the error that a host gets for a kernel that fails."""
     kernel = VirtualKernel("boom", run, (named_schema("ExampleBatch", [("number", pa.int64())]),))
     with Platform(kernel, **options) as platform, Context(platform) as context:
         context.queue_record_batch(numbers(1, 2))
         context.enable()
-        with pytest.raises(UnderstudyError) as caught:
+        with pytest.raises(SoftcardError) as caught:
             run_to_the_end(Kernel(context))
         return caught.value
 
@@ -87,8 +87,8 @@ def test_the_authors_line_and_traceback(profile: str, execution: str, case: str,
     assert isinstance(error, kind)
     assert f", at line {place.format(file=module.__file__)}, at kernel boom" in str(error)
     assert error.__cause__ is None if cause is None else isinstance(error.__cause__, cause)
-    told = traceback.format_exception(error)
-    assert any(f'File "{module.__file__}", line {place.split()[0]}, in ' in line for line in told)
+    reported = traceback.format_exception(error)
+    assert any(f'File "{module.__file__}", line {place.split()[0]}, in ' in line for line in reported)
 
 
 def test_the_causes_traceback_begins_with_the_kernel(module: ModuleType) -> None:

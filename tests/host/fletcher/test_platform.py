@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from softcard.core.errors import BeyondModel, RuleError, SoftcardError, WireError
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.events import Lint
+from softcard.device.fletcher.kernel import kernel, named_schema
+from softcard.device.fletcher.kernels import find
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.host.fletcher import platform as fletcher
+from softcard.host.fletcher.batch import buffers_of
+from softcard.host.fletcher.platform import Context, Kernel, Platform, StatusError, empty_batch
+from softcard.host.fletcher.port import DEVICE_OUT_OF_MEMORY, LocalPort
 from tests.host.fletcher.rig import NUMBER, add_up, numbers, run, upper
-from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.events import Lint
-from understudy.device.fletcher.kernel import kernel, named_schema
-from understudy.device.fletcher.kernels import find
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.host.fletcher import platform as fletcher
-from understudy.host.fletcher.batch import buffers_of
-from understudy.host.fletcher.platform import Context, Kernel, Platform, StatusError, empty_batch
-from understudy.host.fletcher.port import DEVICE_OUT_OF_MEMORY, LocalPort
 
 
 @pytest.fixture
@@ -45,7 +45,9 @@ def test_a_bus_of_64_bits_and_an_offset_are_the_platforms_business() -> None:
     for profile in ("spec", "hardware"):
         device = FletcherDevice(add_up.map(bus_width=64, offset=64), add_up, profile=profile)
         lints: list[Any] = []
-        device.probes.subscribe(lambda event, told=lints: told.append(event) if isinstance(event, Lint) else None)
+        device.probes.subscribe(
+            lambda event, reported=lints: reported.append(event) if isinstance(event, Lint) else None
+        )
         with Platform(device) as platform, Context(platform) as context:
             context.queue_record_batch(numbers(5, 6))
             context.enable()
@@ -81,8 +83,8 @@ def test_written_rows_come_back_by_copies_only() -> None:
     assert host_run(8, limit=2)[0].num_rows == 2
 
 
-def test_a_buffer_that_is_too_small_is_told_by_name() -> None:
-    with pytest.raises(RuleError, match=r"Out_s_values = 0x1.*end at byte 5, the allocation has 4"):
+def test_a_buffer_that_is_too_small_is_reported_by_name() -> None:
+    with pytest.raises(RuleError, match=r"Out_s_values = 0x1.*end at byte 5, but the allocation has 4"):
         host_run(4)
 
 
@@ -103,7 +105,7 @@ def test_empty_batches_have_room() -> None:
         ("d", "validity"): 1,
         ("d", "values"): 80,
     }
-    with pytest.raises(BeyondModel, match="bool: Fletcher has no such arrays"):
+    with pytest.raises(BeyondModel, match="bool"):
         empty_batch(pa.schema([("b", pa.bool_())]), 1)
 
 
@@ -118,7 +120,7 @@ def test_a_range_without_rows_is_refused(context: Context, first: int, last: int
 
 
 def test_waiting_without_a_start_is_refused(context: Context) -> None:
-    with pytest.raises(StatusError, match="the kernel is idle, expected a start"):
+    with pytest.raises(StatusError, match="the kernel is idle: start it"):
         Kernel(context).wait_for_finish()
 
 
@@ -133,7 +135,7 @@ def test_waiting_for_a_kernel_that_is_stuck_raises_why() -> None:
         handle.reset()
         handle.set_range(0, 0, 4)
         handle.start()
-        with pytest.raises(RuleError, match="rows 0 to 4 of 8 bytes end at byte 32, the allocation has 24"):
+        with pytest.raises(RuleError, match="rows 0 to 4, 8 bytes each, end at byte 32, but the allocation has 24"):
             handle.wait_for_finish()
 
 
@@ -143,29 +145,32 @@ def test_waiting_has_an_end_where_it_is_wanted() -> None:
         context.enable()
         handle = Kernel(context)
         handle.start()
-        with pytest.raises(StatusError, match=r"the kernel was not done in 0.0 s"):
+        with pytest.raises(StatusError, match=r"the kernel did not end within 0.0 s"):
             handle.wait_for_finish(poll_interval_usec=1, timeout_seconds=0.0)
 
 
 def test_errors_of_registers_say_which(context: Context) -> None:
     with pytest.raises(RuleError, match=r"write to status, which is read-only.*at MMIO register 1"):
         context.platform.write_mmio(1, 0)
-    with pytest.raises(RuleError, match=r"read of bus address 0x100, where no register is.*at MMIO register 64"):
+    with pytest.raises(RuleError, match=r"read at bus address 0x100, where there is no register.*at MMIO register 64"):
         context.platform.read_mmio(64)
 
 
 def test_64_bits_the_real_librarys_way_fail_on_hardware() -> None:
     device = FletcherDevice(add_up.map(), add_up, profile="hardware")
-    with Platform(device) as platform, pytest.raises(StatusError, match=r"the bus answers SLVERR.*at MMIO register 3"):
+    with (
+        Platform(device) as platform,
+        pytest.raises(StatusError, match=r"the bus responds with SLVERR.*at MMIO register 3"),
+    ):
         platform.read_mmio_64(2)
 
 
 def test_memory_types(context: Context) -> None:
-    with pytest.raises(StatusError, match="mem_type 'fast', expected 'any' or 'cache'"):
+    with pytest.raises(StatusError, match="mem_type is 'fast', expected 'any' or 'cache'"):
         context.queue_record_batch(numbers(1), "fast")
     with Platform(add_up) as platform, Context(platform) as other:
         other.queue_record_batch(numbers(1), "alloc_only")
-        with pytest.raises(StatusError, match="mem_type 'alloc_only', which the run-time library does not support"):
+        with pytest.raises(StatusError, match="the run-time library does not support mem_type 'alloc_only'"):
             other.enable()
 
 
@@ -173,7 +178,7 @@ def test_device_memory_that_is_used_up() -> None:
     for kind in ("any", "cache"):
         with Platform(add_up, memory_bytes=4096) as platform, Context(platform) as context:
             context.queue_record_batch(numbers(1), kind)
-            with pytest.raises(StatusError, match=r"no such room is left.*at buffer number_values") as caught:
+            with pytest.raises(StatusError, match=r"have no room for them.*at buffer number_values") as caught:
                 context.enable()
             assert caught.value.status == DEVICE_OUT_OF_MEMORY
 
@@ -185,11 +190,58 @@ def test_a_queue_in_another_order_than_the_design() -> None:
         for schema in both:
             context.queue_record_batch(empty_batch(schema, 1))
         with pytest.raises(
-            RuleError, match=r"RecordBatch 0 of the queue is Beta.*expected the order Alpha Beta"
+            RuleError, match=r"RecordBatch 0 of the queue is Beta.*queue them in the order Alpha Beta"
         ) as caught:
             context.enable()
         assert caught.value.rule is not None
         assert caught.value.rule.id == "fletcher/queue-order"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([("x", pa.int32())], "column y: int64 not null is missing"),
+        ([("x", pa.int32()), ("y", pa.int64()), ("z", pa.int8())], "the design has no column z"),
+        ([("x", pa.int8()), ("y", pa.int64())], "column x is int8 not null, expected int32 not null"),
+        ([("y", pa.int64()), ("x", pa.int32())], "order the columns as x, y"),
+        ([pa.field("x", pa.int32()), ("y", pa.int64())], "column x is int32, expected int32 not null"),
+    ],
+)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_record_batch_with_other_columns_than_the_design(fields: Any, message: str, is_named: bool) -> None:
+    design = named_schema("A", [("x", pa.int32()), ("y", pa.int64())])
+    device = FletcherDevice(fletcher_map([design]), add_up_any())
+    schema = named_schema("A", fields)
+    with Platform(device) as platform, Context(platform) as context:
+        context.queue_record_batch(empty_batch(schema if is_named else schema.remove_metadata(), 1))
+        with pytest.raises(RuleError, match="RecordBatch 0 of the queue is") as caught:
+            context.enable()
+    assert "the design has A{x: int32 not null, y: int64 not null} there: " + message in str(caught.value)
+    assert "queue them in the order" not in str(caught.value)
+
+
+def test_fields_of_a_kernel() -> None:
+    made = named_schema("A", [pa.field("x", pa.int32()), ("y", pa.int64())])
+    assert [field.nullable for field in made] == [True, False]
+    for wrong in ("x", ("x",), 7, ("x", object())):
+        with pytest.raises(WireError, match=r"RecordBatch A has the field .*, expected a pair of name and Arrow type"):
+            named_schema("A", [wrong])
+
+
+def test_a_number_below_0_in_a_register() -> None:
+    """A lint: registers are unsigned, whatever writes them."""
+    schema = named_schema("A", [("x", pa.int32())])
+    virtual = kernel("any", read={"A": schema}, custom=["c:32:limit"])(lambda job: None)
+    lints: list[Lint] = []
+    with Platform(virtual, lints="off") as platform, Context(platform) as context:
+        platform.port.device.probes.subscribe(lambda event: lints.append(event) if isinstance(event, Lint) else None)
+        context.queue_record_batch(empty_batch(schema, 1))
+        context.enable()
+        Kernel(context).set_arguments([-3])
+        Kernel(context).set_arguments({"limit": -1})
+        Kernel(context).set_arguments([3])
+    assert [each.check for each in lints] == ["negative-value"] * 2
+    assert lints[0].message == "argument 0 is -3: registers are unsigned, so 0xfffffffd is written"
 
 
 def add_up_any() -> Any:
@@ -215,25 +267,27 @@ def test_a_queue_with_too_few_batches() -> None:
     with (
         Platform(add_up) as platform,
         Context(platform) as context,
-        pytest.raises(RuleError, match="0 RecordBatches are queued, the design has 1: ExampleBatch"),
+        pytest.raises(RuleError, match="0 RecordBatches are queued, but the design has 1: ExampleBatch"),
     ):
         context.enable()
 
 
 def test_a_queue_without_room_for_what_is_written() -> None:
     design = find("filter")
-    told = (
-        "1 RecordBatch is queued, the design has 2: In Out; room for Out, which the kernel writes, is one too: empty_"
+    reported = (
+        "1 RecordBatch is queued, but the design has 2: In Out; queue an empty one for Out too, which the kernel "
+        "writes: "
+        "empty_"
     )
     with Platform(design) as platform, Context(platform) as context:
         context.queue_record_batch(empty_batch(design.schemas[0], 1, 1))
-        with pytest.raises(RuleError, match=told):
+        with pytest.raises(RuleError, match=reported):
             context.enable()
 
 
 def test_batches_without_a_name_are_compared_by_their_fields() -> None:
     assert run(pa.record_batch([pa.array([4, 5])], schema=NUMBER.remove_metadata())) == 9
-    with pytest.raises(RuleError, match=r"RecordBatch 0 of the queue is nameless{number: int8}"):
+    with pytest.raises(RuleError, match=r"RecordBatch 0 of the queue is nameless{number: int8 not null}"):
         run(pa.record_batch([pa.array([4], pa.int8())], schema=pa.schema([pa.field("number", pa.int8(), False)])))
 
 
@@ -245,13 +299,13 @@ def test_the_hardware_lets_a_wrong_queue_pass() -> None:
 
 
 def test_options_are_for_kernels() -> None:
-    with pytest.raises(WireError, match="options latency for a device that is there already, expected a kernel"):
+    with pytest.raises(WireError, match="options latency are settings of a new device: pass a kernel"):
         Platform(FletcherDevice(add_up.map(), add_up), latency=1)
 
 
 def test_platforms_are_no_names() -> None:
     target: Any = "snap"
-    with pytest.raises(WireError, match="platform 'snap', expected a device, a virtual kernel, or a port"):
+    with pytest.raises(WireError, match="platform is 'snap', expected a device, a virtual kernel, a port"):
         Platform(target)
 
 
@@ -264,7 +318,7 @@ def test_what_a_context_knows(context: Context) -> None:
     buffer = context.get_device_buffer(0)
     assert (buffer.name, buffer.size, buffer.mode, buffer.memory_type) == ("number_values", 24, "read", "any")
     assert buffer.was_alloced
-    with pytest.raises(StatusError, match="device buffer 1, the context has 1"):
+    with pytest.raises(StatusError, match="there is no device buffer 1, the context has 1"):
         context.get_device_buffer(1)
     assert Kernel(context).get_context() is context
 
@@ -280,7 +334,7 @@ def test_a_closed_context_has_freed_everything(context: Context) -> None:
 
 def test_platform_calls(context: Context) -> None:
     platform = context.platform
-    assert platform.name() == "understudy"
+    assert platform.name() == "softcard"
     address = platform.device_malloc(16)
     platform.copy_host_to_device(np.arange(4, dtype=np.uint8), address, 3)
     assert platform.copy_device_to_host(address, 4).tolist() == [0, 1, 2, 0]
@@ -290,7 +344,7 @@ def test_platform_calls(context: Context) -> None:
     assert platform.copy_device_to_host(address, 4).tobytes() == b"abcd"
     address = platform.cache_host_buffer(b"abcdef", 4)
     assert platform.copy_device_to_host(address, 4).tobytes() == b"abcd"
-    with pytest.raises(UnderstudyError, match="read of 5 bytes"):
+    with pytest.raises(SoftcardError, match="read of 5 bytes"):
         platform.copy_device_to_host(address, 5)
 
 

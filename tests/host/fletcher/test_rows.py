@@ -7,16 +7,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from softcard.core.errors import RuleError
+from softcard.core.lint import LintError, LintWarning
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.kernel import Kernel as VirtualKernel
+from softcard.device.fletcher.kernel import named_schema
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.rules import INDEX_RANGE
+from softcard.host.fletcher.platform import Context, Kernel, Platform, unsliced
 from tests.attach.fletcher.random_batches import random_batch
 from tests.host.fletcher.rig import NUMBER, numbers, run
-from understudy.core.errors import RuleError
-from understudy.core.lint import LintError, LintWarning
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernel import Kernel as VirtualKernel
-from understudy.device.fletcher.kernel import named_schema
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.rules import INDEX_RANGE
-from understudy.host.fletcher.platform import Context, Kernel, Platform, unsliced
 
 SEEDS = range(500)
 
@@ -53,8 +53,8 @@ def test_chunks_of_a_table() -> None:
         run(chunks[3])
     assert caught.value.rule is INDEX_RANGE
     assert caught.value.message == (
-        "ExampleBatch.number starts at element 300 of its buffers, which the run-time passes whole with rows 0 to 100: "
-        "expected a start at 0; queue a copy, understudy.host.fletcher.unsliced(batch), or queue it with whole=True "
+        "ExampleBatch.number starts at element 300 of its buffers, but the run-time library passes whole buffers "
+        "with rows 0 to 100: queue a copy, softcard.host.fletcher.unsliced(batch), or queue it with whole=True "
         "and call the kernel's set_range(0, 300, 400) after write_metadata()"
     )
     assert sum(run(unsliced(chunk)) for chunk in chunks) == sum(range(1000))
@@ -124,12 +124,12 @@ def test_slices_of_all_kinds(field: pa.Field, array: pa.Array, place: str, ways:
 # ---- nulls -----------------------------------------------------------------------------------------------------------
 
 
-def test_nulls_that_no_buffer_tells_of() -> None:
+def test_nulls_that_no_buffer_has() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([1, None])], schema=NUMBER)
     with pytest.raises(RuleError) as caught:
         run(batch)
     assert str(caught.value) == (
-        "ExampleBatch.number has 1 null, and is not nullable: no validity buffer is passed, and the kernel would take "
+        "ExampleBatch.number has 1 null, but is not nullable: no validity buffer is passed, and the kernel would take "
         "them for values; fill them (fill_null), or let the field be nullable, at column number, "
         "[fletcher/no-nulls: Schema derived registers]"
     )
@@ -188,11 +188,11 @@ def test_rows_are_seen_or_refused() -> None:
     assert named > 10
 
 
-NULLS = ", and is not nullable"
+NULLS = ", but is not nullable"
 
 
 def refusal(batch: pa.RecordBatch, seed: int, rows: tuple[int, int] | None = None) -> str:
-    """Why `batch` is refused; "" where a kernel sees its rows."""
+    """Return the reason for which `batch` is refused; "" if a kernel sees its rows."""
     try:
         found = seen(batch, rows)
     except RuleError as error:

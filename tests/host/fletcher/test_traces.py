@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.kernel import Kernel as VirtualKernel
+from softcard.device.fletcher.kernel import named_schema
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.host.fletcher.platform import Context, Kernel, Platform
 from tests.host.fletcher.trace import TracePort
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernel import Kernel as VirtualKernel
-from understudy.device.fletcher.kernel import named_schema
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.host.fletcher.platform import Context, Kernel, Platform
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "fletcher"
 NUMBERS = pa.record_batch([pa.array([1, -3, 3, -7])], schema=named_schema("R", [("number", pa.int64())]))

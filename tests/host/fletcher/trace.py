@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.core.errors import UnderstudyError
-from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.map.layout import FletcherMap
-from understudy.host.fletcher.port import LocalPort
+from softcard.core.errors import SoftcardError
+from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.map.layout import FletcherMap
+from softcard.host.fletcher.port import LocalPort
 
 
 class TracePort:
@@ -65,7 +65,7 @@ class TracePort:
         self.lines.append(f"Cache host={'(nil)' if data is None else 'ptr'} size={size}")
         return self._allocate_and_copy(data, size)
 
-    def stuck(self) -> UnderstudyError | None:
+    def stuck(self) -> SoftcardError | None:
         return self.inner.stuck()
 
     def wait(self, timeout_seconds: float | None) -> None:

@@ -12,9 +12,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from understudy.host.hsa.compile import compilers
-from understudy.host.hsa.executable import Executable
-from understudy.host.hsa.gpu import Gpu
+from softcard.host.hsa.compile import compilers
+from softcard.host.hsa.executable import Executable
+from softcard.host.hsa.gpu import Gpu
 
 pytestmark = pytest.mark.oracle
 
@@ -97,7 +97,7 @@ def source(name: str, kind: str) -> str:
 
 
 def ulps(found: np.floating, exact: object) -> float:
-    """How far away it is, in units of the last place of what is exact."""
+    """Return the error in units of the last place of the exact result."""
     info = np.finfo(found.dtype)
     value = M.mpf(exact)
     if not np.isfinite(found):

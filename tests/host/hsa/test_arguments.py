@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.core.errors import BeyondModel, WireError
-from understudy.device.hsa.launch.kernarg import Hidden
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.host.hsa.arguments import Address, Local, Packer, Segments
-from understudy.image.elf.reader import Symbol
-from understudy.image.hsa.code_object import Kernel
-from understudy.image.hsa.metadata import Argument, Described, KernelMetadata
-from understudy.image.hsa.records import KernelDescriptor
+from softcard.core.errors import BeyondModel, WireError
+from softcard.device.hsa.launch.kernarg import Hidden
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.host.hsa.arguments import Address, Local, Packer, Segments
+from softcard.image.elf.reader import Symbol
+from softcard.image.hsa.code_object import Kernel
+from softcard.image.hsa.metadata import Argument, Described, KernelMetadata
+from softcard.image.hsa.records import KernelDescriptor
 
 PACKET = KernelDispatchPacket(workgroup_size_x=64, grid_size_x=100)
 HEADER = KernelDescriptor.parse((300).to_bytes(4, "little") + bytes(60))
@@ -78,17 +78,21 @@ def test_values_become_the_type_of_the_argument(type_name: str, size: int, value
         (by_value("char", 1), -129, "-129 does not fit int8"),
         (by_value("int", 4), 0.5, "0.5 for int32, expected a whole number"),
         (by_value("int", 4), float("inf"), "inf for int32, expected a whole number"),
-        (by_value("int", 4), "7", "str '7', expected a number"),
-        (by_value("float4", 16), [1, 2], "2 elements for float4, expected 4"),
+        (by_value("int", 4), "7", "cannot pass str '7', expected a number"),
+        (by_value("float4", 16), [1, 2], "the value has 2 elements, expected 4 for float4"),
         (by_value("int", 4), b"\0", "1 bytes, expected 4"),
-        (by_value("", 3), 1.0, "a float for 3 bytes, expected bytes"),
+        (by_value("", 3), 1.0, "cannot pass a float for an argument of 3 bytes, expected bytes"),
         (by_value("", 1), 256, "256 does not fit 1 bytes"),
         (by_value("struct", 8), object, "expected bytes or a NumPy value of 8 bytes"),
-        (by_value("int", 4), Local(4), "Local for an argument of kind by_value"),
+        (by_value("int", 4), Local(4), "cannot pass Local for an argument of kind by_value"),
         (Argument("p", 0, 8, "global_buffer"), 1.5, "float 1.5, expected an array or an address"),
         (Argument("p", 0, 8, "global_buffer"), -1, "address -0x1 does not fit 64 bits"),
-        (Argument("l", 0, 4, "dynamic_shared_pointer"), 64, "int 64, expected Local(bytes): it points to group memory"),
-        (Argument("l", 0, 4, "dynamic_shared_pointer"), Local(-1), "Local of -1 bytes, expected 0 or more"),
+        (
+            Argument("l", 0, 4, "dynamic_shared_pointer"),
+            64,
+            "int 64, expected Local(bytes): the argument points to group memory",
+        ),
+        (Argument("l", 0, 4, "dynamic_shared_pointer"), Local(-1), "the size of Local is -1 bytes, expected 0 or more"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_name(argument: Argument, value: Any, message: str) -> None:
@@ -108,7 +112,7 @@ def test_pointers() -> None:
 def test_local_memory_lies_behind_the_static_one() -> None:
     pointers = [Argument(name, 4 * n, 4, "dynamic_shared_pointer") for n, name in enumerate("ab")]
     made = pack(kernel(*pointers), [Local(20), Local(4)], PACKET, Hidden(), lambda array: 0, group_bytes=10)
-    assert np.frombuffer(made.kernarg, np.uint32).tolist() == [320, 352]  # behind 300 + 10, at multiples of 16
+    assert np.frombuffer(made.kernarg, np.uint32).tolist() == [320, 352]  # after 300 + 10, at multiples of 16
     assert made.group_bytes == 356
 
 
@@ -131,12 +135,12 @@ def test_the_segment_as_bytes() -> None:
     assert made.kernarg == b"\x01\x02" + bytes(6)
     assert made.group_bytes == 300
     assert len(pack(taking, bytes(12), PACKET, Hidden(), lambda array: 0).kernarg) == 12
-    with pytest.raises(WireError, match="7 bytes of arguments, expected the 8 of kernel k, hidden ones included"):
+    with pytest.raises(WireError, match="the arguments have 7 bytes, but kernel k needs 8, hidden arguments included"):
         pack(taking, bytes(7), PACKET, Hidden(), lambda array: 0)
 
 
 def test_dynamic_lds_size() -> None:
-    """What the launch has beyond the kernel's own group memory: by `group_bytes`, and by Local."""
+    """Group memory of a launch beyond the kernel's own: by `group_bytes`, and by Local."""
     local = Argument("l", 0, 4, "dynamic_shared_pointer")
     hidden = Argument("", 4, 4, "hidden_dynamic_lds_size")
     made = pack(kernel(local, hidden), [Local(20)], PACKET, Hidden(), lambda array: 0, group_bytes=4)
@@ -145,7 +149,7 @@ def test_dynamic_lds_size() -> None:
 
 
 def test_group_bytes_that_cannot_be() -> None:
-    with pytest.raises(WireError, match="group_bytes -5, expected 0 or more"):
+    with pytest.raises(WireError, match="group_bytes is -5, expected 0 or more"):
         pack(kernel(), [], PACKET, Hidden(), lambda array: 0, group_bytes=-5)
 
 
@@ -177,7 +181,7 @@ def test_array_elements(type_name: str, dtype: str, expected: str) -> None:
         return
     with pytest.raises(WireError) as caught:
         packed(argument, array)
-    text = f"an array of {array.dtype} for {type_name}, expected elements of {expected} bytes"
+    text = f"cannot pass an array of {array.dtype} for {type_name}, expected elements of {expected} bytes"
     assert str(caught.value).startswith(text)
     assert str(caught.value).endswith("at argument 0 (p)")
 
@@ -192,15 +196,15 @@ def test_without_metadata_values_lie_as_in_c() -> None:
 
 @pytest.mark.parametrize("value", [1, 2.5])
 def test_without_metadata_python_numbers_have_no_size(value: Any) -> None:
-    with pytest.raises(WireError, match="without metadata nobody knows its size, at argument 1"):
+    with pytest.raises(WireError, match="the size of the argument is unknown without metadata, at argument 1"):
         pack(kernel(described=False), [np.int32(0), value], PACKET, Hidden(), lambda array: 0)
 
 
 def test_kinds_without_values() -> None:
-    with pytest.raises(BeyondModel, match="arguments of kind dynamic_thing have no values here"):
+    with pytest.raises(BeyondModel, match="arguments of kind dynamic_thing are not supported"):
         packed(Argument("x", 0, 8, "dynamic_thing"), 0)
 
 
 def test_the_number_of_arguments() -> None:
-    with pytest.raises(WireError, match="kernel k takes 1 arguments \\(a\\), not 2"):
+    with pytest.raises(WireError, match="kernel k takes 1 argument \\(a\\), not 2"):
         pack(kernel(by_value("int", 4)), [1, 2], PACKET, Hidden(), lambda array: 0)

@@ -11,19 +11,19 @@ import mpmath
 import numpy as np
 import pytest
 
-from understudy.host.hsa.compile import compilers
-from understudy.host.hsa.gpu import Gpu, Local
+from softcard.host.hsa.compile import compilers
+from softcard.host.hsa.gpu import Gpu, Local
 
 pytestmark = pytest.mark.oracle
 
 ITEMS, GROUP = 192, 96
 """Work-groups of a whole wave and half a one."""
-AGENTS = ("gfx700", "gfx803", "gfx900", "gfx906")
+AGENTS = ("gfx700", "gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942")
 ID = np.arange(ITEMS)
 X = (np.sin(ID * 0.7) * 9).astype(np.float32)
-"""What kernels get as `x`."""
+"""The argument `x` of kernels."""
 N = ((ID * 2654435761) % 2**32).astype(np.uint32).view(np.int32)
-"""What kernels get as `n`."""
+"""The argument `n` of kernels."""
 
 
 def exactly(function: Callable[..., Any], *values: Any) -> np.ndarray:
@@ -34,7 +34,7 @@ def exactly(function: Callable[..., Any], *values: Any) -> np.ndarray:
 
 
 def by_group(function: Callable[[list[Any]], Any], values: np.ndarray, size: int = GROUP) -> np.ndarray:
-    """What a function of each work-group's values, in their order, gives each of its work-items."""
+    """Apply a function to the values of each work-group in their order; return its result for each work-item."""
     parts = [row[at : at + size].tolist() for row in values.reshape(-1, GROUP) for at in range(0, GROUP, size)]
     return np.concatenate([np.broadcast_to(np.array(function(part)), len(part)) for part in parts])
 
@@ -138,7 +138,8 @@ KINDS: Final = {"float": np.float32, "double": np.float64, "int": np.int32, "uin
 
 
 def agrees(found: np.ndarray, expected: Any, ulps: float, flushes: bool) -> np.ndarray:
-    """Where what was found is as near as it has to be; NaN is NaN, `flushes` takes 0 for what is denormal."""
+    """Return where results are within `ulps` of the expected ones; NaN equals NaN, `flushes` accepts 0 for a
+    denormal."""
     with np.errstate(invalid="ignore", over="ignore"):
         rounded = np.asarray(expected).astype(found.dtype)
         same = (found == rounded) | ((found != found) & (rounded != rounded))

@@ -1,8 +1,4 @@
-"""How much Python a launch takes: calls of the package's functions, which are the same for every run and machine.
-
-A launch of saxpy over one wave with a kernel that has run before: what is known of it and of its code is not found
-again. On the reference engine, and by machine code from the ring to the completion signal.
-"""
+"""The cost of a launch in Python: calls of the package's functions, whose number is the same in every run."""
 
 import sys
 from itertools import takewhile
@@ -13,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import understudy
-from understudy.device.hsa.fast_path import Templates
-from understudy.device.hsa.native_packets import OTHER
-from understudy.hsa import Gpu, demo_code
+import softcard
+from softcard.device.hsa.fast_path import Templates
+from softcard.device.hsa.native_packets import OTHER
+from softcard.hsa import Gpu, demo_code
 
-PACKAGE = Path(understudy.__file__).parent
+PACKAGE = Path(softcard.__file__).parent
 ENGINE = ("engine/gcn/reference/engine.py", "run")
 BEFORE_ENGINE = 110
 """From `Gpu.dispatch` to the engine: arguments, packet, queue, doorbell, packet processor, first state."""

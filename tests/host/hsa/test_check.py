@@ -8,18 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softcard.amdcl2 import Program
+from softcard.check.sarif import to_sarif
+from softcard.cli import main
+from softcard.core.checks import VARIABLE
+from softcard.core.errors import BeyondModel
+from softcard.core.findings import Diagnostic, FindingError
+from softcard.host.hsa.gpu import Gpu
+from softcard.hsa import demo_code
+from softcard.image.amdcl2.build import pointer
+from softcard.image.assembly.files import assemble_code_object
 from tests.host.amdcl2.rig import kernel, program
-from understudy.amdcl2 import Program
-from understudy.check.sarif import to_sarif
-from understudy.cli import main
-from understudy.core.checks import VARIABLE
-from understudy.core.diagnostic import Diagnostic
-from understudy.core.errors import BeyondModel
-from understudy.core.findings import FindingError
-from understudy.host.hsa.gpu import Gpu
-from understudy.hsa import demo_code
-from understudy.image.amdcl2.build import pointer
-from understudy.image.assembly.files import assemble_code_object
 
 Capture = pytest.CaptureFixture[str]
 DOUBLE = """
@@ -86,13 +85,16 @@ def test_findings_have_the_other_place_the_rule_and_a_suggestion() -> None:
         gpu.run(double(), "double", grid=64, group=64, args=[np.arange(64, dtype=np.uint32)])
         [each] = gpu.findings
     plain = each.as_dict()
-    assert (plain["rule"], plain["suggestion"]) == ("gcn/vector-result-read", "s_waitcnt vmcnt(0) between them")
+    assert (plain["rule"], plain["suggestion"]) == (
+        "gcn/vector-result-read",
+        "add s_waitcnt vmcnt(0) between the two instructions",
+    )
     [result] = to_sarif(Path("double.co"), [Diagnostic.of_run(each)], "1")["runs"][0]["results"]
     assert result["ruleId"] == "gcn/vector-result-read"
     assert f"see {plain['other']}; {plain['suggestion']}" in result["message"]["text"]
 
 
-def test_without_the_check_nothing_is_looked_at() -> None:
+def test_without_the_check_nothing_is_checked() -> None:
     assert run(double())[0] == []
     assert run(double(), check="")[0] == []
 
@@ -104,7 +106,7 @@ def test_the_environment_turns_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_strict_memory_looks_itself() -> None:
-    with pytest.raises(BeyondModel, match="check 'waits' with coherence 'strict', expected one of them"):
+    with pytest.raises(BeyondModel, match="check 'waits' cannot be used with coherence 'strict': set one of them only"):
         run(double(), check="waits", coherence="strict")
 
 

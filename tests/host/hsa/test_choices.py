@@ -1,4 +1,4 @@
-"""What the host does where nobody says: work-group sizes, call stacks, empty arrays, related processors."""
+"""Defaults of the host: work-group sizes, call stacks, empty arrays, related processors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from understudy.core.errors import RuleError, WireError
-from understudy.host.hsa.executable import fits
-from understudy.host.hsa.gpu import Gpu, Kernel, demo_code
-from understudy.host.hsa.launch import group_of, private_bytes
+from softcard.core.errors import RuleError, WireError
+from softcard.host.hsa.executable import fits
+from softcard.host.hsa.gpu import Gpu, Kernel, demo_code
+from softcard.host.hsa.launch import group_of, private_bytes
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,9 @@ def test_default_group(kernel: str, grid: tuple[int, int, int], group: tuple[int
 def test_required_groups_that_cannot_be() -> None:
     image = SimpleNamespace(metadata=SimpleNamespace(required_workgroup_size=(1, 0, 1)))
     kernel: Any = SimpleNamespace(name="k", image=image)
-    with pytest.raises(WireError, match=r"work-groups that kernel k requires \(1, 0, 1\), expected sizes of 1 or more"):
+    with pytest.raises(
+        WireError, match=r"the size of work-groups that kernel k requires is \(1, 0, 1\), expected sizes of 1 or more"
+    ):
         group_of(kernel, (64, 1, 1), None)
 
 
@@ -55,9 +57,9 @@ def test_empty_arrays() -> None:
     ],
 )
 def test_equal_processors(code: str, agent: str, is_refused: bool) -> None:
-    image: Any = SimpleNamespace(target=code)
+    image: Any = SimpleNamespace(target=code, flagged="")
     if is_refused:
-        with pytest.raises(RuleError, match=f"the code object is for {code}, the agent is {agent}"):
+        with pytest.raises(RuleError, match=f"the code object is for {code}, but the agent is {agent}"):
             fits(image, agent)
     else:
         fits(image, agent)

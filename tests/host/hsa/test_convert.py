@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from understudy.host.hsa.compile import compilers
-from understudy.host.hsa.gpu import Gpu
+from softcard.host.hsa.compile import compilers
+from softcard.host.hsa.gpu import Gpu
 
 pytestmark = pytest.mark.oracle
 
@@ -45,7 +45,7 @@ def representable(value: Fraction, dtype: type, mode: str) -> float:
 
 
 def converted(value: float | int, kind: str, mode: str, saturates: bool) -> float | int | None:
-    """What a conversion gives; None where OpenCL leaves it open."""
+    """Return the result of a conversion; None if OpenCL leaves it open."""
     if kind in FLOATS:
         return value if not math.isfinite(value) else representable(Fraction(value), FLOATS[kind], mode)
     info = np.iinfo(INTEGERS[kind])

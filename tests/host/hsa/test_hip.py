@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.cli.kernel_files import Options, RawHeader, read_kernels
-from understudy.core.errors import WireError
-from understudy.host.compiling import CompileError
-from understudy.host.hsa.compile import compile_hip, compilers
-from understudy.host.hsa.gpu import Gpu
+from softcard.cli.running.kernel_files import Options, RawHeader, read_kernels
+from softcard.core.errors import WireError
+from softcard.host.compiling import CompileError
+from softcard.host.hsa.compile import compile_hip, compilers
+from softcard.host.hsa.gpu import Gpu
 
 pytestmark = pytest.mark.oracle
 
@@ -89,7 +89,7 @@ def test_a_file_and_its_kernels_names(tmp_path: Path) -> None:
         assert out.tolist() == [3] * 4
         with pytest.raises(WireError, match="no kernel 'add'"):
             gpu.run(file, "add", 4, args=[out])
-        with pytest.raises(WireError, match=r"language '.c', expected .cl or .hip"):
+        with pytest.raises(WireError, match=r"language is '.c', expected .cl or .hip"):
             gpu.compile("", ".c")
     kernels = read_kernels(file, Options(), RawHeader())
     assert kernels.kernel("addition") == "_Z8additionPi"
@@ -110,7 +110,7 @@ def test_diagnostics_name_line_and_column() -> None:
 def test_a_whole_program_is_refused_with_what_to_do(line: str) -> None:
     if not compilers():
         pytest.skip("no compiler for HIP is installed")
-    with pytest.raises(CompileError, match=r"this compiles kernels alone, .* --genco --offload-arch=gfx803 for its"):
+    with pytest.raises(CompileError, match=r"kernels are compiled without .* --genco --offload-arch=gfx803 for its"):
         compile_hip(f"#include <hip/hip_runtime.h>\n__global__ void k() {{}}\n{line}\n", "gfx803")
     with pytest.raises(CompileError) as caught:
         compile_hip("#include <hip/hip_runtime.h>\n__global__ void k() { no(); }\n", "gfx803")

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.amdcl2 import Addressing, ChannelOrder, ChannelType, Filter, Image, ImageKind, Sampler
-from understudy.core.errors import RuleError, WireError
-from understudy.host.hsa.compile import compilers
-from understudy.host.hsa.gpu import Gpu
+from softcard.amdcl2 import Addressing, ChannelOrder, ChannelType, Filter, Image, ImageKind, Sampler
+from softcard.core.errors import RuleError, WireError
+from softcard.host.hsa.compile import compilers
+from softcard.host.hsa.gpu import Gpu
 
 pytestmark = pytest.mark.oracle
 RGBA, R = ChannelOrder.CL_RGBA, ChannelOrder.CL_R
@@ -106,14 +106,14 @@ def test_images_are_given_back_and_refused(gpu: Gpu) -> None:
     before = [each.base for each in gpu.device.memory]
     gpu.run(gpu.code, "turned", (1, 1), args=[flat, flat, size])
     line = Image(np.zeros((4, 4), np.float32), RGBA, FLOAT)
-    with pytest.raises(WireError, match="image2d_t takes no image of kind IMAGE_1D, at argument 0"):
+    with pytest.raises(WireError, match="image2d_t cannot take an image of kind IMAGE_1D, at argument 0"):
         gpu.run(gpu.code, "turned", (1, 1), args=[line, flat, size])
     with pytest.raises(WireError, match="image2d_t takes an image, not a sampler"):
         gpu.run(gpu.code, "turned", (1, 1), args=[Sampler(), flat, size])
-    with pytest.raises(WireError, match="sampler_t takes no image"):
+    with pytest.raises(WireError, match="sampler_t cannot take an image"):
         gpu.run(gpu.code, "sampled", 1, args=[flat, flat, size])
     with pytest.raises(WireError, match="expected an array or an address"):
         gpu.run(gpu.code, "turned", (1, 1), args=[flat, flat, flat])
     assert [each.base for each in gpu.device.memory] == before
-    with pytest.raises(RuleError, match="an image or sampler is in device memory for a launch only"):
+    with pytest.raises(RuleError, match="an image or sampler has a device address during a launch only"):
         gpu.pack(gpu.code.kernel("turned"), (1, 1), args=[flat, flat, gpu.zeros(4, np.int32)])

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.core.errors import RuleError, WireError
-from understudy.device.hsa.packets import BarrierPacket
-from understudy.host.hsa.gpu import Gpu, demo_code
+from softcard.core.errors import RuleError, WireError
+from softcard.device.hsa.queues.packets import BarrierPacket
+from softcard.host.hsa.gpu import Gpu, demo_code
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "hsa-inspect"
 
@@ -34,9 +34,9 @@ def test_sizes_of_numpy(gpu: Gpu) -> None:
     ("options", "message"),
     [
         ({"offset": (1, 2, 3, 4)}, r"offset \(1, 2, 3, 4\) has 4 dimensions, expected 1 to 3"),
-        ({"offset": -1}, r"offset \(-1,\), expected sizes of 0 or more"),
-        ({"group_bytes": -5}, "group_bytes -5, expected 0 or more"),
-        ({"stack_bytes": -5}, "stack_bytes -5, expected 0 or more"),
+        ({"offset": -1}, r"offset is \(-1,\), expected sizes of 0 or more"),
+        ({"group_bytes": -5}, "group_bytes is -5, expected 0 or more"),
+        ({"stack_bytes": -5}, "stack_bytes is -5, expected 0 or more"),
     ],
 )
 def test_options_that_cannot_be(gpu: Gpu, options: dict[str, Any], message: str) -> None:
@@ -68,6 +68,6 @@ def test_files_of_debug_information_only(gpu: Gpu) -> None:
         kind, flags = struct.unpack_from("<IQ", data, sections + 64 * number + 4)
         if kind == 1 and flags & 2:
             struct.pack_into("<I", data, sections + 64 * number + 4, 8)
-    text = r"its code is empty, section \.rodata has no bytes in the file \(debug information only\?\), at kernel scale"
+    text = r"section \.rodata has no bytes in the file \(does it have debug information only\?\), at kernel scale"
     with pytest.raises(RuleError, match=text):
         gpu.load(bytes(data))

@@ -1,19 +1,19 @@
 """Code objects of unusual shape, run from file to result: V1, generic and other processors, bundles, no sections."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 
-from tests.image.hsa.elves import Elf, Section, Symbol, note, notes, record
-from tests.image.hsa.test_bundle import bundle
-from tests.image.hsa.test_code_object import without_sections
-from understudy.core.errors import RuleError, WireError
-from understudy.host.hsa.gpu import Gpu, demo_code
-from understudy.image.elf import layout as elf
-from understudy.image.hsa.elf import PT_HSA_LOAD_CODE_AGENT, SHF_HSA_AGENT, SHF_HSA_CODE, STT_HSA_KERNEL
-from understudy.image.hsa.metadata import Argument, KernelMetadata
-from understudy.image.hsa.records import (
+from softcard.core.errors import RuleError, WireError
+from softcard.host.hsa.gpu import Gpu, demo_code
+from softcard.image.assembly.program import assemble as assemble_file
+from softcard.image.elf import layout as elf
+from softcard.image.hsa.code_object import read_code_object
+from softcard.image.hsa.elf import PT_HSA_LOAD_CODE_AGENT, SHF_HSA_AGENT, SHF_HSA_CODE, STT_HSA_KERNEL
+from softcard.image.hsa.metadata import Argument, KernelMetadata
+from softcard.image.hsa.records import (
     CodeProperties,
     DescriptorProperties,
     Header,
@@ -22,10 +22,13 @@ from understudy.image.hsa.records import (
     Rsrc1,
     Rsrc2,
 )
-from understudy.image.hsa.writer import KernelSource, write_code_object
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
-from understudy.report.hsa_code import describe
+from softcard.image.hsa.writer import KernelSource, write_code_object
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
+from softcard.report.hsa_code import describe
+from tests.image.hsa.elves import Elf, Section, Symbol, note, notes, one_kernel, record
+from tests.image.hsa.test_bundle import V2, bundle
+from tests.image.hsa.test_code_object import without_sections
 
 STORE = """
     s_load_dwordx2 s[4:5], s[0:1], 0x0
@@ -115,7 +118,7 @@ def test_v1_objects_that_are_written_run() -> None:
 # -- processors
 
 
-@pytest.mark.parametrize("agent", ["gfx900", "gfx901", "gfx906"])
+@pytest.mark.parametrize("agent", ["gfx900", "gfx901", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"])
 def test_generic_code_runs_on_what_it_stands_for(agent: str) -> None:
     check(agent, written("gfx9-generic"))
 
@@ -127,18 +130,19 @@ def test_generic_code_runs_on_what_it_stands_for(agent: str) -> None:
             "gfx9-generic",
             "gfx803",
             "gfx9-generic (that is gfx900, gfx901, gfx902, gfx904, gfx906, gfx909, gfx90c), "
-            "the agent is gfx803: open gfx900 or gfx901 or gfx906",
+            "but the agent is gfx803: open gfx900 or gfx901 or gfx902 or gfx904 or gfx906 or gfx909 or gfx90c",
         ),
         (
             "gfx9-4-generic",
             "gfx900",
             "gfx9-4-generic (that is gfx940, gfx941, gfx942, gfx950), "
-            "the agent is gfx900: there is no agent that runs it",
+            "but the agent is gfx900: open gfx942 or gfx950",
         ),
-        ("gfx90a", "gfx906", "gfx90a, the agent is gfx906: there is no agent that runs it"),
-        ("gfx904", "gfx900", "gfx904, the agent is gfx900: load it with any_target=True"),
-        ("gfx906", "gfx900", "gfx906, the agent is gfx900: open gfx906, or load it with any_target=True"),
-        ("gfx904", "gfx803", "gfx904, the agent is gfx803: there is no agent that runs it"),
+        ("gfx90a", "gfx906", "gfx90a, but the agent is gfx906: open gfx90a"),
+        ("gfx904", "gfx900", "gfx904, but the agent is gfx900: open gfx904, or load it with any_target=True"),
+        ("gfx908", "gfx906", "gfx908, but the agent is gfx906: open gfx908"),
+        ("gfx906", "gfx900", "gfx906, but the agent is gfx900: open gfx906, or load it with any_target=True"),
+        ("gfx904", "gfx803", "gfx904, but the agent is gfx803: open gfx904"),
     ],
 )  # fmt: skip
 def test_refusals_say_what_to_open(name: str, agent: str, text: str) -> None:
@@ -156,6 +160,86 @@ def test_any_target_runs_code_of_the_same_generation(name: str, agent: str, leve
         out = np.zeros(64, np.int32)
         gpu.run(gpu.load(written(name, level), any_target=True), "k", 64, 64, [out])
         assert (out == 3 * np.arange(64)).all()
+
+
+NEWER = ("gfx902", "gfx904", "gfx908", "gfx909", "gfx90c")
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize("agent", NEWER)
+def test_the_later_processors_of_gfx9_run_their_own_code(agent: str, engine: str) -> None:
+    with Gpu.open(agent, engine=engine) as gpu:
+        out = np.zeros(64, np.int32)
+        for _ in range(30):  # more often than the tiers need to change
+            gpu.run(written(agent), "k", 64, 64, [out])
+        assert (out == 3 * np.arange(64)).all()
+
+
+MIXED = """
+    s_load_dwordx2 s[4:5], s[0:1], 0x0
+    v_cvt_f16_u16 v1, v0
+    v_mov_b32 v2, 0x3c003800
+    {0}_f32 v1, v1, v2, v2 op_sel:[0,0,1] op_sel_hi:[1,1,1]
+    v_cvt_u32_f32 v1, v1
+    v_lshlrev_b32 v0, 2, v0
+    s_waitcnt lgkmcnt(0)
+    global_store_dword v0, v1, s[4:5]
+    s_endpgm
+"""
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [("gfx900", "v_mad_mix"), ("gfx904", "v_fma_mix"), ("gfx908", "v_fma_mix"), ("gfx909", "v_mad_mix"),
+     ("gfx90c", "v_mad_mix")],
+)  # fmt: skip
+def test_mixed_precision_runs_where_it_exists(agent: str, name: str, engine: str) -> None:
+    words = assemble(target(agent), MIXED.format(name))
+    other = "v_mad_mix_f32" if name == "v_fma_mix" else "v_fma_mix_f32"
+    with pytest.raises(WireError, match=f"{agent} has no instruction '{other}'"):
+        assemble(target(agent), f"{other} v0, v1, v2, v3")
+    with Gpu.open(agent, engine=engine) as gpu:
+        out = np.zeros(64, np.uint32)
+        code = write_code_object("V4", agent, [KernelSource("k", words, new_header(), OUT)])
+        gpu.run(code, "k", 64, 64, [out])
+        assert (out == np.arange(64) // 2 + 1).all()
+
+
+TARGET_ID = """
+.amdgcn_target "amdgcn-amd-amdhsa--{0}"
+.amdhsa_code_object_version 5
+.text
+k:
+    s_endpgm
+.rodata
+.amdhsa_kernel k
+    .amdhsa_next_free_vgpr 4
+    .amdhsa_next_free_sgpr 4
+.end_amdhsa_kernel
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "refusal"),
+    [
+        ("gfx908", 0x530, ""),
+        ("gfx908:sramecc+", 0xD30, ""),
+        ("gfx908:sramecc+:xnack-", 0xE30, ""),
+        ("gfx908:xnack+", 0x730, "needs xnack on, the agent gfx908 has it off: compile it for gfx908:xnack-"),
+        ("gfx908:sramecc-", 0x930, "needs sramecc off, the agent gfx908 has it on: compile it for gfx908:sramecc+"),
+    ],
+)
+def test_settings_of_features_are_those_of_the_agent(name: str, flags: int, refusal: str) -> None:
+    data = assemble_file(TARGET_ID.format(name)).elf()
+    assert read_code_object(data).elf.header.flags == flags
+    with Gpu.open("gfx908") as gpu:
+        if refusal:
+            with pytest.raises(RuleError, match=re.escape(refusal)):
+                gpu.load(data)
+            gpu.load(data, any_target=True)
+        else:
+            gpu.load(data)
 
 
 def test_any_target_does_not_make_generations_equal() -> None:
@@ -177,7 +261,7 @@ def test_code_for_processors_without_an_agent_is_disassembled(name: str, level: 
     assert found["code"][0]["lines"][0]["text"] == "s_load_dwordx2 s[4:5], s[0:1], 0x0"
 
 
-def test_mixed_precision_of_gfx904_is_that_of_gfx906() -> None:
+def test_mixed_precision_is_that_of_the_processor() -> None:
     words = assemble(target("gfx906"), "v_fma_mix_f32 v0, v1, v2, v3\n s_endpgm")
     for name, text in (("gfx904", "v_fma_mix_f32"), ("gfx909", "v_mad_mix_f32")):
         data = write_code_object("V4", name, [KernelSource("k", words, new_header())])
@@ -203,7 +287,7 @@ def test_entries_are_described_by_processor() -> None:
     names = {f"hipv4-amdgcn-amd-amdhsa--{name}": written(name) for name in ("gfx900", "gfx90a")}
     for name in ("gfx900", "gfx90a"):
         assert describe(bundle(names), target=name)["target"] == name
-    with pytest.raises(WireError, match="name the processor of one"):
+    with pytest.raises(WireError, match="name the processor of the wanted one"):
         describe(bundle(names))
 
 
@@ -212,3 +296,19 @@ def test_files_without_sections_run() -> None:
         x, y = gpu.array(np.arange(256, dtype=np.float32)), gpu.zeros(256)
         gpu.run(without_sections(demo_code("gfx900")), "saxpy", 256, args=[2.0, x, y])
         assert (y == 2 * x).all()
+
+
+@pytest.mark.parametrize("agent", ["gfx900", "gfx803"])
+def test_flags_and_notes_that_name_different_processors(agent: str) -> None:
+    made = one_kernel(version=V2, flags=0x2C)
+    made.sections.append(notes(note("AMD", 11, b"amdgcn-amd-amdhsa--gfx803")))
+    with Gpu.open(agent) as gpu:
+        with pytest.raises(RuleError) as caught:
+            gpu.load(made.build())
+        assert str(caught.value) == (
+            "e_flags 0x2c name gfx900, but the notes gfx803: expected the same processor; compile it again, or load "
+            "it with "
+            "any_target=True, which trusts the notes"
+        )
+        if agent == "gfx803":
+            gpu.load(made.build(), any_target=True)

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softcard.core.errors import RuleError, WireError
+from softcard.core.event import Event
+from softcard.device.hsa.events import Lint
+from softcard.device.hsa.rules import IS_PTR64
+from softcard.host.hsa.gpu import Gpu, Local, demo_code
+from softcard.image.hsa.metadata import Argument, KernelMetadata
+from softcard.image.hsa.records import CodeProperties, KernelCode, Rsrc1, Rsrc2
+from softcard.image.hsa.writer import KernelSource, write_code_object
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
 from tests.image.hsa.elves import record
-from understudy.core.errors import RuleError, WireError
-from understudy.core.event import Event
-from understudy.device.hsa.events import Lint
-from understudy.device.hsa.rules import IS_PTR64
-from understudy.host.hsa.gpu import Gpu, Local, demo_code
-from understudy.image.hsa.metadata import Argument, KernelMetadata
-from understudy.image.hsa.records import CodeProperties, KernelCode, Rsrc1, Rsrc2
-from understudy.image.hsa.writer import KernelSource, write_code_object
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "hsa-inspect"
 ADD = {"gfx700": "v_add_i32 {0}, vcc,", "gfx803": "v_add_u32 {0}, vcc,", "gfx900": "v_add_u32 {0},"}
@@ -124,7 +124,7 @@ def test_code_of_the_other_model() -> None:
     """Refused when it is loaded; code with kernel descriptors is of the large model."""
     with Gpu.open("gfx900", machine_model="small") as small:
         for data in (code("gfx900", ptr64=1), demo_code("gfx900"), (VECTORS / "v4.co").read_bytes()):
-            with pytest.raises(RuleError, match=r"the kernel's is_ptr64 is 1, pointers have 32 bits") as caught:
+            with pytest.raises(RuleError, match=r"the kernel's is_ptr64 is 1, but pointers have 32 bits") as caught:
                 small.load(data)
             assert caught.value.rule is IS_PTR64
             assert caught.value.path[0].kind == "kernel"
@@ -142,4 +142,6 @@ def test_hand_written_code_in_the_large_model(agent: str) -> None:
         assert made.kernarg == struct.pack("<QIIQI", gpu.address(array), 7, 0, 0, 0)
     lint = next(event for event in events if isinstance(event, Lint))
     assert (lint.check, lint.rule) == ("is-ptr64", IS_PTR64)
-    assert lint.message.startswith("kernel k: the kernel's is_ptr64 is 0, pointers have 64 bits in the large machine")
+    assert lint.message.startswith(
+        "kernel k: the kernel's is_ptr64 is 0, but pointers have 64 bits in the large machine"
+    )

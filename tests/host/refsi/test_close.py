@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.core.errors import AccessFault, NoHostMemory, RuleError
-from understudy.core.space import Ram, Unit
-from understudy.device.refsi.device import RefSiDevice
-from understudy.host.refsi.refsi import RefSi, demo_kernels
+from softcard.core.errors import AccessFault, NoHostMemory, RuleError
+from softcard.core.space import Ram, Unit
+from softcard.device.refsi.device import RefSiDevice
+from softcard.host.refsi.refsi import RefSi, demo_kernels
 
 DEVICE_BYTES = 2 << 30
 WAYS = [
@@ -64,7 +64,7 @@ def test_closing_unmaps_at_once(options: dict[str, str]) -> None:
 
 
 @linux
-def test_an_array_that_is_still_looked_at_stays() -> None:
+def test_an_array_that_is_still_checked_stays() -> None:
     for _ in range(2):
         device = RefSi.open()
         array = use(device)
@@ -98,7 +98,7 @@ def test_nothing_works_on_a_closed_device(profile: str) -> None:
         lambda: device.restore(state),
         lambda: device.execute_kernel(0, 1),
     ):
-        with pytest.raises(RuleError, match="the device was closed, expected an open one"):
+        with pytest.raises(RuleError, match="the device was closed: open a new one"):
             call()
     with pytest.raises(AccessFault):
         device.memory.read(0x5000_0000, 1, Unit(1))
@@ -111,8 +111,8 @@ def test_closing_ends_the_threads() -> None:
         device.load_elf(Path(__file__).parents[2] / "vectors" / "refsi" / "sharing.elf")
         device.launch("k_alone", 4, [device.zeros(256, np.uint64), 1_000_000])
         mine = set(threading.enumerate()) - before
-        assert 1 + [thread.name.startswith("understudy-hart") for thread in mine].count(True) == 2, "one is the caller"
-    assert not any(thread.is_alive() for thread in mine if thread.name.startswith("understudy-hart"))
+        assert 1 + [thread.name.startswith("softcard-hart") for thread in mine].count(True) == 2, "one is the caller"
+    assert not any(thread.is_alive() for thread in mine if thread.name.startswith("softcard-hart"))
 
 
 def test_a_closed_memory_holds_nothing() -> None:
@@ -132,8 +132,8 @@ def test_a_closed_memory_holds_nothing() -> None:
 def test_no_address_space_is_a_typed_error() -> None:
     program = """
 import resource
-from understudy.core.errors import NoHostMemory
-from understudy.host.refsi.refsi import RefSi
+from softcard.core.errors import NoHostMemory
+from softcard.host.refsi.refsi import RefSi
 with RefSi.open() as device:
     pass
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))

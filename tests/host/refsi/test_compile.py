@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
 
-from understudy.cli import main
-from understudy.core.errors import UnderstudyError, WireError
-from understudy.host.compiling import CompileError, NoCompiler
-from understudy.host.refsi import compile
-from understudy.host.refsi.compile import compile_kernels
-from understudy.host.refsi.refsi import RefSi
-from understudy.image.elf.dwarf import signatures
-from understudy.image.elf.reader import ElfFile
+from softcard.cli import main
+from softcard.core.errors import SoftcardError, WireError
+from softcard.core.lint import LintWarning
+from softcard.host.compiling import CompileError, NoCompiler
+from softcard.host.refsi import compile
+from softcard.host.refsi.compile import compile_kernels
+from softcard.host.refsi.launch import WHOLE
+from softcard.host.refsi.refsi import RefSi
+from softcard.image.elf.dwarf import signatures
+from softcard.image.elf.layout import SHT_SYMTAB
+from softcard.image.elf.reader import ElfFile
 
 pytestmark = pytest.mark.oracle
 NAMES = ("ziglang", "clang-16", "riscv64-unknown-elf-gcc")
 KERNELS = r"""
 #include <math.h>
 #include <string.h>
-#include <understudy_refsi.h>
+#include <softcard_refsi.h>
 
 static int calls;
 static struct { char name[80]; int n; } table[2] = {{"first", 1}, {"second", 2}};
@@ -112,31 +118,40 @@ def _compare(found: np.ndarray, x: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_program_holds_only_what_it_calls(name: str, tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text("#include <string.h>\nvoid k(unsigned long id, char *o) { o[0] = strlen(o); }\n")
+    elf = ElfFile(compile_kernels(tmp_path / "k.c", compiler=name), 64)
+    names = {each.name for each in elf.symbol_table(SHT_SYMTAB)}
+    assert {"k", "strlen"} <= names
+    assert not {"refsi_printf", "exp"} & names
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_other_languages(name: str, tmp_path: Path) -> None:
     (tmp_path / "k.cpp").write_text(
-        "#include <math.h>\n#include <understudy_refsi.h>\ntemplate<class T> static T twice(T x) { return x + x; }\n"
+        "#include <math.h>\n#include <softcard_refsi.h>\ntemplate<class T> static T twice(T x) { return x + x; }\n"
         "struct Base { virtual int f() { return 1; } };\n"
         'extern "C" void k(unsigned long id, int *o) { Base b; o[id] = twice(int(id)) + b.f(); }\n'
     )
     (tmp_path / "k.s").write_text(".globl k\nk: li t0, 5\nsw t0, 0(a1)\nret\n")
-    told: list[str] = []
+    reported: list[str] = []
     for file, wanted in (("k.cpp", [1, 3, 5, 7]), ("k.s", [5, 0, 0, 0])):
         out = np.zeros(4, np.int32)
         with RefSi.open() as device:
-            program = device.load_elf(compile_kernels(tmp_path / file, compiler=name, warn=told.append))
+            program = device.load_elf(compile_kernels(tmp_path / file, compiler=name, warn=reported.append))
             assert program.kernels == ("k",)
             device.launch("k", 4, [out])
         assert out.tolist() == wanted
-    assert not told
+    assert not reported
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("k.c", "void k( {", "ziglang refused the source\n"),
-        ("k.c", "static int x;", "k.c has no kernel: no function in it is global"),
+        ("k.c", "static int x;", "k.c has no kernel: make one of its functions global"),
         ("k.c", "double nobody(double x); double k(double x) { return nobody(x); }", "undefined symbol: nobody"),
-        ("k.py", "", "k.py is no source for kernels, expected a name in .c, .cc"),
+        ("k.py", "", "k.py must be a source file with one of the suffixes .c, .cc"),
     ],
 )
 def test_what_is_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
@@ -147,10 +162,10 @@ def test_what_is_refused(name: str, text: str, message: str, tmp_path: Path) -> 
 
 
 def test_compilers_that_there_are_not(monkeypatch: pytest.MonkeyPatch, source: Path) -> None:
-    with pytest.raises(NoCompiler, match=r"no compiler 'clang-61'; close to it: .*clang-16"):
+    with pytest.raises(NoCompiler, match=r"unknown compiler 'clang-61'; close to it: .*clang-16"):
         compile_kernels(source, compiler="clang-61")
     monkeypatch.setattr(compile, "riscv_compilers", lambda: ())
-    with pytest.raises(NoCompiler, match=r"pip install 'understudy\[kernels\]'"):
+    with pytest.raises(NoCompiler, match=r"pip install 'softcard\[kernels\]'"):
         compile_kernels(source)
 
 
@@ -161,13 +176,13 @@ def test_the_commands(source: Path, tmp_path: Path, capfd: pytest.CaptureFixture
     for file in (tmp_path / "k.elf", source):
         assert main(["run", str(file), *words]) == 0
         assert "argument 0, int32[16]: 0 2" in capfd.readouterr().out
-    for missing, told in ((tmp_path / "none.c", "No such file or directory"), (tmp_path, "Is a directory")):
+    for missing, reported in ((tmp_path / "none.c", "No such file or directory"), (tmp_path, "Is a directory")):
         assert main(["refsi", "build", str(missing)]) == 2
-        assert capfd.readouterr().err == f"error: cannot read {missing}: {told}\n"
+        assert capfd.readouterr().err == f"error: cannot read {missing}: {reported}\n"
 
 
 def test_linking_elsewhere_says_what_to_do(source: Path) -> None:
-    with RefSi.open() as device, pytest.raises((WireError, UnderstudyError), match=r"--image-base=0x10000"):
+    with RefSi.open() as device, pytest.raises((WireError, SoftcardError), match=r"--image-base=0x10000"):
         device.load_elf(_linked_at(0x800_0000, source))
 
 
@@ -219,7 +234,8 @@ def test_floats_are_passed_as_c_does(name: str, debug: str, tmp_path: Path) -> N
 def test_debug_information_of_any_bytes(source: Path) -> None:
     data = compile_kernels(source)
     wanted = signatures(data)
-    assert wanted["dma"] == ("word",) * 4
+    assert wanted["dma"] == ("u64", "ptr", "ptr", "u64")
+    known = {"word", "...", "ptr", "f32", "f64", *WHOLE}
     elf = ElfFile(data, 64)
     rng = np.random.default_rng(5)
     for name in (".debug_info", ".debug_abbrev", ".debug_str"):
@@ -228,7 +244,105 @@ def test_debug_information_of_any_bytes(source: Path) -> None:
             bad = bytearray(data)
             for place in rng.integers(start, start + size, 3):
                 bad[place] = rng.integers(256)
-            assert all(set(types) <= {"word", "f32", "f64"} for types in signatures(bytes(bad)).values())
+            assert all(set(types) <= known for types in signatures(bytes(bad)).values())
+
+
+KINDS = """
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+struct pair { int64_t a, b; };
+enum colour { RED };
+typedef const volatile int32_t *place;
+void alone(void) {}
+void any() {}
+void kinds(uint64_t i, int8_t a, unsigned short b, bool c, enum colour d, place e, float f, double g, char h) {}
+void whole(uint64_t i, struct pair p, int32_t *out) { *out = p.a + p.b; }
+void many(uint64_t i, int32_t *out, int n, ...) { va_list l; va_start(l, n); *out = va_arg(l, int) + n; va_end(l); }
+void k(uint64_t i, int32_t a, int32_t *x, int32_t *y) { y[i] = a * x[i]; }
+void bits(uint64_t i, uint32_t a, uint32_t *x) { x[i] = a; }
+void of_grid(uint64_t i, uint64_t j, int32_t *x) { x[i] = j; }
+"""
+
+
+@pytest.fixture(scope="module")
+def kinds() -> bytes:
+    if not NAMES:
+        pytest.skip("no compiler for RV64 is installed")
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "kinds.c")
+        path.write_text(KINDS, "utf-8")
+        return compile_kernels(path, options=["-std=gnu11"])
+
+
+def test_parameters_have_types(kinds: bytes) -> None:
+    found = signatures(kinds)
+    letters = {"u8", "i8"}
+    assert found["kinds"][:8] == ("u64", "i8", "u16", "u8", found["kinds"][4], "ptr", "f32", "f64")
+    assert found["kinds"][4] in ("i32", "u32")
+    assert found["kinds"][8] in letters
+    assert (found["alone"], found.get("any"), found["whole"]) == ((), None, ("u64", "word", "ptr"))
+    assert found["many"] == ("u64", "ptr", "i32", "...")
+
+
+@pytest.mark.parametrize(("name", "grid", "arguments", "reported"), [
+    ("k", 4, 2, "kernel k takes 3 arguments after the instance (i32, ptr, ptr), but the launch passes 2"),
+    ("k", 4, 5, "kernel k takes 3 arguments after the instance (i32, ptr, ptr), but the launch passes 5"),
+    ("alone", 4, 1, "kernel alone takes 0 arguments after the instance, but the launch passes 1"),
+    ("many", 4, 1,
+     "kernel many takes at least 2 arguments after the instance (ptr, i32, ...), but the launch passes 1"),
+    ("of_grid", (4, 2), 2, "takes 1 argument after the instance and the slice (ptr), but the launch passes 2"),
+])  # fmt: skip
+def test_as_many_arguments_as_the_kernel_takes(
+    kinds: bytes, name: str, grid: Any, arguments: int, reported: str
+) -> None:
+    with RefSi.open() as device:
+        device.load_elf(kinds)
+        with pytest.raises(WireError, match=re.escape(reported)):
+            device.launch(name, grid, [0] * arguments)
+        with pytest.raises(WireError, match=r"kernel kinds takes 9 parameters .*, but RUN_KERNEL_SLICE passes 4"):
+            device.launch_slices("kinds", 1)
+
+
+def test_what_is_right_is_passed(kinds: bytes) -> None:
+    with RefSi.open(lints="raise") as device:
+        device.load_elf(kinds)
+        x, y = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+        device.launch("alone", 4)
+        device.launch("any", 4, [1, 2, 3])
+        device.launch("k", 4, [np.int32(3), x, y])
+        assert y.tolist() == [0, 3, 6, 9]
+        device.launch("whole", 1, [30, 4, y])  # a structure takes two registers
+        assert y[0] == 34
+        device.launch("many", 1, [y, 5, 6])
+        assert y[0] == 11
+        device.launch("of_grid", (4, 2), [y])
+        assert y.tolist() == [1] * 4
+        device.launch(device.kernel("k", ["u64", "ptr"]), 0, [x])  # whoever names parameters knows better
+
+
+def test_arguments_of_another_type_than_parameters(kinds: bytes) -> None:
+    with RefSi.open() as device:
+        device.load_elf(kinds)
+        x, y = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+        for wrong in (np.float32(1), 2.5):
+            name = type(wrong).__name__
+            reported = (
+                f"a {name} cannot be passed for a pointer, expected an array, a Buffer or an address, at argument 1"
+            )
+            with pytest.raises(WireError, match=reported):
+                device.launch("k", 4, [3, wrong, y])
+        with pytest.raises(
+            WireError, match="a ndarray cannot be passed for a parameter of type i32, expected a number"
+        ):
+            device.launch("k", 4, [x, x, y])
+        bits = np.zeros(4, np.uint32)
+        reported = (
+            "float-bits: argument 0 of kernel bits is a float32 for a parameter of type u32, which receives the bits of"
+        )
+        with pytest.warns(LintWarning, match=reported):
+            device.launch("bits", 4, [np.float32(1), bits])
+        assert bits.tolist() == [0x3F80_0000] * 4
 
 
 PICOLIBC = pytest.mark.skipif(not compile.PICOLIBC.exists(), reason="needs picolibc-riscv64-unknown-elf")
@@ -280,16 +394,16 @@ def test_what_our_library_has_not_comes_from_picolibc(name: str, tmp_path: Path)
 
 @PICOLIBC
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reported"),
     [
-        ("*o = strtol(s, 0, 10)", r"k\.c needs thread-local variables \(as errno, .*use a function that sets none"),
+        ("*o = strtol(s, 0, 10)", r"k\.c needs thread-local variables \(as errno, .*use a function without them"),
         ("*o = *(long *)malloc(8)", "undefined symbol: __heap_start(.|\n)*harts have no heap, files or thread-local"),
     ],
 )
-def test_what_no_hart_has(body: str, told: str, tmp_path: Path) -> None:
+def test_what_no_hart_has(body: str, reported: str, tmp_path: Path) -> None:
     source = f"#include <stdlib.h>\nvoid k(unsigned long id, const char *s, long *o) {{ {body}; }}\n"
     (tmp_path / "k.c").write_text(source)
-    with pytest.raises(CompileError, match=told):
+    with pytest.raises(CompileError, match=reported):
         compile_kernels(tmp_path / "k.c", compiler="ziglang")
 
 
@@ -299,8 +413,8 @@ def test_without_picolibc_it_is_said_what_to_install(
 ) -> None:
     monkeypatch.setattr(compile, "PICOLIBC", tmp_path)
     (tmp_path / "k.c").write_text("#include <math.h>\nvoid k(unsigned long id, double *o) { *o = pow(*o, 2.5); }\n")
-    told = r"pow(.|\n)*comes from picolibc, which is not installed: apt install picolibc-riscv64-unknown-elf"
-    with pytest.raises(CompileError, match=told):
+    reported = r"pow(.|\n)*come from picolibc, which is missing: apt install picolibc-riscv64-unknown-elf"
+    with pytest.raises(CompileError, match=reported):
         compile_kernels(tmp_path / "k.c", compiler=name)
 
 
@@ -312,7 +426,7 @@ def test_a_device_compiles_text() -> None:
         assert x.tolist() == [5, 6, 7, 8]
         with pytest.raises(CompileError, match=r"kernels\.cpp"):
             device.compile("void put(", ".cpp")
-        with pytest.raises(WireError, match=r"language '\.rs', expected one of \.c, \.cc"):
+        with pytest.raises(WireError, match=r"language is '\.rs', expected one of \.c, \.cc"):
             device.compile("", ".rs")
-        with pytest.raises(WireError, match="source is text, not a bytes"):
+        with pytest.raises(WireError, match="source must be text, not a bytes"):
             device.compile(b"void f() {}")  # type: ignore[arg-type]

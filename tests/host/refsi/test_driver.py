@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.core.errors import AccessFault, BeyondModel, GuestFault, RuleError, UnderstudyError, WireError
-from understudy.core.space import Unit
-from understudy.device.refsi.registers import MemoryKind
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.host.refsi.driver import OutOfDeviceMemory, RefSiDriver, buffer_bytes
+from softcard.core.errors import AccessFault, BeyondModel, GuestFault, RuleError, SoftcardError, WireError
+from softcard.core.space import Unit
+from softcard.device.refsi.registers import MemoryKind
+from softcard.device.refsi.toolkit.builder import CommandBuffer
+from softcard.host.refsi.driver import OutOfDeviceMemory, RefSiDriver, buffer_bytes
 
 DRAM = 0x5000_0000
 FINISH = 0xC000_0100
@@ -33,14 +33,14 @@ def test_queries(device: RefSiDriver) -> None:
 def test_memory(device: RefSiDriver) -> None:
     address = device.allocate(100, 64)
     assert address % 64 == 0
-    device.write(address, b"understudy")
-    assert device.read(address, 10) == b"understudy"
+    device.write(address, b"softcard")
+    assert device.read(address, 8) == b"softcard"
     view = device.map(address, 4)
     assert view is not None
-    view[0] = ord("U")
+    view[0] = ord("S")
     device.flush(address, 4)
     device.invalidate(address, 4)
-    assert device.read(address, 5) == b"Under"
+    assert device.read(address, 5) == b"Softc"
     device.free(address)
     assert device.allocate(100, 64) == address
 
@@ -60,7 +60,11 @@ def test_refused_memory(device: RefSiDriver) -> None:
 
 @pytest.mark.parametrize(
     ("size", "alignment", "text"),
-    [(-1, 8, "cannot allocate -1 bytes"), (8, 0, "multiple of 0"), (8, 24, "multiple of 24, expected a power of two")],
+    [
+        (-1, 8, "cannot allocate -1 bytes"),
+        (8, 0, "alignment 0"),
+        (8, 24, "alignment 24, expected 0 bytes or more and a power of two"),
+    ],
 )
 def test_bad_allocations(device: RefSiDriver, size: int, alignment: int, text: str) -> None:
     with pytest.raises(RuleError, match=text):
@@ -68,9 +72,9 @@ def test_bad_allocations(device: RefSiDriver, size: int, alignment: int, text: s
 
 
 def test_no_memory_left(device: RefSiDriver) -> None:
-    with pytest.raises(OutOfDeviceMemory, match="no room for 0x80000001 bytes of DRAM at a multiple of 0x1000"):
+    with pytest.raises(OutOfDeviceMemory, match="DRAM has no room for 0x80000001 bytes with alignment 0x1000"):
         device.allocate((2 << 30) + 1)
-    with pytest.raises(OutOfDeviceMemory, match="bytes of TCDM"):
+    with pytest.raises(OutOfDeviceMemory, match="TCDM has no room"):
         device.allocate(8, 8, MemoryKind.TCDM)
 
 
@@ -97,13 +101,13 @@ def test_run_gives_the_memory_back(device: RefSiDriver) -> None:
     before = device.allocate(8)
     device.free(before)
     device.run([FINISH])
-    with pytest.raises(UnderstudyError):
+    with pytest.raises(SoftcardError):
         device.run([BAD_OPCODE])
     assert device.allocate(8) == before
 
 
 def test_run_raises_what_went_wrong(device: RefSiDriver) -> None:
-    with pytest.raises(WireError, match=r"there is no opcode 10.* at byte 0x8, at command 1, at buffer 1") as caught:
+    with pytest.raises(WireError, match=r"unknown opcode 10.* at byte 0x8, at command 1, at buffer 1") as caught:
         device.run([0xC000_0900, BAD_OPCODE])
     assert caught.value.rule is not None
     assert caught.value.rule.id == "refsi/header-opcode"
@@ -120,7 +124,7 @@ def test_nothing_works_after_shutdown() -> None:
     with RefSiDriver.open(engine="reference") as device:
         device.write(DRAM, b"1")
     for call in (lambda: device.info, lambda: device.read(DRAM, 1), lambda: device.wait(), lambda: device.allocate(1)):
-        with pytest.raises(RuleError, match="the device was shut down, expected an open one"):
+        with pytest.raises(RuleError, match="the device was shut down: open a new one"):
             call()
     device.shutdown()
 
@@ -139,12 +143,12 @@ def test_families() -> None:
 
 
 def test_bad_options() -> None:
-    with pytest.raises(WireError, match="engine 'warp', expected one of jit, reference"):
+    with pytest.raises(WireError, match="engine is 'warp', expected one of jit, reference"):
         RefSiDriver.open(engine="warp")
 
 
 def test_forms_of_buffers() -> None:
     words = CommandBuffer().finish()
     assert buffer_bytes(words) == buffer_bytes([FINISH]) == buffer_bytes(words.to_bytes()) == words.to_bytes()
-    with pytest.raises(WireError, match="a chunk holds 64 bits"):
+    with pytest.raises(WireError, match="a chunk of 64 bits"):
         buffer_bytes([1 << 64])

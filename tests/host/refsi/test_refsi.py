@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault, GuestFault, RuleError, SoftcardError, WireError
+from softcard.device.refsi.registers import Counter
+from softcard.engine.riscv.jit.engine import JitEngine
+from softcard.host.refsi import refsi
+from softcard.host.refsi.refsi import RefSi, demo_kernels
+from softcard.ir import llvm
 from tests.image.riscv.test_program import elf64
-from understudy.core.errors import AccessFault, GuestFault, RuleError, UnderstudyError, WireError
-from understudy.device.refsi.registers import Counter
-from understudy.engine.riscv.jit.engine import JitEngine
-from understudy.host.refsi import refsi
-from understudy.host.refsi.refsi import RefSi, demo_kernels
-from understudy.ir import llvm
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "refsi"
 DRAM = 0x5000_0000
@@ -76,7 +76,7 @@ def test_arrays_that_no_device_can_hold(device: RefSi, dtype: Any) -> None:
 
 def test_programs() -> None:
     device = RefSi.open(engine="reference")
-    with pytest.raises(RuleError, match="no program is loaded, expected load_elf before"):
+    with pytest.raises(RuleError, match="the program is not loaded: call load_elf before"):
         device.kernel("vector_add")
     program = device.load_elf(VECTORS / "kernels.elf")
     assert {"k_vecadd", "k_slice", "k_barrier"} <= set(program.kernels)
@@ -175,7 +175,7 @@ def test_numbers_travel_as_bits(device: RefSi) -> None:
 
 
 def test_every_kind_of_number() -> None:
-    from understudy.host.refsi.launch import Arguments
+    from softcard.host.refsi.launch import Arguments
 
     arguments = Arguments(RefSi.open(engine="reference"))
     for number in (1, -1, True, 1.5, np.float32(1.5), np.int8(-1), np.uint16(7), np.bool_(True), np.float16(1)):
@@ -213,7 +213,7 @@ def test_arguments_that_cannot_be_passed(device: RefSi, argument: Any, text: str
 
 def test_arrays_that_overlap(device: RefSi) -> None:
     data = np.zeros(16, np.int32)
-    with pytest.raises(WireError, match=r"array shares memory with argument 0, expected a copy, .* at argument 1"):
+    with pytest.raises(WireError, match=r"the array shares memory with argument 0: pass a copy, .* at argument 1"):
         device.launch("vector_add", 1, [data[:8], data[4:12], 0, 0])
 
 
@@ -230,12 +230,12 @@ def test_grids(device: RefSi) -> None:
 @pytest.mark.parametrize(
     ("grid", "count", "text"),
     [
-        ((), 0, "a grid has 1 to 3 sizes"),
-        ((1, 1, 1, 1), 0, r"a grid has 1 to 3 sizes of 0 or more, not \(1, 1, 1, 1\)"),
+        ((), 0, "a grid must have 1 to 3 sizes"),
+        ((1, 1, 1, 1), 0, r"a grid must have 1 to 3 sizes of 0 or more, not \(1, 1, 1, 1\)"),
         (-1, 0, "sizes of 0 or more"),
         (1, 8, "at most 7 arguments, not 8"),
         ((1, 1), 7, r"at most 6 arguments besides the slice number, not 7, \[refsi/run-extra-args"),
-        ((1, 1 << 20), 0, "a grid of 1048576 slices, expected at most 65536"),
+        ((1, 1 << 20), 0, "the grid has 1048576 slices, expected at most 65536"),
     ],
 )
 def test_launches_that_cannot_be(device: RefSi, grid: Any, count: int, text: str) -> None:
@@ -244,7 +244,7 @@ def test_launches_that_cannot_be(device: RefSi, grid: Any, count: int, text: str
 
 
 def test_too_many_slices(device: RefSi) -> None:
-    with pytest.raises(WireError, match="65537 slices, expected 0 to 65536"):
+    with pytest.raises(WireError, match="the number of slices is 65537, expected 0 to 65536"):
         device.launch_slices("vector_add", 1, 65537)
 
 
@@ -322,7 +322,7 @@ def test_a_kernel_that_gives_up(device: RefSi) -> None:
 def test_a_kernel_that_never_ends() -> None:
     device = RefSi.open(engine="reference", step_limit=1000)
     device.load_elf(demo_kernels())
-    with pytest.raises(UnderstudyError, match=r"1.?000 .*kernel crc32"):
+    with pytest.raises(SoftcardError, match=r"1.?000 .*kernel crc32"):
         device.launch("crc32", 1, [np.zeros(1000, np.uint8), np.zeros(1, np.uint32), 1000])
 
 
@@ -358,3 +358,15 @@ def test_a_tier_is_kept_to(monkeypatch: pytest.MonkeyPatch, profile: str, tier: 
             device.launch("vector_add", 4, [x, y, out, 16])
         assert np.array_equal(out.array, np.arange(64) + 7)
     assert used == kinds
+
+
+def test_windows_may_be_encoded_as_the_driver_reads_them() -> None:
+    for encoding in ("document", "driver"):
+        with RefSi.open(window_scale=encoding, check="memory,init,races") as device:
+            device.load_elf(demo_kernels())
+            a, c = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+            device.launch("vector_add", 4, [a, a, c, 16])
+            assert (c == 2 * a).all()
+            assert device.findings == []
+    with pytest.raises(WireError, match="window_scale='document' cannot be used with profile refsidrv"):
+        RefSi.open(profile="refsidrv", window_scale="document")

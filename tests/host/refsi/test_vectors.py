@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.host.compiling import clangs
+from softcard.host.refsi.refsi import RefSi
 from tests.device.refsi.m1 import FOLDER
 from tests.isa.riscv.test_oracle import OBJDUMP
-from understudy.core.errors import WireError
-from understudy.host.compiling import clangs
-from understudy.host.refsi.refsi import RefSi
 
 
 @pytest.mark.parametrize("engine", ["reference", "jit"])

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.image.amdcl2.build import Described, build_metadata, pointer, setup_arguments
+from softcard.image.amdcl2.container import READ_ONLY, STT_HSA_KERNEL, Container, read_container
+from softcard.image.amdcl2.elf import read_elf
+from softcard.image.amdcl2.generations import ISA_VERSIONS, Generation, device_codes, generation_of, target_of
+from softcard.image.amdcl2.load import load
+from softcard.image.amdcl2.metadata import parse_metadata
+from softcard.image.amdcl2.records import SamplerInit
+from softcard.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
+from softcard.isa.gcn.asm.listing import listing
 from tests.host.amdcl2.rig import kernel, parts, vector, vectors, with_tables
-from understudy.core.errors import WireError
-from understudy.image.amdcl2.build import Described, build_metadata, pointer, setup_arguments
-from understudy.image.amdcl2.container import READ_ONLY, STT_HSA_KERNEL, Container, read_container
-from understudy.image.amdcl2.elf import read_elf
-from understudy.image.amdcl2.generations import ISA_VERSIONS, Generation, device_codes, generation_of, target_of
-from understudy.image.amdcl2.load import load
-from understudy.image.amdcl2.metadata import parse_metadata
-from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
-from understudy.isa.gcn.asm.listing import listing
 
 TEXT = "s_mov_b32 s12, 0x12345678\n s_mov_b32 s13, 0x12345678\n s_endpgm"
 
@@ -113,7 +113,7 @@ def test_the_isa_note_counts_not_e_flags() -> None:
 def test_unknown_steppings_run_as_their_generation() -> None:
     assert target_of((8, 0, 7)).level == 8
     assert target_of((9, 0, 5)).level == 9
-    with pytest.raises(WireError, match=r"ISA version 10\.1\.0: expected 7, 8 or 9 as its first number"):
+    with pytest.raises(WireError, match=r"ISA version 10\.1\.0 is not supported: the first number must be 7, 8 or 9"):
         target_of((10, 1, 0))
 
 
@@ -129,7 +129,7 @@ def test_device_codes_by_driver() -> None:
 @pytest.mark.parametrize("driver", [191205, 200406, 203603, 223600, 252700])
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("device", ["hawaii", "fiji"])
-def test_drivers_are_told_apart_as_far_as_files_show_it(driver: int, bits: int, device: str) -> None:
+def test_drivers_are_distinguished_as_far_as_files_show_it(driver: int, bits: int, device: str) -> None:
     source = kernel(device, "k", TEXT, [pointer("p", "int*")], driver=driver, bits=bits)
     found = read_container(write_container(ProgramSource(device, driver, bits, (source,))))
     shown = 223600 if driver > 223600 else driver
@@ -178,11 +178,11 @@ def test_a_base_must_be_a_page() -> None:
 @pytest.mark.parametrize(
     ("at", "value", "message"),
     [
-        (8, 9, "relocation type 9, expected 1, 2, 3 or 4"),
+        (8, 9, "the relocation type is 9, expected 1, 2, 3 or 4"),
         (0, 0x10000, "relocation at 0x10000 lies outside .hsatext"),
         (12, 0, "relocation names 'a symbol' in no section, which is not loaded"),
-        (12, 0x999, "relocation names symbol 2457 of"),
-        (8, 4, "relocation names '__hsa_section.hsadata_readonly_agent', which is none of 1 samplers"),
+        (12, 0x999, "a relocation names symbol 2457, but there are"),
+        (8, 4, "relocation names '__hsa_section.hsadata_readonly_agent', expected one of the 1 samplers"),
     ],
 )
 def test_relocations_that_cannot_be(at: int, value: int, message: str) -> None:
@@ -217,11 +217,11 @@ OLD, NEW = "vadd-tonga-64-180005", "vadd-tonga-64-200406"
         (b"", "file starts with nothing, expected 7f 45 4c 46 (ELF), at byte 0x0"),
         (b"MZ\0\0", "file starts with 4d 5a 00 00, expected 7f 45 4c 46 (ELF), at byte 0x0"),
         (b"\x7fELF", "EI_CLASS must be 1 (32-bit) or 2 (64-bit), at byte 0x4"),
-        (vector(NEW)[:40], "FileHeader takes 64 bytes and the data has 40 left"),
+        (vector(NEW)[:40], "FileHeader needs 64 bytes, but the data has 40 left"),
         (changed(NEW, 5, b"\2"), "EI_DATA is 0x2, expected 1 (little-endian), at byte 0x5"),
         (changed(NEW, 18, b"\x3e\0"), "e_machine is 0x3e, expected 0xaf5a or 0xaf5b (AMD OpenCL 2.0 program)"),
-        (changed(NEW, 18, b"\x5a\xaf"), "e_machine is that of 32-bit programs in an ELF file of 64 bits"),
-        (changed(NEW, 40, b"\xff\xff\xff"), "section header table at 0xffffff..0x10001bf runs over the file's 0xe18"),
+        (changed(NEW, 18, b"\x5a\xaf"), "e_machine is that of 32-bit programs, but the ELF file has 64 bits"),
+        (changed(NEW, 40, b"\xff\xff\xff"), "section header table at 0xffffff..0x10001bf exceeds the file's 0xe18"),
         (changed(NEW, 58, b"\x10\0"), "entries of the section header table have 16 bytes, expected 64"),
     ],
 )
@@ -253,11 +253,11 @@ KERNEL, BINARY = "&__OpenCL_vadd_kernel", "__ISA_&__OpenCL_vadd_kernel_binary"
             NEW,
             place_of(NEW, KERNEL, "inner") + 16,
             b"\xff\xff",
-            "kernel vadd at 0x0..0xffff runs over .hsatext of 0x198",
+            "kernel vadd at 0x0..0xffff exceeds .hsatext of 0x198",
         ),
-        (NEW, place_of(NEW, KERNEL, "inner") + 6, b"\x63\0", "kernel vadd lies in section 99, of which there are 6"),
+        (NEW, place_of(NEW, KERNEL, "inner") + 6, b"\x63\0", "kernel vadd lies in section 99, but the file has 6"),
         (NEW, place_of(NEW, KERNEL, "inner") + 6, b"\3\0", "kernel vadd lies in .note, expected .hsatext"),
-        (NEW, place_of(NEW, KERNEL, "inner") + 16, b"\x40\0", "kernel vadd: KernelCode takes 256 bytes and the data"),
+        (NEW, place_of(NEW, KERNEL, "inner") + 16, b"\x40\0", "kernel vadd: KernelCode needs 256 bytes, but the data"),
         (
             NEW,
             place_of(NEW, ".hsatext", "inner") + 16,
@@ -268,7 +268,7 @@ KERNEL, BINARY = "&__OpenCL_vadd_kernel", "__ISA_&__OpenCL_vadd_kernel_binary"
             NEW,
             place_of(NEW, ".text") + 18,
             b"\x3e",
-            "inner ELF file of 64 bits for machine 62, expected 64 bits and 224",
+            "the inner ELF file has 64 bits and machine 62, expected 64 bits and 224",
         ),
         (OLD, place_of(OLD, BINARY) + 6, b"\5\0", "kernel vadd lies in .rodata, expected .text"),
         (OLD, place_of(OLD, ".text"), b"\xff\xff", "its header at 0xffff lies outside its 0xbf8 bytes"),
@@ -284,14 +284,14 @@ def test_kernels_that_cannot_be(name: str, at: int, data: bytes, message: str) -
 @pytest.mark.parametrize(
     ("at", "data", "message"),
     [
-        (0, b"\x08\0", "metadata header of 8 bytes, expected 216 or more"),
-        (0, b"\xff\xff", "metadata header of 65535 bytes"),
+        (0, b"\x08\0", "the metadata header has 8 bytes, expected 216 or more"),
+        (0, b"\xff\xff", "the metadata header has 65535 bytes"),
         (0xA0, b"\xff\xff", "65535 arguments do not fit the metadata's 1497 bytes"),
         (0x60, b"\x14", "a text of 20 bytes does not end with a 0 within the metadata"),
-        (0x12F + 88, b"\x57", "argument entry of 87 bytes, expected 88"),
-        (0x12F + 52, b"\x63", "argument _.global_offset_0: type 99 of kind 4 is none that drivers write"),
-        (0x12F + 40, b"\x05", "argument _.global_offset_0: a vector of 5, expected 1, 2, 3, 4, 8 or 16"),
-        (0x12F + 6 * 88 + 64, b"\x09", "argument a: address space 9, expected 3, 4 or 5"),
+        (0x12F + 88, b"\x57", "an argument entry has 87 bytes, expected 88"),
+        (0x12F + 52, b"\x63", "argument _.global_offset_0: the combination of type 99 and kind 4 is unknown"),
+        (0x12F + 40, b"\x05", "argument _.global_offset_0: the vector has 5 elements, expected 1, 2, 3, 4, 8 or 16"),
+        (0x12F + 6 * 88 + 64, b"\x09", "argument a: the address space is 9, expected 3, 4 or 5"),
     ],
 )
 def test_metadata_that_cannot_be(at: int, data: bytes, message: str) -> None:
@@ -328,7 +328,7 @@ def test_metadata_that_cannot_be_read_hides_its_own_kernel_only() -> None:
     data[place : place + 2] = b"\x08\0"
     found = read_container(bytes(data))
     assert (found.target.name, found.driver, found.metadata("good").architecture) == ("gfx800", 223600, 8)
-    with pytest.raises(WireError, match="metadata header of 8 bytes"):
+    with pytest.raises(WireError, match="the metadata header has 8 bytes"):
         found.metadata("bad")
 
 
@@ -356,7 +356,7 @@ def test_kernels_that_claim_each_others_code() -> None:
         for symbol in kernels:
             at = elf.base + symbol.place + 8
             data[at : at + 16] = struct.pack("<QQ", 0, size)
-        with pytest.raises(WireError, match=r"kernels up to here claim 0x[0-9a-f]+ bytes of a file of"):
+        with pytest.raises(WireError, match=r"kernels up to here claim 0x[0-9a-f]+ bytes, but the file has"):
             read_container(bytes(data))
 
 
@@ -377,7 +377,9 @@ def test_a_kernel_without_metadata_has_unknown_arguments() -> None:
 def test_a_file_that_names_no_processor() -> None:
     data = bytearray(vector(OLD))
     data[48] = 99
-    with pytest.raises(WireError, match=r"e_flags 0x63 are no device of driver 180005, and no note names the ISA"):
+    with pytest.raises(
+        WireError, match=r"e_flags 0x63 name no device of driver 180005, and there is no note with the ISA"
+    ):
         _ = read_container(bytes(data)).target
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from softcard.image.amdcl2.arguments import Argument, Kind, argument_of
+from softcard.image.amdcl2.build import Described, build_metadata
+from softcard.image.amdcl2.container import read_container
+from softcard.image.amdcl2.formats import ImageKind
+from softcard.image.amdcl2.generations import Generation
+from softcard.image.amdcl2.metadata import parse_metadata
 from tests.host.amdcl2.rig import vector, vectors
-from understudy.image.amdcl2.arguments import Argument, Kind, argument_of
-from understudy.image.amdcl2.build import Described, build_metadata
-from understudy.image.amdcl2.container import read_container
-from understudy.image.amdcl2.formats import ImageKind
-from understudy.image.amdcl2.generations import Generation
-from understudy.image.amdcl2.metadata import parse_metadata
 
 
 def test_metadata_says_what_was_declared() -> None:

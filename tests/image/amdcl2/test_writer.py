@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.image.amdcl2.arguments import Argument, Kind
+from softcard.image.amdcl2.build import Described, Features, KernelNeeds, build_metadata, kernel_code, pointer
+from softcard.image.amdcl2.container import GLOBAL, read_container
+from softcard.image.amdcl2.generations import Generation
+from softcard.image.amdcl2.records import SamplerInit
+from softcard.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
 from tests.host.amdcl2.rig import kernel, parts, vector, vectors
-from understudy.core.errors import WireError
-from understudy.image.amdcl2.arguments import Argument, Kind
-from understudy.image.amdcl2.build import Described, build_metadata, pointer
-from understudy.image.amdcl2.code_object import Features, KernelNeeds, kernel_code
-from understudy.image.amdcl2.container import GLOBAL, read_container
-from understudy.image.amdcl2.generations import Generation
-from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
 
 ENDPGM = "s_mov_b32 s12, 0x12345678\n s_endpgm"
 
@@ -78,12 +77,12 @@ def test_data_samplers_and_relocations_come_back() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"device": "gfx900", "driver": 200406}, "driver 200406 knows no device 'gfx900': it knows spectre"),
-        ({"bits": 16}, "a program of 16 bits, expected 32 or 64"),
-        ({"driver": 180005, "read_only": b"x"}, "driver 180005 has no global data and samplers: expected 191205 or"),
-        ({"samplers": (SamplerInit(coordinate=1, filter=1, addressing=1),)}, "1 samplers have 0 places"),
+        ({"device": "gfx900", "driver": 200406}, "driver 200406 does not support device 'gfx900', only spectre"),
+        ({"bits": 16}, "the program has 16 bits, expected 32 or 64"),
+        ({"driver": 180005, "read_only": b"x"}, "driver 180005 does not support global data and samplers: use 191205"),
+        ({"samplers": (SamplerInit(coordinate=1, filter=1, addressing=1),)}, "1 samplers, but 0 sampler_offsets"),
         ({"samplers": (SamplerInit(coordinate=1, filter=1, addressing=1),), "sampler_offsets": (0,)},
-         "a sampler's place lies outside the 0 bytes of read-only data"),
+         "a sampler's offset lies outside the 0 bytes of read-only data"),
     ],
 )  # fmt: skip
 def test_programs_that_cannot_be_written(changes: dict[str, object], message: str) -> None:
@@ -96,10 +95,10 @@ def test_programs_that_cannot_be_written(changes: dict[str, object], message: st
 def test_relocations_that_cannot_be_written() -> None:
     for relocation in (CodeRelocation(12, GLOBAL), CodeRelocation(4, ".rodata")):
         source = kernel("tonga", "k", ENDPGM, [], relocations=(relocation,))
-        with pytest.raises(WireError, match="kernel k: relocation at"):
+        with pytest.raises(WireError, match="kernel k: the relocation at"):
             write_container(ProgramSource("tonga", 252700, 64, (source,), global_data=b"data"))
 
 
 def test_dimensions_that_are_none() -> None:
-    with pytest.raises(WireError, match="dimensions 'xz', expected x, xy or xyz"):
+    with pytest.raises(WireError, match="dimensions is 'xz', expected x, xy or xyz"):
         kernel_code(8, Features(), KernelNeeds("xz"), 64, Generation.CRIMSON)

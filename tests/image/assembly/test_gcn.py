@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -11,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import understudy
-from understudy import Gpu
-from understudy.core.errors import WireError
-from understudy.image.assembly.program import assemble
-from understudy.image.elf.reader import ElfFile
-from understudy.image.hsa.code_object import read_code_object
+import softcard
+from softcard import Gpu
+from softcard.core.errors import WireError
+from softcard.image.assembly.program import assemble
+from softcard.image.elf.reader import ElfFile
+from softcard.image.hsa.code_object import read_code_object
 
-DATA = Path(understudy.__file__).parent / "data"
+DATA = Path(softcard.__file__).parent / "data"
 COMPILERS = [("clang-15", "gfx900", 2), ("clang-15", "gfx803", 3), ("clang-16", "gfx700", 4), ("clang-16", "gfx906", 5)]
 
 
@@ -34,7 +35,7 @@ def test_what_clang_writes_gives_the_bytes_of_clang(tmp_path: Path, clang: str, 
         pytest.skip(f"needs {clang}")
     words = [
         *[clang, "-target", "amdgcn-amd-amdhsa", f"-mcpu={agent}", "-nogpulib", "-cl-std=CL2.0", "-cl-no-stdinc"],
-        *["-O2", f"-mcode-object-version={version}", f"-D__UNDERSTUDY_CODE_OBJECT__={version}"],
+        *["-O2", f"-mcode-object-version={version}", f"-D__SOFTCARD_CODE_OBJECT__={version}"],
     ]
     kernels = ["-x", "cl", "-include", str(DATA / "opencl.h"), str(DATA / "hsa_kernels.cl")]
     subprocess.run([*words, "-S", *kernels, "-o", "k.s"], cwd=tmp_path, check=True)
@@ -95,6 +96,65 @@ def test_descriptors_are_those_of_llvm(agent: str) -> None:
         made = subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
         ours, theirs = sections(assemble(text).elf())[".rodata"], sections(made)[".rodata"]
         assert (ours[:16], ours[24:]) == (theirs[:16], theirs[24:]), text
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(shutil.which("llvm-mc-19") is None, reason="needs llvm-mc-19 (package llvm-19)")
+@pytest.mark.parametrize("agent", ["gfx904", "gfx908", "gfx90a", "gfx90c", "gfx942"])
+def test_descriptors_of_cdna_are_those_of_llvm(agent: str) -> None:
+    """With accumulation registers, preloaded arguments, TG_SPLIT, and private memory where no register has its
+    offset."""
+    chance = random.Random(agent)
+    for _ in range(12):
+        flags = FLAGS.split()
+        if agent == "gfx942":
+            flags = [each for each in flags if "private_segment_buffer" not in each and "flat_scratch" not in each]
+            flags = [each for each in flags if each != "system_sgpr_private_segment_wavefront_offset"]
+            flags.append("enable_private_segment")
+        said = {each: chance.randint(0, 1) for each in flags if chance.random() < 0.4}
+        said |= {each: chance.randint(0, most) for each, most in NUMBERS.items() if chance.random() < 0.5}
+        vgprs = chance.randint(1, 256 if agent in ("gfx904", "gfx908", "gfx90c") else 512)
+        said |= {"next_free_vgpr": vgprs, "next_free_sgpr": chance.randint(0, 90)}
+        if agent in ("gfx90a", "gfx942"):
+            said["accum_offset"] = 4 * chance.randint(1, min((vgprs + 3) // 4, 64))
+            said["tg_split"] = chance.randint(0, 1)
+            said["user_sgpr_kernarg_segment_ptr"] = 1
+            said["user_sgpr_kernarg_preload_length"] = chance.randint(0, 2)
+            said["user_sgpr_kernarg_preload_offset"] = chance.randint(0, 9)
+            said.pop("user_sgpr_count", None)
+        text = BLOCK.format(agent=agent, lines="\n".join(f".amdhsa_{each} {value}" for each, value in said.items()))
+        command = ["llvm-mc-19", "-triple=amdgcn-amd-amdhsa", f"-mcpu={agent}", "-filetype=obj"]
+        made = subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
+        ours, theirs = sections(assemble(text).elf())[".rodata"], sections(made)[".rodata"]
+        assert (ours[:16], ours[24:]) == (theirs[:16], theirs[24:]), text
+
+
+@pytest.mark.parametrize(
+    ("agent", "lines", "message"),
+    [
+        ("gfx90a", ".amdhsa_next_free_vgpr 8", ".amdhsa_accum_offset is missing"),
+        ("gfx90a", ".amdhsa_next_free_vgpr 8\n.amdhsa_accum_offset 12", "accum_offset is 12, expected at most 8"),
+        ("gfx942", ".amdhsa_next_free_vgpr 8\n.amdhsa_accum_offset 6", "accum_offset is 6, expected a multiple of 4"),
+        ("gfx942", ".amdhsa_next_free_vgpr 513\n.amdhsa_accum_offset 4", "next_free_vgpr is 513, expected 0 to 512"),
+        ("gfx908", ".amdhsa_next_free_vgpr 8\n.amdhsa_accum_offset 8", "gfx908 has no .amdhsa_accum_offset"),
+        (
+            "gfx942", ".amdhsa_next_free_vgpr 8\n.amdhsa_accum_offset 8\n.amdhsa_user_sgpr_flat_scratch_init 1",
+            "gfx942 has no .amdhsa_user_sgpr_flat_scratch_init",
+        ),
+        (
+            "gfx90a", ".amdhsa_next_free_vgpr 8\n.amdhsa_accum_offset 8\n.amdhsa_user_sgpr_kernarg_preload_length 4",
+            "user_sgpr_kernarg_preload_length needs .amdhsa_user_sgpr_kernarg_segment_ptr 1",
+        ),
+        (
+            "gfx90a", ".amdhsa_next_free_vgpr 8\n.amdhsa_accum_offset 8\n.amdhsa_user_sgpr_kernarg_segment_ptr 1\n"
+            ".amdhsa_user_sgpr_kernarg_preload_length 15",
+            "user_sgpr_kernarg_preload_length is 15, which makes 17 user SGPRs, expected at most 16",
+        ),
+    ],
+)  # fmt: skip
+def test_descriptors_that_a_processor_cannot_have(agent: str, lines: str, message: str) -> None:
+    with pytest.raises(WireError, match=re.escape(message)):
+        assemble(BLOCK.format(agent=agent, lines=f"{lines}\n.amdhsa_next_free_sgpr 8")).elf()
 
 
 CODE_BLOCK = """
@@ -207,30 +267,50 @@ def test_addresses_data_and_expressions_at_run_time(engine: str) -> None:
         ("s_mov_b32 s0", "s_mov_b32 takes 2 operands here, not 1, at line 1 (s_mov_b32 s0)"),
         ("\ns_branch nowhere", "there is no label 'nowhere', at line 2"),
         ("s_mov_b32 s0, far@rel32@lo+4", "there is no symbol 'far' in this file, at line 1"),
-        ("a:\na:", "label a stands twice, at line 2"),
+        ("a:\na:", "label a is defined twice, at line 2"),
         (
             ".amdhsa_kernel k\n.amdhsa_next_free_vgpr 1\n.amdhsa_next_free_sgpr 1\n.end_amdhsa_kernel",
-            "kernel k is defined nowhere in this file",
+            "kernel k is not defined in this file",
         ),
         ("k:\n.amdhsa_kernel k\n.end_amdhsa_kernel", ".amdhsa_next_free_vgpr is missing, at line 3"),
         ("k:\n.amdhsa_kernel k\n.amdhsa_next_fre 1", ".end_amdhsa_kernel is missing, at line 2"),
-        ('.amdgcn_target "amdgcn-amd-amdhsa--gfx1030"', "no processor 'gfx1030': there are gfx700"),
+        ('.amdgcn_target "amdgcn-amd-amdhsa--gfx1030"', "unknown processor 'gfx1030', expected one of gfx700"),
         (".amdgpu_metadata\na: 1", ".amdgpu_metadata has no .end_amdgpu_metadata, at line 1"),
-        (".data\n.long x\nx:", "an address takes 8 bytes here: nobody knows where the code will lie, at line 2"),
-        (".space x\n.long 1\nx:", "sizes do not settle in 64 passes"),
-        (".if 1\ns_nop 0", "an .if without .endif"),
-        (".mcro x", "directive .mcro is not known here"),
+        (
+            ".data\n.long x\nx:",
+            "an absolute address needs 8 bytes (.quad): code objects are position-independent",
+        ),
+        (".space x\n.long 1\nx:", "sizes do not converge in 64 passes"),
+        (".if 1\ns_nop 0", "an .if has no .endif"),
+        (".mcro x", "unknown directive .mcro"),
         (".space 1<<40", "a size is 1099511627776, expected 0 to 268435456, at line 1"),
         (".long 1/0", "division by 0, at line 1"),
-        ("/* open", "a comment that does not end, at line 1"),
-        (".long " + "(" * 100, "an expression that nests more than 64 deep, at line 1"),
-        (".data\ns_nop 0", "an instruction in section .data, which holds no code, at line 2"),
+        ("/* open", "a comment has no end, at line 1"),
+        (".long " + "(" * 100, "the expression nests more than 64 deep, at line 1"),
+        (".long " + "9" * 5000, "the number 99999999999999999999...9999999999 (5000 characters) does not fit 64 bits"),
+        (".quad 0x10000000000000000", "the number 0x10000000000000000 does not fit 64 bits, at line 1"),
+        ("v_mov_b32 v0, " + "9" * 5000, "the operand has 5000 characters, expected at most 1000, at line 1"),
+        ("v_mov_b32 v" + "9" * 5000 + ", 0", "must be in the range v0 to v255"),
+        (".org 1<<40", ".org goes 1099511627776 bytes forward, expected at most 268435456, at line 1"),
+        (".if 1\n" * 300, "conditions nest more than 256 deep, at line 257"),
+        (
+            ".comm a, 1<<28\n.comm b, 1<<28",
+            "section .bss gets 268435456 bytes more: all sections together would be larger than 268435456 bytes",
+        ),
+        (".data\ns_nop 0", "an instruction stands in section .data, which cannot hold code, at line 2"),
     ],
 )
 def test_mistakes(text: str, message: str) -> None:
     with pytest.raises(WireError) as caught:
         assemble(text)
     assert message in str(caught.value)
+
+
+def test_numbers_have_64_bits() -> None:
+    """Products wrap around, so that a short file does not take all memory."""
+    powers = assemble(".set a,3\n" + ".set a,a*a*a\n" * 40 + ".quad a\n.globl a\n")
+    assert powers.code() == pow(3, 3**40, 1 << 64).to_bytes(8, "little")
+    assert assemble(".org x+0x7ffffffffff0-0x7fffffffffef\n.byte 1\n.set x, 2").code() == bytes([0, 0, 0, 1])
 
 
 def test_the_processor_of_the_file_and_the_one_that_is_asked_for() -> None:
@@ -272,7 +352,7 @@ k:  s_endpgm
 def test_what_newer_compilers_leave_to_the_assembler() -> None:
     code = read_code_object(assemble(NEWER).elf())
     header = code.kernel("k").header
-    assert (code.version, header.compute_pgm_rsrc1.vgprs, header.compute_pgm_rsrc1.sgprs) == ("V6", 8, 24)
+    assert (code.version, header.compute_pgm_rsrc1.vgprs(), header.compute_pgm_rsrc1.sgprs) == ("V6", 8, 24)
     assert code.kernel("k").private_bytes == 48
     assert assemble(NEWER).code() == bytes.fromhex("000081bf" + 3 * "000080bf")
 
@@ -292,7 +372,7 @@ def test_what_the_newest_clang_writes_gives_its_bytes(tmp_path: Path) -> None:
         "-w",
     ]
     kernels = ["-O2", "-x", "cl", "-cl-no-stdinc", "-include", str(DATA / "opencl.h"), str(DATA / "hsa_kernels.cl")]
-    define = ["-cl-std=CL2.0", "-D__UNDERSTUDY_CODE_OBJECT__=5"]
+    define = ["-cl-std=CL2.0", "-D__SOFTCARD_CODE_OBJECT__=5"]
     subprocess.run([*words, *define, "-S", *kernels, "-o", "k.s"], cwd=tmp_path, check=True, capture_output=True)
     subprocess.run([*words, "-c", "k.s", "-o", "k.o"], cwd=tmp_path, check=True, capture_output=True)
     ours = sections(assemble((tmp_path / "k.s").read_text()).elf())

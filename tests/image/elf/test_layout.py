@@ -7,9 +7,9 @@ import io
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from understudy.image.elf.layout import SHT_PROGBITS, SHT_STRTAB, SHT_SYMTAB, layout_of
-from understudy.image.elf.reader import ElfFile
-from understudy.image.elf.writer import SHSTRTAB, ElfPlan, SectionPart, SymbolWriter
+from softcard.image.elf.layout import SHT_PROGBITS, SHT_STRTAB, SHT_SYMTAB, layout_of
+from softcard.image.elf.reader import ElfFile
+from softcard.image.elf.writer import SHSTRTAB, ElfPlan, SectionPart, SymbolWriter
 
 SIZES = {32: (52, 32, 40, 16, 8, 12), 64: (64, 56, 64, 24, 16, 24)}
 

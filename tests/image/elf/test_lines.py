@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from understudy.host.refsi.compile import compile_kernels, riscv_compilers
-from understudy.image.elf.lines import Lines, Place, read_lines
-from understudy.image.elf.reader import ElfFile
+from softcard.host.refsi.compile import compile_kernels, riscv_compilers
+from softcard.image.elf.lines import Lines, Place, read_lines
+from softcard.image.elf.reader import ElfFile
 
 SOURCE = """
 #include "part.h"
@@ -22,7 +22,7 @@ void first(unsigned long id, int *out, int n)
 }
 
 
-void second(unsigned long id, float *out) { out[id] *= 2; }
+void second(unsigned long id, float *out) { double exp(double); out[id] = exp(out[id]); }
 """
 PART = "\n\nstatic __attribute__((noinline)) int helper(int x)\n{\n    return x * x\n        + 7;\n}\n"
 
@@ -84,7 +84,7 @@ def test_lines_are_what_a_library_reads(version: int, folder: Path) -> None:
 
 
 def test_files_without_lines_have_none() -> None:
-    demo = (Path(__file__).parents[3] / "src" / "understudy" / "data" / "kernels.elf").read_bytes()
+    demo = (Path(__file__).parents[3] / "src" / "softcard" / "data" / "kernels.elf").read_bytes()
     assert not read_lines(ElfFile(demo, 64))
 
 

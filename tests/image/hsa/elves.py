@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from understudy.image.elf import layout as elf
-from understudy.image.elf.layout import FileHeader, ProgramHeader, RelaEntry, RelEntry, SectionHeader, SymbolEntry
-from understudy.image.hsa.elf import STT_HSA_KERNEL
-from understudy.image.hsa.records import KernelCode, KernelDescriptor
+from softcard.image.elf import layout as elf
+from softcard.image.elf.layout import FileHeader, ProgramHeader, RelaEntry, RelEntry, SectionHeader, SymbolEntry
+from softcard.image.hsa.elf import STT_HSA_KERNEL
+from softcard.image.hsa.records import KernelCode, KernelDescriptor
 
 GFX803 = 0x2A
 
@@ -18,7 +18,7 @@ def record(cls, **fields):
 
 
 def kernel_code(**fields) -> bytes:
-    """A plausible amd_kernel_code_t, its code 256 bytes behind its start."""
+    """Return a plausible amd_kernel_code_t with its code 256 bytes after its start."""
     usual = {
         "amd_kernel_code_version_major": 1,
         "amd_kernel_code_version_minor": 1,

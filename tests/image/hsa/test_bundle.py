@@ -1,13 +1,16 @@
 """Offload bundles: which entry is read, and what is said where none is."""
 
 import random
+import struct
+import zlib
 
 import pytest
 
+from softcard.cli.file_kinds import FileKind, kind_of
+from softcard.core.errors import BeyondModel, SoftcardError, WireError
+from softcard.image.hsa.bundle import MAGIC, entries, holds_bundles, is_bundle, pick
+from softcard.image.hsa.code_object import read_code_object
 from tests.image.hsa.elves import one_kernel
-from understudy.core.errors import BeyondModel, UnderstudyError, WireError
-from understudy.image.hsa.bundle import MAGIC, entries, is_bundle, pick
-from understudy.image.hsa.code_object import read_code_object
 
 V2 = b"\2\0\0\0\1\0\0\0"
 HOST = "host-x86_64-unknown-linux--"
@@ -52,7 +55,10 @@ def test_the_entry_for_a_processor_is_read():
 def test_the_only_entry_needs_no_name():
     data = bundle({HOST: b"", "hip-amdgcn-amd-amdhsa-gfx803": code(0x2A)})
     assert read_code_object(data).target == "gfx803"
-    assert read_code_object(data, "gfx900").target == "gfx803"  # what runs it says that it does not fit
+    assert read_code_object(data, "gfx900", or_only=True).target == "gfx803"  # the loader reports that it does not fit
+    for each in (data, host([(".hip_fatbin", data)])):
+        with pytest.raises(WireError, match=r"with the entries host-.*-gfx803: expected one for gfx900, at byte 0x0"):
+            read_code_object(each, "gfx900")
 
 
 def test_generic_entries_come_after_exact_ones():
@@ -61,7 +67,9 @@ def test_generic_entries_come_after_exact_ones():
     assert pick(data, "gfx906").target == "gfx9-generic"
 
 
-@pytest.mark.parametrize(("processor", "text"), [("gfx700", "none is for gfx700"), ("", "name the processor of one")])
+@pytest.mark.parametrize(
+    ("processor", "text"), [("gfx700", "expected one for gfx700"), ("", "name the processor of the wanted one")]
+)
 def test_entries_are_listed_where_none_fits(processor, text):
     with pytest.raises(WireError) as caught:
         read_code_object(bundle(OBJECTS), processor)
@@ -74,19 +82,14 @@ def test_errors_name_the_entry():
     assert str(caught.value).endswith("at byte 0x0, at bundle entry hip-amdgcn-amd-amdhsa--gfx803")
 
 
-def test_compressed_bundles_are_beyond_the_model():
-    with pytest.raises(BeyondModel, match="compressed offload bundles"):
-        read_code_object(b"CCOB" + bytes(28))
-
-
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (MAGIC, "number of bundle entries at 0x18..0x20 runs over the file's 0x18 bytes, at byte 0x18"),
+        (MAGIC, "number of bundle entries at 0x18..0x20 exceeds the file's 0x18 bytes, at byte 0x18"),
         (MAGIC + word(1 << 60), "table of bundle entries at 0x20.."),
         (MAGIC + word(1) + word(0) + word(0) + word(1 << 40), "a bundle entry's name has 1099511627776 bytes"),
-        (MAGIC + word(1) + word(0) + word(0) + word(9), "name of a bundle entry at 0x38..0x41 runs over the file's"),
-        (MAGIC + word(1) + word(99) + word(1) + word(0), "object of a bundle entry at 0x63..0x64 runs over the file's"),
+        (MAGIC + word(1) + word(0) + word(0) + word(9), "name of a bundle entry at 0x38..0x41 exceeds the file's"),
+        (MAGIC + word(1) + word(99) + word(1) + word(0), "object of a bundle entry at 0x63..0x64 exceeds the file's"),
     ],
 )
 def test_tables_that_cannot_be(data, text):
@@ -103,6 +106,114 @@ def test_damaged_bundles_are_read_or_refused():
         data[rng.randrange(24, 400)] = rng.randrange(256)
         try:
             read += read_code_object(bytes(data), "gfx803").target == "gfx803"
-        except UnderstudyError:
+        except SoftcardError:
             continue
     assert 50 < read < 300
+
+
+def host(sections, machine=62):
+    """An ELF file of a host with these sections."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name, _ in sections) + b".shstrtab\0"
+    body, headers, at = b"", [bytes(64)], 64
+    for number, (name, data) in enumerate([*sections, (".shstrtab", names)]):
+        at += -at % 64
+        body = body.ljust(at - 64, b"\0") + data
+        offset = names.index(b"\0" + name.encode() + b"\0") + 1
+        kind = 3 if number == len(sections) else 1
+        headers.append(struct.pack("<IIQQQQIIQQ", offset, kind, 0, 0, at, len(data), 0, 0, 1, 0))
+        at += len(data)
+    header = b"\x7fELF\2\1\1" + bytes(9)
+    header += struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 0, at, 0, 64, 0, 0, 64, len(headers), len(headers) - 1)
+    return header + body + b"".join(headers)
+
+
+def compressed(data, version=2, method=0):
+    packed, width = zlib.compress(data), 8 if version == 3 else 4
+    size = 8 + width * (1 if version == 1 else 2) + 8 + len(packed)
+    sizes = [len(data)] if version == 1 else [size, len(data)]
+    head = b"CCOB" + version.to_bytes(2, "little") + method.to_bytes(2, "little")
+    return head + b"".join(each.to_bytes(width, "little") for each in sizes) + bytes(8) + packed
+
+
+@pytest.mark.parametrize("packed", [lambda data: data, compressed, lambda data: compressed(data, 1)])
+def test_host_files_of_hip_are_read(packed):
+    data = host([(".text", b"code"), (".hip_fatbin", packed(bundle(OBJECTS)) + bytes(64))])
+    assert [each.name for each in entries(data)] == list(OBJECTS)
+    assert read_code_object(data, "gfx803").target == "gfx803"
+    assert kind_of(data) is FileKind.HSA
+    with pytest.raises(WireError, match=r"a host file with the entries host-.*: name the processor of the wanted one"):
+        read_code_object(data)
+    assert not holds_bundles(host([(".text", b"code")]))
+
+
+def test_bundles_of_several_source_files():
+    """The linker puts them one after another; those without kernels for a processor are equal, or left out."""
+    first, other = bundle({HOST: b"", "hip-amdgcn-amd-amdhsa--gfx803": code(0x2A)}), bundle(OBJECTS)
+    data = host([(".hip_fatbin", first.ljust(4096, b"\0") + compressed(other).ljust(4096, b"\0") + first)])
+    assert len(entries(data)) == len(OBJECTS) + 4
+    assert read_code_object(data, "gfx803").target == "gfx803"
+    data = host([(".hip_fatbin", bundle({"hip-amdgcn-amd-amdhsa--gfx803": b"other"}) + first)])
+    with pytest.raises(WireError, match="a host file with 2 code objects for gfx803, one for each of its source files"):
+        read_code_object(data)
+
+
+def test_bitcode_is_no_code_yet():
+    name = "hip-amdgcn-amd-amdhsa-gfx900"
+    data = host([(MAGIC.decode() + name, b"BC\xc0\xde....")])
+    with pytest.raises(WireError, match=f"{name} is LLVM bitcode, as -fgpu-rdc leaves in objects, expected machine"):
+        read_code_object(data)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_compressed_bundles(version):
+    assert read_code_object(compressed(bundle(OBJECTS), version), "gfx803").target == "gfx803"
+
+
+def changed(at, new):
+    data = compressed(bundle(OBJECTS))
+    return data[:at] + new + data[at + len(new) :]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "text"),
+    [
+        (b"CCOB", WireError, "header of a compressed bundle at 0x0..0x8 exceeds the file's 0x4 bytes"),
+        (compressed(b"")[:12], WireError, "header of a compressed bundle at 0x0..0x18 exceeds"),
+        (changed(4, b"\7"), BeyondModel, "compressed offload bundles of version 7 are not supported, only 1 to 3"),
+        (changed(6, b"\1"), BeyondModel, "the offload bundle is compressed with zstd, but only zlib is supported"),
+        (changed(8, b"\xff\xff\xff"), WireError, "compressed bundle at 0x0.."),
+        (
+            changed(12, b"\xff\xff\xff\xff"),
+            WireError,
+            "the bundle has 0xffffffff unpacked bytes, expected at most 0x1000",
+        ),
+        (changed(12, b"\x09\0\0\0"), WireError, "a compressed bundle unpacks to 0xa bytes or more, expected 0x9"),
+        (changed(26, b"\xff\xff\xff"), WireError, "zlib cannot unpack the compressed bundle: "),
+        (
+            compressed(b"something"),
+            WireError,
+            "a compressed bundle unpacks to bytes that start with 73 6f 6d",
+        ),
+    ],
+)
+def test_compressed_bundles_that_cannot_be(data, kind, text):
+    with pytest.raises(kind) as caught:
+        entries(data)
+    assert str(caught.value).startswith(text)
+
+
+def test_damaged_host_files_are_read_or_refused():
+    """Also those cut off, and those whose tables claim more than there is."""
+    rng, whole = random.Random(5), host([(".hip_fatbin", bundle(OBJECTS) + compressed(bundle(OBJECTS)))])
+    places = [*range(16, 64), *range(len(whole) - 200, len(whole)), *range(64, 400)]
+    for number in range(400):
+        data = bytearray(whole[: rng.randrange(len(whole))] if number % 4 == 0 else whole)
+        for _ in range(rng.randrange(1, 4)):
+            at = min(rng.choice(places), len(data) - 1)
+            if at >= 0:
+                data[at] = rng.choice((0, 1, 0x7F, 0xFF))
+        try:
+            holds_bundles(bytes(data))
+            read_code_object(bytes(data), "gfx803")
+        except SoftcardError:
+            continue

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from softcard.core.errors import BeyondModel, SoftcardError, WireError
+from softcard.image.elf import layout as elf
+from softcard.image.hsa import msgpack
+from softcard.image.hsa.code_object import read_code_object
+from softcard.image.hsa.elf import STT_HSA_KERNEL, HsaElf
+from softcard.image.hsa.records import CodeProperties, KernelCode, KernelDescriptor, Rsrc1
+from softcard.image.hsa.writer import KernelSource, write_code_object
 from tests.image.hsa.elves import Elf, Section, Symbol, descriptor, kernel_code, note, notes, one_kernel, record
-from understudy.core.errors import BeyondModel, UnderstudyError, WireError
-from understudy.image.elf import layout as elf
-from understudy.image.hsa import msgpack
-from understudy.image.hsa.code_object import read_code_object
-from understudy.image.hsa.elf import STT_HSA_KERNEL, HsaElf
-from understudy.image.hsa.records import CodeProperties, KernelCode, KernelDescriptor, Rsrc1
-from understudy.image.hsa.writer import KernelSource, write_code_object
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "gcn"
 OBJECTS = sorted(VECTORS.glob("*.co"))
@@ -62,7 +62,7 @@ def test_kernel_name_that_is_not_there():
     code = read_code_object(OBJECTS[0].read_bytes())
     with pytest.raises(WireError, match="no kernel 'program_saxby'; close to it: program_saxpy"):
         code.kernel("program_saxby")
-    with pytest.raises(WireError, match=r"no kernel 'zzzz': there are program_"):
+    with pytest.raises(WireError, match=r"no kernel 'zzzz', it has program_"):
         code.kernel("zzzz")
 
 
@@ -96,7 +96,9 @@ def test_notes_win_over_wrong_flags():
     made.sections.append(notes(note("AMD", 11, b"amdgcn-amd-amdhsa--gfx803")))
     code = read_code_object(made.build())
     assert code.target == "gfx803"
-    assert code.warnings == ("e_flags 0x2c say gfx900, the notes gfx803",)
+    assert code.warnings == ("e_flags 0x2c name gfx900, but the notes gfx803",)
+    assert code.flagged == "gfx900"
+    assert read_code_object(one_kernel(version=V2, flags=0x2A).build()).flagged == ""
 
 
 def test_v2_calls_xnack_a_processor():
@@ -111,7 +113,7 @@ def test_v2_calls_xnack_a_processor():
     [
         ({"os_abi": 65}, BeyondModel, "code objects of PAL (EI_OSABI 65) are not modelled, at byte 0x7"),
         ({"os_abi": 3}, WireError, "EI_OSABI is 3, expected 64 (AMD HSA) or 66 (mesa3d), at byte 0x7"),
-        ({"abi_version": 5}, BeyondModel, "EI_ABIVERSION 5 is later than V6, at byte 0x8"),
+        ({"abi_version": 5}, BeyondModel, "EI_ABIVERSION 5 is not supported: it is later than V6, at byte 0x8"),
     ],
 )
 def test_systems_that_are_not_known(more, error, text):
@@ -190,7 +192,7 @@ def test_malformed_metadata_is_a_warning_and_kernels_are_there():
     code = read_code_object(made.build())
     assert list(code.kernels) == ["k"]
     assert len(code.warnings) == 1
-    assert "metadata is no YAML that is known here" in code.warnings[0]
+    assert "unsupported YAML in metadata" in code.warnings[0]
 
 
 GOOD = note("AMD", 5, b"\4\0-O2\0")
@@ -199,9 +201,9 @@ GOOD = note("AMD", 5, b"\4\0-O2\0")
 @pytest.mark.parametrize(
     ("bad", "text"),
     [
-        (note("AMD", 10, b"x" * 20)[:-8], "note of 4 and 20 bytes runs over the end at"),
-        ((0xFFFFFFF0).to_bytes(4, "little") + bytes(16), "note of 4294967280 and 0 bytes runs over the end at"),
-        (b"\1\0\0\0\2", "5 bytes behind the last note are no note, at byte"),
+        (note("AMD", 10, b"x" * 20)[:-8], "a note of 4 and 20 bytes exceeds the end at"),
+        ((0xFFFFFFF0).to_bytes(4, "little") + bytes(16), "a note of 4294967280 and 0 bytes exceeds the end at"),
+        (b"\1\0\0\0\2", "the 5 bytes after the last note are not a note, at byte"),
     ],
 )
 def test_notes_that_cannot_be_read_end_with_a_warning(bad, text):
@@ -219,7 +221,7 @@ def test_a_note_section_that_runs_over_the_file_is_read_as_far_as_it_goes():
     code = read_code_object(made.build())
     assert (code.version, list(code.kernels), code.notes.version) == ("V2", ["k"], (2, 1))
     assert code.warnings[0].startswith("notes at 0x")
-    assert "run over the file's" in code.warnings[0]
+    assert "exceed the file's" in code.warnings[0]
 
 
 @pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.stem)
@@ -239,7 +241,7 @@ def test_damaged_sizes_of_notes_leave_all_kernels(path):
 
 
 def without_sections(data):
-    """What ``llvm-objcopy --strip-sections`` leaves."""
+    """Return the output of ``llvm-objcopy --strip-sections``."""
     out = bytearray(data)
     out[40:48] = bytes(8)  # e_shoff
     out[60:64] = bytes(4)  # e_shnum, e_shstrndx
@@ -292,11 +294,19 @@ def test_hash_tables_count_symbols(tag, table):
 @pytest.mark.parametrize(
     ("tags", "table", "text"),
     [
-        (((4, 0x200), (6, 0x300)), SYSV[:4] + b"\xff\xff\xff\xff", "dynamic symbol table at 0x300..0x1800000"),
-        (((4, 0x20000),), b"", "dynamic hash table at 0x20000..0x20008 lies in no segment, at byte 0x100"),
-        (((0x6FFFFEF5, 0x200),), b"\xff" * 16, "dynamic hash table at 0x80000"),
+        (((4, 0x200), (6, 0x300)), SYSV[:4] + b"\xff\xff\xff\xff", "the dynamic symbol table at 0x300..0x1800000"),
+        (
+            ((4, 0x20000),),
+            b"",
+            "the dynamic hash table at 0x20000..0x20008 lies outside of all segments, at byte 0x100",
+        ),
+        (((0x6FFFFEF5, 0x200),), b"\xff" * 16, "the dynamic hash table at 0x80000"),
         (((0x6FFFFEF5, 0x200),), GNU[:-4], "the last chain of the dynamic hash table does not end, at byte 0x21c"),
-        (((7, 0xF00), (8, 0x1000)), b"", "dynamic relocations at 0xf00..0x1f00 lies in no segment, at byte 0x100"),
+        (
+            ((7, 0xF00), (8, 0x1000)),
+            b"",
+            "the dynamic relocation table at 0xf00..0x1f00 lies outside of all segments, at byte 0x100",
+        ),
     ],
 )
 def test_dynamic_tables_that_cannot_be(tags, table, text):
@@ -360,7 +370,7 @@ def test_external_symbols():
     assert code.missing == ("agent_global",)
     assert code.load(BASE, {"agent_global": 0x1234_5678_9ABC}).data[8:16] == (0x1234_5678_9ABC).to_bytes(8, "little")
     with pytest.raises(
-        WireError, match="symbol 'agent_global' is undefined: give its address as an external one, at byte 0x"
+        WireError, match="symbol 'agent_global' is undefined: pass its address in externals, at byte 0x"
     ):
         code.load(BASE)
 
@@ -423,7 +433,7 @@ def test_what_is_written_piece_by_piece_is_the_whole_object(path):
 
 
 def written(loaded):
-    """What memory holds that held something else before, once all pieces are written."""
+    """Return the content of dirty memory after all pieces were written."""
     memory = bytearray(b"\xa5" * len(loaded.data))
     for address, data in loaded.pieces():
         memory[address - loaded.base : address - loaded.base + len(data)] = data
@@ -462,7 +472,7 @@ def refusal(data):
         ),
         ({"phnum": 1, "phentsize": 8}, "entries of the program header table have 8 bytes, expected 56, at byte 0x0"),
         ({"shentsize": 63}, "entries of the section header table have 63 bytes, expected 64, at byte 0x260"),
-        ({"type": 3}, "a linked object without segments to load, expected at least one PT_LOAD, at byte 0x0"),
+        ({"type": 3}, "the linked object has no segment to load, expected at least one PT_LOAD, at byte 0x0"),
     ],
 )
 def test_headers_that_cannot_be(header, text):
@@ -472,21 +482,21 @@ def test_headers_that_cannot_be(header, text):
 def test_files_that_end_too_early():
     data = one_kernel().build()
     assert refusal(b"") == "file starts with nothing, expected 7f 45 4c 46 (ELF), at byte 0x0"
-    assert refusal(data[:40]).startswith("FileHeader takes 64 bytes and the data has 40 left")
+    assert refusal(data[:40]).startswith("FileHeader needs 64 bytes, but the data has 40 left")
     assert "section header table at 0x260.." in refusal(data[:-1])
-    assert "runs over the file's" in refusal(data[:-1])
+    assert "exceeds the file's" in refusal(data[:-1])
 
 
 @pytest.mark.parametrize(
     ("segment", "text"),
     [
-        ({"offset": 1 << 40, "filesz": 1, "memsz": 1}, "segment at 0x10000000000..0x10000000001 runs over the file's"),
+        ({"offset": 1 << 40, "filesz": 1, "memsz": 1}, "segment at 0x10000000000..0x10000000001 exceeds the file's"),
         ({"filesz": 8, "memsz": 4}, "segment has p_filesz 0x8 above its p_memsz 0x4, at byte 0x40"),
         (
             {"memsz": 1 << 40},
-            "the object would take 0x10000000000 bytes of memory, expected at most 0x10000000, at byte 0x40",
+            "the object needs 0x10000000000 bytes of memory, expected at most 0x10000000, at byte 0x40",
         ),
-        ({"vaddr": 1 << 63, "memsz": 1 << 62}, "the object would take 0x4000000000000000 bytes of memory"),
+        ({"vaddr": 1 << 63, "memsz": 1 << 62}, "the object needs 0x4000000000000000 bytes of memory"),
     ],
 )
 def test_segments_that_cannot_be(segment, text):
@@ -504,7 +514,7 @@ def test_segments_that_claim_the_file_again_and_again():
 @pytest.mark.parametrize(
     ("section", "text"),
     [
-        (Section(".big", elf.SHT_NOBITS, 2, size=1 << 60), "the object would take 0x10000000000001"),
+        (Section(".big", elf.SHT_NOBITS, 2, size=1 << 60), "the object needs 0x10000000000001"),
         (Section(".odd", 1, 2, b"x", 3), "section .odd has alignment 0x3, expected a power of two up to 0x10000"),
         (Section(".far", 1, 2, b"x", 4, size=1 << 20), "section .far at 0x"),
     ],
@@ -516,17 +526,17 @@ def test_sections_that_cannot_be(section, text):
 
 
 def test_objects_without_anything_to_load():
-    assert refusal(Elf().build()).startswith("an object without sections to load, expected at least one")
+    assert refusal(Elf().build()).startswith("the object has no section to load, expected at least one")
 
 
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
-        ((8, 99, 1, 0), "relocation type 99 is not known for AMD GPU"),
-        ((8, 3, 7, 0), "relocation names symbol 7 of 2"),
+        ((8, 99, 1, 0), "relocation type 99 is unknown for AMD GPUs"),
+        ((8, 3, 7, 0), "a relocation names symbol 7, but there are 2"),
         ((4096, 3, 1, 0), "R_AMDGPU_ABS64 at 0x1000 lies outside of what is loaded"),
         ((257, 3, 1, 0), "R_AMDGPU_ABS64 at 0x101 lies outside of what is loaded"),
-        ((8, 8, 0, 0), "R_AMDGPU_GOTPCREL32_LO in a linked object has no table to refer to"),
+        ((8, 8, 0, 0), "relocation R_AMDGPU_GOTPCREL32_LO of a linked object has no symbol table to refer to"),
     ],
 )
 def test_relocations_that_cannot_be(entry, text):
@@ -569,7 +579,7 @@ def test_damaged_objects_are_read_or_refused():
             code = read_code_object(damaged(rng.choice(sources), rng))
             code.load(BASE)
             read += 1
-        except UnderstudyError:
+        except SoftcardError:
             continue
     assert 100 < read < 790
 

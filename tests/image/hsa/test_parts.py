@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.image.hsa.elves import descriptor, kernel_code, record
-from understudy.core.errors import WireError
-from understudy.image.elf.reader import Note
-from understudy.image.hsa import metadata, msgpack, targets, yaml_text
-from understudy.image.hsa.notes import read_notes
-from understudy.image.hsa.records import (
+from softcard.core.errors import WireError
+from softcard.image.elf.reader import Note
+from softcard.image.hsa import metadata, msgpack, targets, yaml_text
+from softcard.image.hsa.notes import read_notes
+from softcard.image.hsa.records import (
     CodeProperties,
     ControlDirectives,
     DescriptorProperties,
@@ -23,6 +22,7 @@ from understudy.image.hsa.records import (
     Rsrc2,
     complaints,
 )
+from tests.image.hsa.elves import descriptor, kernel_code, record
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_header_says_how_wide_pointers_are(ptr64):
 
 def test_registers_are_counted_in_granules():
     rsrc1 = record(Rsrc1, granulated_workitem_vgpr_count=3, granulated_wavefront_sgpr_count=2)
-    assert (rsrc1.vgprs, rsrc1.sgprs) == (16, 24)
+    assert (rsrc1.vgprs(), rsrc1.sgprs) == (16, 24)
     assert record(CodeProperties, private_element_size=1).private_element_bytes == 4
 
 
@@ -165,10 +165,10 @@ def test_msgpack_of_any_bytes_is_a_value_or_a_refusal(data):
     [
         (b"", "MessagePack ends 1 bytes too early, at byte 0x0"),
         (b"\xa5abc", "MessagePack ends 2 bytes too early, at byte 0x1"),
-        (b"\xdd\xff\xff\xff\xff", "MessagePack array of 4294967295 elements runs over the end, at byte 0x5"),
+        (b"\xdd\xff\xff\xff\xff", "MessagePack array of 4294967295 elements exceeds the end of the data, at byte 0x5"),
         (b"\x91" * 40, "MessagePack nests more than 16 deep, at byte 0x11"),
-        (b"\xc1", "MessagePack code 0xc1 is not expected in metadata, at byte 0x0"),
-        (b"\xc7\x01\x01\x01", "MessagePack code 0xc7 is not expected in metadata, at byte 0x0"),
+        (b"\xc1", "MessagePack code 0xc1 is not supported in metadata, at byte 0x0"),
+        (b"\xc7\x01\x01\x01", "MessagePack code 0xc7 is not supported in metadata, at byte 0x0"),
         (b"\x81\x90\x01", "a MessagePack map has a list or map as key, at byte 0x1"),
     ],
 )
@@ -262,19 +262,19 @@ def test_yaml_forms(text, value):
     ("text", "what"),
     [
         ("a: [ 1, 2", "expected , or ], at line 1"),
-        ("a: [ 1,\nb: 2", "a list or map that does not end, at line 1"),
-        ("a: [ 1 ] 2", "text behind the end of a list or map, at line 1"),
-        ("a: 1\n  b: 2", "a line that belongs to nothing, at line 2"),
+        ("a: [ 1,\nb: 2", "a list or map has no closing bracket, at line 1"),
+        ("a: [ 1 ] 2", "text follows the end of a list or map, at line 1"),
+        ("a: 1\n  b: 2", "a line has the wrong indentation, at line 2"),
         ("a: 1\nb", "expected a key and a colon, at line 2"),
         ("a: { b }", "expected a key and a colon, at line 1"),
         ("a: [ , ]", "expected a value before ,, at line 1"),
-        ("\n".join(" " * n + "a:" for n in range(40)), "more than 16 levels, at line 18"),
+        ("\n".join(" " * n + "a:" for n in range(40)), "the text nests more than 16 levels, at line 18"),
     ],
 )
 def test_yaml_refusals(text, what):
     with pytest.raises(WireError) as caught:
         yaml_text.parse(text)
-    assert str(caught.value) == f"metadata is no YAML that is known here: {what}"
+    assert str(caught.value) == f"unsupported YAML in metadata: {what}"
 
 
 @given(st.text(alphabet="ab:-[]{},'\" \n1\\~|>#+", max_size=80))
@@ -292,9 +292,9 @@ def test_yaml_of_any_text_is_a_value_or_a_refusal(text):
         (3, "3 where a map was expected"),
         ({".args": 3}, "3 where a list was expected"),
         ({".args": [{".size": -1}]}, ".size is -1, expected a number of 32 bits"),
-        ({".args": [{".size": 4, ".align": 3}]}, "argument alignment is 3, expected a power of two"),
+        ({".args": [{".size": 4, ".align": 3}]}, "the alignment of an argument is 3, expected a power of two"),
         ({".kernarg_segment_size": "x"}, ".kernarg_segment_size is 'x', expected a number of 32 bits"),
-        ({".args": [{}] * 5000}, "5000 arguments, expected at most 4096"),
+        ({".args": [{}] * 5000}, "the kernel has 5000 arguments, expected at most 4096"),
     ],
 )
 def test_malformed_kernels_are_left_out_with_a_warning(kernel, text):
@@ -305,7 +305,7 @@ def test_malformed_kernels_are_left_out_with_a_warning(kernel, text):
 
 
 def test_metadata_without_a_list_of_kernels():
-    assert metadata.from_msgpack({"amdhsa.kernels": 4}) == ([], ["metadata: the kernels are no list"])
+    assert metadata.from_msgpack({"amdhsa.kernels": 4}) == ([], ["metadata: the kernels must be a list"])
     assert metadata.from_msgpack({}) == ([], [])
 
 
@@ -328,11 +328,11 @@ def test_notes_of_v1():
 @pytest.mark.parametrize(
     ("note", "text"),
     [
-        (amd(1, b"\1\0"), "note 1 of AMD at byte 0x40: CodeObjectVersionNote takes 8 bytes"),
-        (amd(10, b"a: ["), "note 10 of AMD at byte 0x40: metadata is no YAML"),
+        (amd(1, b"\1\0"), "note 1 of AMD at byte 0x40: CodeObjectVersionNote needs 8 bytes"),
+        (amd(10, b"a: ["), "note 10 of AMD at byte 0x40: unsupported YAML"),
         (amd(10, b"- 1"), "note 10 of AMD at byte 0x40: metadata is a list, expected a map"),
         (amd(32, b"\x93", "AMDGPU"), "note 32 of AMDGPU at byte 0x40: MessagePack array of 3 elements"),
-        (amd(32, b"\x80zz", "AMDGPU"), "metadata at byte 0x40 has 2 bytes behind its end"),
+        (amd(32, b"\x80zz", "AMDGPU"), "metadata at byte 0x40 has 2 bytes after its end"),
         (amd(99, b""), "note 99 of AMD at byte 0x40 is unknown"),
         (amd(33, b"", "AMDGPU"), "note 33 of AMDGPU at byte 0x40 is unknown"),
     ],
@@ -370,6 +370,11 @@ def test_isa_names(name, expected):
         (0x02, 2, ("", {})),
         (0x0100_0151, 4, ("gfx9-generic", {"xnack": "any"})),
         (0x0100_005F, 4, ("gfx9-4-generic", {})),
+        (0xE30, 2, ("gfx908", {"xnack": "off", "sramecc": "on"})),
+        (0x53F, 2, ("gfx90a", {"xnack": "any", "sramecc": "any"})),
+        (0xB4C, 3, ("gfx942", {"xnack": "on", "sramecc": "off"})),
+        (0x54F, 4, ("gfx950", {"xnack": "any", "sramecc": "any"})),
+        (0x12E, 2, ("gfx904", {"xnack": "any"})),
         (0x43, 2, ("gfx1150", {})),
     ],
 )
@@ -377,7 +382,7 @@ def test_flags(flags, abi, expected):
     assert targets.of_flags(flags, abi) == expected
 
 
-def _told(data, **how):
+def _reported(data, **how):
     try:
         value, size = msgpack.unpack(data, **how)
     except WireError as error:
@@ -401,7 +406,7 @@ def test_lists_on_demand_are_those_unpacked_at_once_however_broken():
         for _ in range(rng.randint(0, 3)):
             data[rng.randrange(len(data))] = rng.choice([rng.randrange(256), 0x81, 0x91, 0xC1, 0xD9, 0xDC, 0xDE])
         data = bytes(data[: rng.choice([len(data), rng.randrange(len(data))])])
-        assert _told(data, on_demand=True) == _told(data)
+        assert _reported(data, on_demand=True) == _reported(data)
 
 
 @pytest.mark.parametrize("name", ["a", "a.kd", "b", "c", "twice", "7", "none"])

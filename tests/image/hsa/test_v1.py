@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
+from softcard.core.errors import BeyondModel, WireError
+from softcard.image.elf import layout as elf
+from softcard.image.hsa.code_object import read_code_object
+from softcard.image.hsa.elf import PT_HSA_LOAD_CODE_AGENT, SHF_HSA_AGENT, SHF_HSA_CODE, STT_HSA_KERNEL
 from tests.image.hsa.elves import Elf, Section, Symbol, kernel_code, note, notes
-from understudy.core.errors import BeyondModel, WireError
-from understudy.image.elf import layout as elf
-from understudy.image.hsa.code_object import read_code_object
-from understudy.image.hsa.elf import PT_HSA_LOAD_CODE_AGENT, SHF_HSA_AGENT, SHF_HSA_CODE, STT_HSA_KERNEL
 
 BASE = 0x7000_0000_1000
 END = (0xBF810000).to_bytes(4, "little")
@@ -91,14 +91,14 @@ def test_images_and_samplers_of_a_loader_are_beyond_the_model(kind, name):
     made.rela(2, (0, kind, 2, 0))
     with pytest.raises(BeyondModel) as caught:
         read_code_object(made.build())
-    text = f"{name}: images and samplers that a loader creates are not modelled, at byte 0x"
+    text = f"relocation {name} is not supported: it needs images or samplers that a loader creates, at byte 0x"
     assert str(caught.value).startswith(text)
 
 
 def test_later_types_of_relocation_are_not_known():
     made = two_segments()
     made.rela(2, (0, 13, 0, 0))
-    with pytest.raises(WireError, match="relocation type 13 is not known for AMD GPU, at byte 0x"):
+    with pytest.raises(WireError, match="relocation type 13 is unknown for AMD GPUs, at byte 0x"):
         read_code_object(made.build())
 
 

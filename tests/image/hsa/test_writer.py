@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from tests.image.hsa.elves import record
-from understudy.core.errors import WireError
-from understudy.core.space import Ram
-from understudy.device.hsa.launch.first_state import Surroundings, launch
-from understudy.device.hsa.launch.kernarg import pack_kernarg
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.image.hsa.code_object import read_code_object
-from understudy.image.hsa.metadata import Argument, KernelMetadata
-from understudy.image.hsa.records import (
+from softcard.core.errors import WireError
+from softcard.core.space import Ram
+from softcard.device.hsa.launch.first_state import Surroundings, launch
+from softcard.device.hsa.launch.kernarg import pack_kernarg
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.image.hsa.code_object import read_code_object
+from softcard.image.hsa.metadata import Argument, KernelMetadata
+from softcard.image.hsa.records import (
     CodeProperties,
     DescriptorProperties,
     KernelCode,
@@ -26,9 +25,10 @@ from understudy.image.hsa.records import (
     Rsrc1,
     Rsrc2,
 )
-from understudy.image.hsa.writer import KernelSource, write_code_object
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
+from softcard.image.hsa.writer import KernelSource, write_code_object
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
+from tests.image.hsa.elves import record
 
 VERSIONS = ("V1", "V2", "V3", "V4", "V5", "V6", "mesa3d")
 STORE = """
@@ -135,11 +135,31 @@ def test_llvm_reads_it_too(version, tmp_path):
 @pytest.mark.parametrize(
     ("version", "gfx", "names", "text"),
     [
-        ("V7", "gfx803", ["k"], "no code object version 'V7': there are V1, V2, V3, V4, V5, V6, mesa3d"),
-        ("mesa3d", "gfx804", ["k"], "mesa3d objects cannot name processor 'gfx804': e_flags have no number for it"),
-        ("V2", "gfx999", ["k"], "V2 objects cannot name processor 'gfx999': e_flags have no number for it"),
-        ("V1", "gfx1030", ["k"], "V1 objects cannot name processor 'gfx1030': e_flags have no number for it"),
-        ("V5", "gfx9-generic", ["k"], "V5 objects cannot name processor 'gfx9-generic': e_flags have no number for it"),
+        ("V7", "gfx803", ["k"], "unknown code object version 'V7', expected one of V1, V2, V3, V4, V5, V6, mesa3d"),
+        (
+            "mesa3d",
+            "gfx804",
+            ["k"],
+            "objects of version mesa3d cannot be for processor 'gfx804': e_flags have no number for it",
+        ),
+        (
+            "V2",
+            "gfx999",
+            ["k"],
+            "objects of version V2 cannot be for processor 'gfx999': e_flags have no number for it",
+        ),
+        (
+            "V1",
+            "gfx1030",
+            ["k"],
+            "objects of version V1 cannot be for processor 'gfx1030': e_flags have no number for it",
+        ),
+        (
+            "V5",
+            "gfx9-generic",
+            ["k"],
+            "objects of version V5 cannot be for processor 'gfx9-generic': e_flags have no number for it",
+        ),
         ("V2", "gfx803", ["k", "k"], "two kernels have the same name"),
     ],
 )
@@ -173,14 +193,14 @@ def test_processors_that_only_notes_can_name(version):
 
 
 def test_headers_of_the_wrong_kind():
-    with pytest.raises(WireError, match="kernel k: V4 objects have a KernelDescriptor for each"):
+    with pytest.raises(WireError, match="kernel k: objects of version V4 need a KernelDescriptor for each kernel"):
         write_code_object("V4", "gfx803", [source("V2", "k")])
-    with pytest.raises(WireError, match="kernel k: V2 objects have a KernelCode for each"):
+    with pytest.raises(WireError, match="kernel k: objects of version V2 need a KernelCode for each kernel"):
         write_code_object("V2", "gfx803", [source("V4", "k")])
 
 
 def test_v2_metadata_has_no_offsets():
     kernel = source("V2", "k", described=False)
     odd = KernelMetadata("k", "", (Argument("a", 3, 4, "by_value"),))
-    with pytest.raises(WireError, match="V2 metadata cannot put argument 'a' at 3 behind 0"):
+    with pytest.raises(WireError, match="V2 metadata cannot describe argument 'a' at offset 3, after 0"):
         write_code_object("V2", "gfx803", [KernelSource("k", b"", kernel.header, odd)])

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softcard.core.errors import WireError
+from softcard.host.refsi.refsi import RefSi
+from softcard.image.riscv.kind import loadable
+from softcard.image.riscv.program import read_elf
 from tests.host.programs import ET_DYN, program
-from understudy.core.errors import WireError
-from understudy.host.refsi.refsi import RefSi
-from understudy.image.riscv.kind import loadable
-from understudy.image.riscv.program import read_elf
 
 BASE = 0x1_0000
 DATA = 0x4000
-"""Where the tables of the files here are linked; code is at 0x1000."""
+"""The address at which the tables of the files here are linked; code is at 0x1000."""
 TEXT = "auipc t0, 0x3; ld t1, 0(t0); ld t1, 0(t1); sd t1, 0(a1)"
-"""Loads through the pointer at DATA, which is 0x3000 behind it."""
+"""Code that loads through the pointer at DATA, 0x3000 after the code."""
 NULL = struct.pack("<QQ", 0, 0)
 
 
@@ -107,14 +107,17 @@ def data_of(file: bytes) -> bytes:
         (with_rela((DATA, 3, 0), (DATA, 5, 0)), "R_RISCV_JUMP_SLOT at 0x4000 needs a dynamic loader"),
         (with_rela((DATA, 58, 0)), "R_RISCV_IRELATIVE at 0x4000"),
         (with_rela((DATA, 200, 0)), "relocation 200 at 0x4000"),
-        (with_rela((0x9000_0000, 3, 0)), "relocation of 8 bytes at 0x90000000, which are not in a segment's bytes"),
-        (with_rela((0, 3, 0)), "relocation of 8 bytes at 0x0, which are not in a segment's bytes"),
-        (packed(0x9000_0000), "relocation of 8 bytes at 0x90000000"),
-        (pie(b"", [(7, 0x9000), (8, 24)]), "relocations at 0x9000..0x9018 are not in a segment's bytes"),
-        (pie(b"", [(7, DATA), (8, 1 << 40)]), "are not in a segment's bytes"),
+        (
+            with_rela((0x9000_0000, 3, 0)),
+            "a relocation of 8 bytes at 0x90000000 lies outside of the bytes of all segments",
+        ),
+        (with_rela((0, 3, 0)), "a relocation of 8 bytes at 0x0 lies outside of the bytes of all segments"),
+        (packed(0x9000_0000), "a relocation of 8 bytes at 0x90000000"),
+        (pie(b"", [(7, 0x9000), (8, 24)]), "relocations at 0x9000..0x9018 lie outside of the bytes of all segments"),
+        (pie(b"", [(7, DATA), (8, 1 << 40)]), "lie outside of the bytes of all segments"),
         (pie(b"", [(23, 0x9000), (2, 24)]), "relocations at 0x9000..0x9018"),
         (pie(b"", [(9, 12)]), "DT_RELAENT is 0xc, expected 0x18"),
-        (packed(*[DATA, *[(1 << 64) - 1] * 3]), "relocation of 8 bytes at"),
+        (packed(*[DATA, *[(1 << 64) - 1] * 3]), "a relocation of 8 bytes at"),
     ],
 )
 def test_refusals(data: bytes, message: str) -> None:
@@ -130,7 +133,7 @@ def test_refusals(data: bytes, message: str) -> None:
         (1, "e_type is 0x1, expected 2 (executable) or 3 (position-independent): this is a relocatable object: link"),
         (1, "link it, for instance with ld.lld --image-base=0x10000, at byte 0x10"),
         (4, "a core dump: load the program that it came from, at byte 0x10"),
-        (0, "no kind of program, at byte 0x10"),
+        (0, "not a program, at byte 0x10"),
         (0xFE00, "e_type is 0xfe00"),
     ],
 )
@@ -153,7 +156,7 @@ def test_a_dynamic_section_behind_the_file() -> None:
     data = bytearray(with_rela((DATA, 3, 0)))
     header = 64 + 2 * 56
     struct.pack_into("<Q", data, header + 32, 1 << 40)
-    with pytest.raises(WireError, match=r"dynamic section at 0x\w+\.\.0x\w+ runs over the file's .*, at byte 0xb0"):
+    with pytest.raises(WireError, match=r"dynamic section at 0x\w+\.\.0x\w+ exceeds the file's .*, at byte 0xb0"):
         load(bytes(data))
 
 
@@ -169,7 +172,7 @@ def test_more_relocations_than_bytes() -> None:
         segments=[(DATA, bytes(0x10000) + table + section)],
         dynamic=DATA + 0x10000 + len(table),
     )
-    with pytest.raises(WireError, match=r"more relocations than the file's 0x\w+ bytes, at byte 0x"):
+    with pytest.raises(WireError, match=r"the number of relocations exceeds the file's 0x\w+ bytes, at byte 0x"):
         load(data)
 
 

@@ -13,8 +13,8 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.core.errors import WireError
-from understudy.image.riscv.program import MAX_SEGMENT_BYTES, read_elf
+from softcard.core.errors import WireError
+from softcard.image.riscv.program import MAX_SEGMENT_BYTES, read_elf
 
 KERNELS = Path(__file__).parents[2] / "vectors" / "refsi" / "kernels.elf"
 DATA = KERNELS.read_bytes()
@@ -157,7 +157,7 @@ REFUSALS: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "header cut": (lambda: DATA[:40], ("ends inside the ELF header, after 40 of 64 bytes",)),
     "machine": (lambda: patched(18, "<H", 62), ("e_machine is 62, expected 243 (RISC-V)", "at byte 0x12")),
     "phentsize": (lambda: patched(54, "<H", 8), ("entries of the program header table have 8 bytes, expected 56",)),
-    "phoff": (lambda: patched(32, "<Q", 1 << 63), ("program header table at 0x8000000000000000..", "runs over")),
+    "phoff": (lambda: patched(32, "<Q", 1 << 63), ("program header table at 0x8000000000000000..", "exceeds")),
     "phnum": (lambda: patched(56, "<H", 0xFFFF), ("e_phnum is 0xffff",)),
     "filesz > memsz": (
         lambda: patched(LOAD_HEADER + 40, "<Q", 1),
@@ -167,20 +167,23 @@ REFUSALS: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         lambda: patched(LOAD_HEADER + 40, "<Q", MAX_SEGMENT_BYTES + 1),
         ("p_memsz 0x100000001, expected at most 0x100000000",),
     ),
-    "address space": (lambda: patched(LOAD_HEADER + 16, "<Q", (1 << 64) - 1), ("leaves the address space",)),
-    "segment outside": (lambda: patched(LOAD_HEADER + 8, "<Q", len(DATA)), ("segment at", "runs over the file")),
+    "address space": (lambda: patched(LOAD_HEADER + 16, "<Q", (1 << 64) - 1), ("exceeds the address space",)),
+    "segment outside": (lambda: patched(LOAD_HEADER + 8, "<Q", len(DATA)), ("segment at", "exceeds the file")),
     "segments overlap": (
         lambda: elf64([(1, 5, 0, 0x10000, 64 + 56 * 9, 0x1000)] * 9),
         ("segments up to here claim",),
     ),
     "shentsize": (lambda: patched(58, "<H", 63), ("entries of the section header table have 63 bytes, expected 64",)),
-    "shoff": (lambda: patched(40, "<Q", len(DATA)), ("section header table at", "runs over")),
+    "shoff": (lambda: patched(40, "<Q", len(DATA)), ("section header table at", "exceeds")),
     "symtab link": (lambda: patched(SYMTAB_HEADER + 40, "<I", 99), ("sh_link of .symtab is 99",)),
     "symtab link kind": (lambda: patched(SYMTAB_HEADER + 40, "<I", 1), ("sh_link of .symtab is 1",)),
     "symtab entsize": (lambda: patched(SYMTAB_HEADER + 56, "<Q", 0), ("sh_entsize of .symtab is 0x0, expected 0x18",)),
-    "symtab size": (lambda: patched(SYMTAB_HEADER + 32, "<Q", 1 << 60), (".symtab at", "runs over")),
-    "strtab size": (lambda: patched(SYMTAB_HEADER + 64 + 32, "<Q", 1 << 60), (".strtab at", "runs over")),
-    "name outside": (lambda: names((99, 0x10, 0)), ("st_name is 0x63, expected below the 0x7 bytes of .strtab",)),
+    "symtab size": (lambda: patched(SYMTAB_HEADER + 32, "<Q", 1 << 60), (".symtab at", "exceeds")),
+    "strtab size": (lambda: patched(SYMTAB_HEADER + 64 + 32, "<Q", 1 << 60), (".strtab at", "exceeds")),
+    "name outside": (
+        lambda: names((99, 0x10, 0)),
+        ("st_name is 0x63, expected an offset below the 0x7 bytes of .strtab",),
+    ),
     "name open": (lambda: names((1, 0x10, 0), strings=b"\0open"), ("symbol name does not end within .strtab",)),
     "name long": (lambda: names((1, 0x10, 0), strings=b"\0" + b"x" * 5000 + b"\0"), ("does not end", "4096 bytes")),
     "names overlap": (

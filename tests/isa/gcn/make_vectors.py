@@ -8,12 +8,12 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.encoding.encode import encode_insn
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.target import GFX7, TARGETS
 from tests.isa.gcn.asm.llvm import assembled, disassembled
 from tests.isa.gcn.words import fillings
-from understudy.isa.gcn.asm.printer import text
-from understudy.isa.gcn.encoding.encode import encode_insn
-from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.target import GFX7, TARGETS
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "gcn"
 PROCESSORS = ("gfx700", "gfx803", "gfx900", "gfx906")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import understudy.isa.gcn
-from understudy.core.rule import load_choices
-from understudy.isa.gcn.operations.table import OPS
+import softcard.isa.gcn
+from softcard.core.rule import load_choices
+from softcard.isa.gcn.operations.table import OPS
 
-CHOICES = load_choices("understudy.isa.gcn")
+CHOICES = load_choices("softcard.isa.gcn")
 
 
 def test_choices_say_all_they_have_to_say() -> None:
@@ -18,7 +18,7 @@ def test_choices_say_all_they_have_to_say() -> None:
 
 
 def test_every_choice_that_is_named_exists() -> None:
-    folder = Path(understudy.isa.gcn.__file__).parent
+    folder = Path(softcard.isa.gcn.__file__).parent
     named = {found for file in folder.glob("*.py") for found in re.findall(r"``(gcn/[\w-]+)``", file.read_text())}
     assert named <= set(CHOICES)
 

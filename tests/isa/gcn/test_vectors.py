@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from understudy.isa.gcn.asm.assembler import assemble_one, forms
-from understudy.isa.gcn.asm.printer import text
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.encoding.encode import encode_insn
-from understudy.isa.gcn.operations.table import OPS
-from understudy.isa.gcn.target import TARGETS
+from softcard.isa.gcn.asm.assembler import assemble_one, forms
+from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.encode import encode_insn
+from softcard.isa.gcn.operations.table import OPS
+from softcard.isa.gcn.target import TARGETS
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "gcn"
-_NOT_TOLD_APART = {("v_nop", "VOP3A"), ("v_clrexcp", "VOP3A")}
+_NOT_DISTINGUISHED = {("v_nop", "VOP3A"), ("v_clrexcp", "VOP3A")}
 """LLVM shows these VOP3 forms without a suffix."""
 _HALF_LITERAL = {("v_madmk_f16", "VOP2"), ("v_madak_f16", "VOP2")}
 """LLVM takes no literal of more than 16 bits here."""
@@ -27,9 +27,9 @@ _NOT_IN_LLVM = {
 """In AMD's GFX7 manual only."""
 WITHOUT = {
     "gfx700": _NOT_IN_LLVM,
-    "gfx803": _NOT_TOLD_APART | _HALF_LITERAL,
-    "gfx900": _NOT_TOLD_APART | _HALF_LITERAL,
-    "gfx906": _NOT_TOLD_APART | _HALF_LITERAL,
+    "gfx803": _NOT_DISTINGUISHED | _HALF_LITERAL,
+    "gfx900": _NOT_DISTINGUISHED | _HALF_LITERAL,
+    "gfx906": _NOT_DISTINGUISHED | _HALF_LITERAL,
 }
 """Slots that need no vector, by processor."""
 SLOTS = {"gfx700": 1194, "gfx803": 1601, "gfx900": 1850, "gfx906": 1864}

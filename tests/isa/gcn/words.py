@@ -6,14 +6,14 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from understudy.core.errors import UnderstudyError
-from understudy.isa.gcn.asm.assembler import assemble_one, forms
-from understudy.isa.gcn.asm.printer import text
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.encoding.encode import encode, find_format
-from understudy.isa.gcn.insn import Insn, Op
-from understudy.isa.gcn.operations.table import OPS
-from understudy.isa.gcn.target import Target
+from softcard.core.errors import SoftcardError
+from softcard.isa.gcn.asm.assembler import assemble_one, forms
+from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.encode import encode, find_format
+from softcard.isa.gcn.insn import Insn, Op
+from softcard.isa.gcn.operations.table import OPS
+from softcard.isa.gcn.target import Target
 
 Slot = tuple[str, int]
 """Encoding and opcode."""
@@ -166,7 +166,7 @@ def _filling(target: Target, op: Op, form: str, chance: random.Random) -> Insn |
         code = encode(target, op, form, fields)
         shown = text(decode(target, code + LITERAL.to_bytes(4, "little")))
         return decode(target, assemble_one(target, shown))
-    except UnderstudyError:
+    except SoftcardError:
         return None
 
 

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from understudy.core.errors import BeyondModel
-from understudy.isa.riscv import csr, state
-from understudy.isa.riscv import csrnames as n
-from understudy.isa.riscv.insn import IllegalInstruction
-from understudy.isa.riscv.state import Hart, M, S, U
+from softcard.core.errors import BeyondModel
+from softcard.isa.riscv import csr, state
+from softcard.isa.riscv import csrnames as n
+from softcard.isa.riscv.insn import IllegalInstruction
+from softcard.isa.riscv.state import Hart, M, S, U
 
 ONES = (1 << 64) - 1
 
@@ -74,7 +74,7 @@ def write(hart: Hart, number: int, value: int, privilege: int = M) -> int:
     ids=lambda value: hex(value),
 )
 def test_state_after_open(hart: Hart, number: int, value: int) -> None:
-    """What the recorded kernel k_dump saw."""
+    """The CSR values that the recorded kernel k_dump read."""
     assert read(hart, number) == value
     assert hart.privilege == M
 
@@ -168,7 +168,7 @@ def test_float_csrs_need_floats(hart: Hart) -> None:
     csr.write(hart, n.FFLAGS, 1, M)
     assert read(hart, n.MSTATUS) == 0x8000_000A_0000_6000  # dirty
     csr.write(hart, n.MSTATUS, 0, M)
-    with pytest.raises(IllegalInstruction, match=r"csr frm while mstatus\.FS is off"):
+    with pytest.raises(IllegalInstruction, match=r"access to csr frm while mstatus\.FS is Off"):
         read(hart, n.FRM)
 
 
@@ -177,7 +177,7 @@ def test_vector_csrs_need_vectors(hart: Hart) -> None:
     csr.write(hart, n.VSTART, 1, M)
     assert read(hart, n.MSTATUS) == 0x8000_000A_0000_0600
     csr.write(hart, n.MSTATUS, 0, M)
-    with pytest.raises(IllegalInstruction, match=r"csr vl while mstatus\.VS is off"):
+    with pytest.raises(IllegalInstruction, match=r"access to csr vl while mstatus\.VS is Off"):
         read(hart, n.VL)
 
 
@@ -208,7 +208,7 @@ def test_registers_out_of_reach(hart: Hart, number: int, privilege: int, message
 
 @pytest.mark.parametrize("number", [n.CYCLE, n.INSTRET, n.VL, n.VTYPE, n.VLENB, n.MHARTID, n.MARCHID, n.MCONFIGPTR])
 def test_read_only_registers(hart: Hart, number: int) -> None:
-    with pytest.raises(IllegalInstruction, match=f"write of the read-only csr {n.csr_name(number)}"):
+    with pytest.raises(IllegalInstruction, match=f"write to the read-only csr {n.csr_name(number)}"):
         csr.write(hart, number, 0, M)
 
 
@@ -244,7 +244,7 @@ def test_satp_is_trapped_by_tvm(hart: Hart) -> None:
     assert write(hart, n.SATP, 0x0FFF_FFFF_FFFF_FFFF, S) == 0xFFF_FFFF_FFFF
     assert write(hart, n.SATP, 5 << 60) == 0xFFF_FFFF_FFFF  # no such mode: ignored
     csr.write(hart, n.MSTATUS, 1 << 20, M)
-    with pytest.raises(IllegalInstruction, match=r"csr satp while mstatus\.TVM is set"):
+    with pytest.raises(IllegalInstruction, match=r"access to csr satp while mstatus\.TVM is set"):
         read(hart, n.SATP, S)
     assert read(hart, n.SATP, M) == 0xFFF_FFFF_FFFF
 
@@ -273,10 +273,10 @@ def test_writes_beyond_the_model(hart: Hart, number: int, value: int, message: s
 def test_an_interrupt_that_would_be_taken_is_refused(hart: Hart) -> None:
     csr.write(hart, n.MIE, 0x2, M)
     csr.write(hart, n.MIP, 0x2, M)
-    with pytest.raises(BeyondModel, match=r"interrupts 0x2 \(bits of mip\) would be taken"):
+    with pytest.raises(BeyondModel, match=r"the hart would take interrupts 0x2 \(bits of mip\)"):
         csr.write(hart, n.MSTATUS, 1 << 3, M)
     assert read(hart, n.MSTATUS) == 0x8000_000A_0000_6600
-    with pytest.raises(BeyondModel, match="interrupts are not modelled"):
+    with pytest.raises(BeyondModel, match="which are not modelled"):
         csr.leave_trap(hart, "m")  # to user mode, where machine interrupts are always on
     assert hart.privilege == M
 
@@ -337,13 +337,15 @@ def test_machine_mode_traps_are_never_delegated(hart: Hart) -> None:
 
 def test_returns_need_privilege(hart: Hart) -> None:
     hart.privilege = S
-    with pytest.raises(IllegalInstruction, match="mret outside machine mode"):
+    with pytest.raises(IllegalInstruction, match="mret is executed outside of machine mode"):
         csr.leave_trap(hart, "m")
     csr.write(hart, n.MSTATUS, 1 << 22, M)
-    with pytest.raises(IllegalInstruction, match=r"sret in user mode, or in supervisor mode while mstatus\.TSR is set"):
+    with pytest.raises(
+        IllegalInstruction, match=r"sret is executed in user mode, or in supervisor mode while mstatus\.TSR is set"
+    ):
         csr.leave_trap(hart, "s")
     hart.privilege = M
     csr.leave_trap(hart, "s")
     assert hart.privilege == U
-    with pytest.raises(IllegalInstruction, match="sret in user mode"):
+    with pytest.raises(IllegalInstruction, match="sret is executed in user mode"):
         csr.leave_trap(hart, "s")

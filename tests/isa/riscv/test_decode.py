@@ -6,11 +6,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from understudy.core.errors import GuestFault, WireError
-from understudy.isa.pattern import Pattern
-from understudy.isa.riscv.decode import SPECS, IllegalInstruction, decode, encode, length
-from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.table import BASE, PARCELS
+from softcard.core.errors import GuestFault, WireError
+from softcard.isa.pattern import Pattern
+from softcard.isa.riscv.decode import SPECS, IllegalInstruction, decode, encode, length
+from softcard.isa.riscv.insn import Insn
+from softcard.isa.riscv.table import BASE, HALFWORDS
 
 FIELDS = ("rd", "rs1", "rs2", "rs3", "imm", "rm", "aq", "rl")
 
@@ -38,11 +38,11 @@ def test_words_round_trip(name: str, junk: int) -> None:
     assert encode(name, **values) == word & ~ignored(pattern)
 
 
-@pytest.mark.parametrize("name", [row.name for row in PARCELS])
+@pytest.mark.parametrize("name", [row.name for row in HALFWORDS])
 @settings(max_examples=25)
 @given(junk=st.integers(0, 0xFFFF))
 def test_parcels_round_trip(name: str, junk: int) -> None:
-    pattern = PARCELS[name].pattern
+    pattern = HALFWORDS[name].pattern
     parcel = pattern.match | junk & ~pattern.mask
     assume(pattern.matches(parcel))
     insn = decode(parcel)
@@ -115,7 +115,9 @@ def test_hints_execute_as_their_expansion(parcel: int, alias: str) -> None:
     ],
 )
 def test_reserved_parcels_are_illegal(parcel: int) -> None:
-    with pytest.raises(IllegalInstruction, match=f"illegal instruction {parcel:#06x}: no compressed form") as caught:
+    with pytest.raises(
+        IllegalInstruction, match=f"illegal instruction {parcel:#06x}: no compressed instruction has this encoding"
+    ) as caught:
         decode(parcel)
     assert caught.value.word == parcel
     assert isinstance(caught.value, GuestFault)
@@ -140,12 +142,12 @@ def test_reserved_parcels_are_illegal(parcel: int) -> None:
         0x7B20_0073,  # dret
         0x0000_0073 | 1 << 7,  # ecall with rd
         0x0000_4073,  # system, funct3 4
-        0x0000_200F,  # misc-mem, funct3 2
+        0x0000_208F,  # misc-mem, funct3 2, with rd: cache-block operations have none
         0x0000_000B,  # custom-0
     ],
 )
 def test_unknown_words_are_illegal(word: int) -> None:
-    with pytest.raises(IllegalInstruction, match=f"illegal instruction {word:#010x}: no such encoding in RV64GCV_Zbc"):
+    with pytest.raises(IllegalInstruction, match=f"illegal instruction {word:#010x}: RV64GCV_Zbc"):
         decode(word)
 
 
@@ -186,7 +188,7 @@ def test_vector_instructions_decode(word: int, name: str) -> None:
 @pytest.mark.parametrize("word", [0x1205_6007, 0x4A0C_1057, 0x0265_6007, 0x5221_0057])
 def test_reserved_vector_encodings_are_illegal(word: int) -> None:
     """mew = 1; no such unary operation; lumop 00110; no such OPIVV operation."""
-    with pytest.raises(IllegalInstruction, match="no such encoding in RV64GCV_Zbc"):
+    with pytest.raises(IllegalInstruction, match=" RV64GCV_Zbc"):
         decode(word)
 
 
@@ -209,12 +211,16 @@ def test_immediate_csr_number_and_zimm() -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("nop", {}, "no instruction 'nop', at instruction nop"),
-        ("addi", {"imm": 2048}, "imm = 2048 cannot be encoded: it goes from -2048 to 2047, at instruction addi"),
-        ("addi", {"rs2": 1}, "no field rs2 here: there are imm, rd, rs1, at instruction addi"),
-        ("beq", {"imm": 3}, "it goes from -4096 to 4094 in steps of 2, at instruction beq"),
+        ("nop", {}, "unknown instruction 'nop', at instruction nop"),
+        (
+            "addi",
+            {"imm": 2048},
+            "imm = 2048 cannot be encoded, expected a value from -2048 to 2047, at instruction addi",
+        ),
+        ("addi", {"rs2": 1}, "unknown field rs2, expected imm, rd, rs1, at instruction addi"),
+        ("beq", {"imm": 3}, "expected a value from -4096 to 4094 in steps of 2, at instruction beq"),
         ("c.addi", {"rd": 0}, "rd = 0 is reserved here, at instruction c.addi"),
-        ("c.lw", {"rd": 7, "rs1": 8}, "rd = 7 cannot be encoded: it goes from 8 to 15, at instruction c.lw"),
+        ("c.lw", {"rd": 7, "rs1": 8}, "rd = 7 cannot be encoded, expected a value from 8 to 15, at instruction c.lw"),
     ],
 )
 def test_bad_fields_are_refused(name: str, fields: dict[str, int], message: str) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.isa.riscv.assembler import assemble, text
+from softcard.isa.riscv.decode import IllegalInstruction, decode
+from softcard.isa.riscv.isa import ALL, REFSI, isa_of
+from softcard.isa.riscv.table import FURTHER
 from tests.engine.riscv.rig import CODE, ENGINES, Rig
-from understudy.core.errors import WireError
-from understudy.isa.riscv.assembler import assemble, text
-from understudy.isa.riscv.decode import IllegalInstruction, decode
-from understudy.isa.riscv.isa import ALL, REFSI, isa_of
-from understudy.isa.riscv.table import FURTHER
 
 M64, M32 = (1 << 64) - 1, (1 << 32) - 1
 
@@ -146,7 +146,7 @@ def test_encodings_and_texts(extensions: tuple[str, ...], tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("engine", ["quick", "optimised"])
 def test_half_floats_are_rounded_once(engine: str) -> None:
-    """Where machine code computes wider: sums beside a tie, tiny results, doubles, in all rounding modes."""
+    """Cases in which machine code computes wider: sums beside a tie, tiny results, doubles, in all rounding modes."""
     text_ = """
         fmadd.h f4, f1, f2, f3\nfnmsub.h f5, f1, f2, f3, rne\nfcvt.h.d f6, f7\nfdiv.h f8, f1, f2\nfsqrt.h f9, f1
         fcvt.h.l f10, x5\nfcvt.h.wu f11, x5\nfcvt.h.s f12, f13\nfcvt.w.h x6, f1\nfmin.h f14, f1, f2\nfclass.h x7, f2
@@ -174,13 +174,13 @@ def test_who_has_them() -> None:
     for row in FURTHER:
         word, extension = row.pattern.match, row.what.extension
         assert decode(word, isa_of(f"rv64gc_{extension.lower()}")).name == row.name
-        told = f"no such encoding in RV64GCV_Zbc, {row.name} is of {extension}"
-        with pytest.raises(IllegalInstruction, match=re.escape(told)):
+        reported = f"RV64GCV_Zbc has no such encoding, {row.name} belongs to {extension}"
+        with pytest.raises(IllegalInstruction, match=re.escape(reported)):
             decode(word)
         assert extension not in REFSI
-    with pytest.raises(IllegalInstruction, match=r"0x4501: no such encoding in RV64IMA, c\.li is of C"):
+    with pytest.raises(IllegalInstruction, match=r"0x4501: RV64IMA has no such encoding, c\.li belongs to C"):
         decode(0x4501, isa_of("rv64ima"))
-    with pytest.raises(IllegalInstruction, match=r"no such encoding in RV64IMAFC, fld is of D"):
+    with pytest.raises(IllegalInstruction, match=r"RV64IMAFC has no such encoding, fld belongs to D"):
         decode(0x0000_3007, isa_of("rv64imafc"))
 
 
@@ -205,10 +205,10 @@ def test_names() -> None:
         "RV64GC",
     ]
     assert isa_of("rv64gc_zicond_zba1p0") is isa_of("RV64IMAFDC_Zba_Zicond")
-    for name, told in (
-        ("rv32gc", "'rv32gc' is no instruction set of 64-bit harts"),
-        ("rv64gc_zbx", "no extension 'Zbx'; close to it: Zb"),
-        ("", "'' is no instruction set"),
+    for name, reported in (
+        ("rv32gc", "'rv32gc' must be an instruction set of 64-bit harts"),
+        ("rv64gc_zbx", "has the unknown extension 'Zbx'; close to it: Zb"),
+        ("", "'' must be an instruction set"),
     ):
-        with pytest.raises(WireError, match=re.escape(told)):
+        with pytest.raises(WireError, match=re.escape(reported)):
             isa_of(name)

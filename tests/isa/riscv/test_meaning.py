@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from softcard.isa.riscv.algebra import Algebra
+from softcard.isa.riscv.decode import SPECS, decode, encode
+from softcard.isa.riscv.insn import Insn, Spec
+from softcard.isa.riscv.table import BASE
 from tests.isa.riscv.widths import Checked
-from understudy.isa.riscv.algebra import Algebra
-from understudy.isa.riscv.decode import SPECS, decode, encode
-from understudy.isa.riscv.insn import Insn, Spec
-from understudy.isa.riscv.table import BASE
 
 FLOWS = {"next", "branch", "jump", "indirect", "system"}
 EXTENSIONS = {"I", "M", "A", "F", "D", "Zicsr", "Zifencei", "Zbc", "Priv"}
@@ -30,19 +30,19 @@ def s(n: int, w: int = 64) -> int:
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.name)
 def test_spec_is_complete(spec: Spec) -> None:
-    assert callable(spec.meaning)
+    assert callable(spec.semantics)
     assert spec.flow in FLOWS
     assert spec.extension in EXTENSIONS
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS.values() if spec.flow != "system"], ids=lambda spec: spec.name)
-def test_meaning_keeps_to_the_algebra(spec: Spec) -> None:
+def test_semantics_keeps_to_the_algebra(spec: Spec) -> None:
     row = BASE[spec.name]
     for junk in (0, 0xFFFF_FFFF, 0x5555_5555, 0xAAAA_AAAA, 0x0841_0842):
         o = Checked({n: 0x1111_1111_1111_1111 * n & M64 for n in range(32)})
         word = row.pattern.match | junk & ~row.pattern.mask
         if row.pattern.matches(word):
-            spec.meaning(o, decode(word))
+            spec.semantics(o, decode(word))
             assert [entry for entry in o.log if entry[0] == "pc"] == ([o.log[-1]] if spec.flow != "next" else [])
 
 
@@ -54,7 +54,7 @@ def test_checking_algebra_is_an_algebra() -> None:
 def run(name: str, a: int = 0, b: int = 0, **fields: int) -> int:
     o = Checked({10: a, 11: b})
     insn = decode(encode(name, rd=12, rs1=10, **({"rs2": 11} if "rs2" in BASE[name].pattern.text else {}), **fields))
-    insn.spec.meaning(o, insn)
+    insn.spec.semantics(o, insn)
     return o.regs.get(12, 0)
 
 
@@ -137,7 +137,7 @@ def test_immediate_shifts(a: int, n: int) -> None:
 
 
 def effects(insn: Insn, o: Checked) -> list[object]:
-    insn.spec.meaning(o, insn)
+    insn.spec.semantics(o, insn)
     return o.log
 
 
@@ -184,7 +184,7 @@ def test_lui_and_auipc() -> None:
 def run_wide(name: str, imm: int) -> int:
     o = Checked()
     insn = decode(encode(name, rd=12, imm=imm))
-    insn.spec.meaning(o, insn)
+    insn.spec.semantics(o, insn)
     return o.regs[12]
 
 

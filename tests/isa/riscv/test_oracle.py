@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from understudy.core.errors import BeyondModel
-from understudy.isa.riscv.assembler import text
-from understudy.isa.riscv.csrnames import CSR_NAMES
-from understudy.isa.riscv.decode import IllegalInstruction, decode
-from understudy.isa.riscv.table import BASE
+from softcard.core.errors import BeyondModel
+from softcard.isa.riscv.assembler import text
+from softcard.isa.riscv.csrnames import CSR_NAMES
+from softcard.isa.riscv.decode import IllegalInstruction, decode
+from softcard.isa.riscv.table import BASE
 
 AS, OBJDUMP = (shutil.which(f"riscv64-unknown-elf-{tool}") for tool in ("as", "objdump"))
 pytestmark = [
@@ -56,7 +56,7 @@ def ours(word: int, pc: int) -> str | None:
 
 
 def expected_of_parcel(word: int, theirs: str | None) -> str | None:
-    """What we say where objdump says `theirs`."""
+    """Return our text for an instruction that objdump prints as `theirs`."""
     if word == 0:
         return None  # it has a name for the defined illegal instruction: c.unimp
     if theirs == "c.addi16sp sp,0":

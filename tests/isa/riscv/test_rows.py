@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.core.errors import ModelBug, WireError
-from understudy.isa.pattern import Kind, Pattern
-from understudy.isa.riscv.rows import InsnTable, Operand, Row
+from softcard.core.errors import ModelBug, WireError
+from softcard.isa.pattern import Kind, Pattern
+from softcard.isa.riscv.rows import InsnTable, Operand, Row
 
 KINDS = {"a": Kind("a", 2), "b": Kind("b", 2)}
 
@@ -60,7 +60,7 @@ def test_blanks_do_not_count() -> None:
 
 
 def test_unknown_mnemonic_is_refused() -> None:
-    with pytest.raises(WireError, match="no instruction 'three'"):
+    with pytest.raises(WireError, match="unknown instruction 'three'"):
         TABLE.encode("three", {})
 
 
@@ -70,7 +70,7 @@ def test_operands_of_another_form_are_refused() -> None:
 
 
 def test_operand_of_another_kind_is_refused() -> None:
-    with pytest.raises(WireError, match="two: 'x' is no b"):
+    with pytest.raises(WireError, match="two has the invalid b 'x'"):
         TABLE.read(TABLE["two"], "1,x")
 
 

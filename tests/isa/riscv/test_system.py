@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from softcard.isa.riscv import csr
+from softcard.isa.riscv.decode import assemble, decode
+from softcard.isa.riscv.state import Hart, M, S, U
 from tests.isa.riscv.test_csr import NoMemory
 from tests.isa.riscv.widths import Checked, Int
-from understudy.isa.riscv import csr
-from understudy.isa.riscv.decode import assemble, decode
-from understudy.isa.riscv.state import Hart, M, S, U
 
 
 class System(Checked):
@@ -49,7 +49,7 @@ class System(Checked):
 def execute(source: str, o: System) -> list[Any]:
     insn = decode(int.from_bytes(assemble(source), "little"))
     assert insn.spec.flow == "system"
-    insn.spec.meaning(o, insn)
+    insn.spec.semantics(o, insn)
     return o.log
 
 

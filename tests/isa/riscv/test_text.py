@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from understudy.core.errors import WireError
-from understudy.isa.riscv.assembler import text
-from understudy.isa.riscv.decode import IllegalInstruction, assemble, decode, encode, length
-from understudy.isa.riscv.table import BASE
+from softcard.core.errors import WireError
+from softcard.isa.riscv.assembler import text
+from softcard.isa.riscv.decode import IllegalInstruction, assemble, decode, encode, length
+from softcard.isa.riscv.table import BASE
 
 
 @pytest.mark.parametrize(
@@ -107,23 +107,23 @@ def test_a_program_with_labels_and_comments() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("nop", r"no instruction 'nop', at line 1 \(nop\)"),
+        ("nop", r"unknown instruction 'nop', at line 1 \(nop\)"),
         ("addi a0,a1", r"addi needs operands 'rd, rs1, imm', not 'a0,a1', at line 1 \(addi a0,a1\)"),
-        ("\naddi a0,a1,a2", r"addi: 'a2' is no imm, at line 2"),
-        ("addi a0,q1,2", r"addi: 'q1' is no rs1, at line 1"),
-        ("fadd.s a0,fa1,fa2", "fadd.s: 'a0' is no fd"),
-        ("fadd.s fa0,fa1,fa2,up", "fadd.s: 'up' is no rm"),
-        ("fadd.s fa0,fa1,fa2,unknown", "fadd.s: 'unknown' is no rm"),
-        ("addi a0,a1,4096", "imm = 4096 cannot be encoded: it goes from -2048 to 2047"),
-        ("lui a0,0x100000", "lui: '0x100000' is no high"),
+        ("\naddi a0,a1,a2", r"addi has the invalid imm 'a2', at line 2"),
+        ("addi a0,q1,2", r"addi has the invalid rs1 'q1', at line 1"),
+        ("fadd.s a0,fa1,fa2", "fadd.s has the invalid fd 'a0'"),
+        ("fadd.s fa0,fa1,fa2,up", "fadd.s has the invalid rm 'up'"),
+        ("fadd.s fa0,fa1,fa2,unknown", "fadd.s has the invalid rm 'unknown'"),
+        ("addi a0,a1,4096", "imm = 4096 cannot be encoded, expected a value from -2048 to 2047"),
+        ("lui a0,0x100000", "lui has the invalid high '0x100000'"),
         ("c.lwsp zero,0(sp)", "rd = 0 is reserved here"),
         ("c.addi4spn a0,sp,0", "imm = 0 is reserved here"),
-        ("c.j away", "c.j: 'away' is no target"),
-        ("x: addi a0,a0,1\nx: ecall", "label x stands twice, at line 2"),
-        ("fence rw", "fence: 'rw' is no order|fence needs operands"),
-        ("fence wr,rw", "fence: 'wr,rw' is no order"),
-        ("csrrw a0,mfoo,a1", "csrrw: 'mfoo' is no csr"),
-        ("add.aq a0,a1,a2", "no instruction 'add.aq'"),
+        ("c.j away", "c.j has the invalid target 'away'"),
+        ("x: addi a0,a0,1\nx: ecall", "label x is defined twice, at line 2"),
+        ("fence rw", "fence has the invalid order 'rw'|fence needs operands"),
+        ("fence wr,rw", "fence has the invalid order 'wr,rw'"),
+        ("csrrw a0,mfoo,a1", "csrrw has the invalid csr 'mfoo'"),
+        ("add.aq a0,a1,a2", "unknown instruction 'add.aq'"),
     ],
 )
 def test_bad_text_is_refused_with_its_line(source: str, message: str) -> None:

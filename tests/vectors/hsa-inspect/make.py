@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-HEADER = HERE.parents[2] / "src" / "understudy" / "data" / "opencl.h"
+HEADER = HERE.parents[2] / "src" / "softcard" / "data" / "opencl.h"
 ZIG = (sys.executable, "-m", "ziglang")
 TOOLS = {
     "clang-15": (("clang-15",), ("ld.lld-15",)),
@@ -28,7 +28,7 @@ OBJECTS = (
 def build(name: str, tool: str, processor: str, system: str, version: int) -> None:
     compiler, linker = TOOLS[tool]
     words = ["-target", f"amdgcn-{system}", f"-mcpu={processor}", "-nogpulib", "-x", "cl", "-cl-std=CL2.0", "-w"]
-    words += ["-cl-no-stdinc", "-O2", f"-D__UNDERSTUDY_CODE_OBJECT__={version or 2}", "-include", str(HEADER)]
+    words += ["-cl-no-stdinc", "-O2", f"-D__SOFTCARD_CODE_OBJECT__={version or 2}", "-include", str(HEADER)]
     words += [f"-mcode-object-version={version}"] if version else ["-DNO_TABLE"]
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(HERE / "scale.cl", folder)
@@ -41,7 +41,7 @@ def build(name: str, tool: str, processor: str, system: str, version: int) -> No
 def build_labels() -> None:
     """V2 as older compilers wrote it: what they branch to within functions stands in the symbol table (BB0_2)."""
     words = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx803", "-mcode-object-version=2"]
-    more = ["-nogpulib", "-x", "cl", "-cl-std=CL2.0", "-w", "-cl-no-stdinc", "-O2", "-D__UNDERSTUDY_CODE_OBJECT__=2"]
+    more = ["-nogpulib", "-x", "cl", "-cl-std=CL2.0", "-w", "-cl-no-stdinc", "-O2", "-D__SOFTCARD_CODE_OBJECT__=2"]
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(HERE / "loops.cl", folder)
         compiled = ["clang-15", *words, *more, "-include", str(HEADER), "-S", "loops.cl", "-o", "loops.s"]

@@ -1,4 +1,4 @@
-// A kernel for `understudy inspect`: a branch, LDS, private memory, arguments of several kinds.
+// A kernel for `softcard inspect`: a branch, LDS, private memory, arguments of several kinds.
 kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 scale(global const float *in, global float *out, float factor, int n, uchar4 tag)
 {

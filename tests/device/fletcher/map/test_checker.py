@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softcard.core.errors import WireError
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.checker import Moved, Severity, check_design
 from tests.device.fletcher.designs import (
     I16,
     ONE,
@@ -21,21 +24,18 @@ from tests.device.fletcher.designs import (
     schema,
     struct,
 )
-from understudy.core.errors import WireError
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.map.checker import Moved, Severity, check_design
 
 
 def batch(made: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], each.type) for each in made], schema=made)
 
 
-def told(*batches: Batch, custom: tuple[str, ...] = ()) -> list[str]:
+def reported(*batches: Batch, custom: tuple[str, ...] = ()) -> list[str]:
     return [str(finding) for finding in check_design(batches, custom=custom).findings]
 
 
 def only(*batches: Batch, **options: Any) -> str:
-    (finding,) = told(*batches, **options)
+    (finding,) = reported(*batches, **options)
     return finding
 
 
@@ -58,7 +58,8 @@ def test_batch_order_differs() -> None:
     first, last = schema(field("x"), name="B"), schema(field("x"), name="Aout", mode="write")
     found = check_design([last, first])
     assert [str(finding) for finding in found.findings] == [
-        "error: queued as Aout, B, but the hardware has B, Aout: queue them in that order [fletcher/batch-order]"
+        "error: RecordBatches are queued as Aout, B, but the hardware has B, Aout: queue them in that order "
+        "[fletcher/batch-order]"
     ]
     assert not found.agree
     assert found.moved[0] == Moved("B_firstidx", 16, 24)
@@ -116,11 +117,10 @@ REFUSED = "which the generator refuses; the run-time library passes"
     ids=lambda value: str(value)[:20],
 )
 def test_types_that_end_a_record_batch(made: pa.Field, tells: str) -> None:
-    first, second = told(schema(made, field("last")))
+    first, second = reported(schema(made, field("last")))
     assert first.startswith(f"error: {tells}")
     assert second == (
-        "error: R.last: the run-time library passes no buffer of it, since it stopped at an earlier field "
-        "[fletcher/cut-batch]"
+        "error: R.last: is not passed by the run-time library, which stops at an earlier field [fletcher/cut-batch]"
     )
 
 
@@ -160,7 +160,7 @@ PAIR = (field("a"), field("b"))
 def test_profiled_fields(kind: pa.DataType, streams: int) -> None:
     """As GHDL found with what Fletchgen 0.0.20 makes of such fields, read or written, with any elements per cycle."""
     for metadata in ({"epc": "4"}, {}) if kind in (I16, UTF8) else ({},):
-        found = told(schema(field("x", kind, profile="true", **metadata)))
+        found = reported(schema(field("x", kind, profile="true", **metadata)))
         if streams == 1:
             assert found == []
         else:
@@ -168,16 +168,18 @@ def test_profiled_fields(kind: pa.DataType, streams: int) -> None:
                 f"error: R.x: is profiled and has {streams} streams: the generator's VHDL for it does not compile "
                 "[fletcher/profiled-fields]"
             ]
-    assert told(schema(field("x", kind))) == []
-    assert [each for each in told(schema(field("x", kind, profile="true", ignore="true"))) if "compile" in each] == []
+    assert reported(schema(field("x", kind))) == []
+    assert [
+        each for each in reported(schema(field("x", kind, profile="true", ignore="true"))) if "compile" in each
+    ] == []
 
 
 def test_extension_types_are_none_of_the_run_times() -> None:
     """Measured: it passes nothing of such an array; the generator, which sees the storage in a file, has registers."""
-    first, second = told(schema(field("x", pa.json_()), field("last")))
+    first, second = reported(schema(field("x", pa.json_()), field("last")))
     assert first.startswith("error: R.x: is of type extension<arrow.json")
     assert "which the run-time library does not know; the run-time library passes 0 buffers of the field" in first
-    assert second.startswith("error: R.last: the run-time library passes no buffer of it")
+    assert second.startswith("error: R.last: is not passed by the run-time library")
 
 
 # ---- names, custom registers, notes --------------------------------------------------------------------------------
@@ -189,25 +191,29 @@ def test_names_of_record_batches() -> None:
         "error: RB0: has no fletcher_name: the generator skips it, the run-time library gives it registers "
         "[fletcher/schema-name]"
     )
-    twice = "schemas of this name: the generator takes one, the run-time library 2 [fletcher/schema-name]"
+    twice = "schemas have this name: the generator uses one, the run-time library 2 [fletcher/schema-name]"
     assert only(ONE, ONE) == f"error: R: 2 {twice}"
-    different = told(ONE, schema(field("b")))
-    assert different == ["error: R: 2 different schemas of this name: the generator stops [fletcher/schema-name]"]
+    different = reported(ONE, schema(field("b")))
+    assert different == [
+        "error: R: 2 different schemas have this name: the generator stops with an error [fletcher/schema-name]"
+    ]
 
 
 def test_whatever_else_stops_the_generator() -> None:
-    assert only(schema(field("a-b"))).startswith("error: the generator stops: register name 'R_a-b_values' is no ASCII")
-    assert only(ONE, custom=("c:8:start",)) == (
-        "error: the generator stops: two registers would be called start [fletcher/unique-names]"
+    assert only(schema(field("a-b"))).startswith(
+        "error: the generator stops: register name 'R_a-b_values' must be an ASCII"
     )
-    assert "custom register 'x': no <behavior>" in told(ONE, custom=("x",))[0]
+    assert only(ONE, custom=("c:8:start",)) == (
+        "error: the generator stops: two registers would have the name start [fletcher/unique-names]"
+    )
+    assert "custom register 'x': expected <behavior>" in reported(ONE, custom=("x",))[0]
 
 
 @pytest.mark.parametrize(
     ("made", "tells"),
     [
-        (field("values"), "values: the generator calls a register R_valuesvalues, expected R_values_values"),
-        (field("a", ignore="true"), "a: is ignored by the generator, yet its 1 buffer has a register"),
+        (field("values"), "values: the generator names a register R_valuesvalues, where R_values_values would"),
+        (field("a", ignore="true"), "a: is ignored by the generator, but its 1 buffer has a register"),
     ],
 )
 def test_notes_about_fields(made: pa.Field, tells: str) -> None:
@@ -218,11 +224,10 @@ def test_notes_about_fields(made: pa.Field, tells: str) -> None:
 
 
 def test_notes_about_custom_registers() -> None:
-    assert told(ONE, custom=("s:8:st", "c:64:w:0x10")) == [
+    assert reported(ONE, custom=("s:8:st", "c:64:w:0x10")) == [
         "note: w: init 0x10 is lost: the generator reads it as decimal, and hardware starts with 0 "
         "[fletcher/custom-syntax]",
-        "note: w: SetArguments reaches it only by writing st, which the kernel sets, as well "
-        "[fletcher/custom-behavior]",
+        "note: w: SetArguments can set it only if it also writes st, which the kernel sets [fletcher/custom-behavior]",
         "note: w: takes items 1 to 2 of SetArguments, lowest 32 bits first [fletcher/custom-size]",
     ]
 
@@ -265,5 +270,5 @@ def test_agreement_means_equal_buffers(design: list[list[tuple[pa.DataType, bool
 
 
 def test_what_is_no_schema() -> None:
-    with pytest.raises(WireError, match="no Arrow schema in a value of type object"):
+    with pytest.raises(WireError, match="cannot read an Arrow schema from a value of type object"):
         check_design([object()])

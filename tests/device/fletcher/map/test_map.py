@@ -7,6 +7,10 @@ import json
 import pyarrow as pa
 import pytest
 
+from softcard.core.errors import BeyondModel, RuleError, SoftcardError, WireError
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.layout import CustomRegister, Mode
+from softcard.device.fletcher.map.registers import PROFILE_COUNTERS, address_space
 from tests.device.fletcher.designs import (
     I16,
     ONE,
@@ -22,10 +26,6 @@ from tests.device.fletcher.designs import (
     schema,
     struct,
 )
-from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.map.layout import CustomRegister, Mode
-from understudy.device.fletcher.map.registers import PROFILE_COUNTERS, address_space
 
 MADE = [record for record in recorded_maps() if record.fields is not None]
 STOPPED = [record for record in recorded_maps() if record.fields is None]
@@ -343,9 +343,9 @@ def test_batches_and_registers_by_name() -> None:
     plan = fletcher_map([ONE], custom=["c:8:cat"])
     assert plan.batch("R") is plan.batches[0]
     assert plan.custom("cat").width == 8
-    with pytest.raises(WireError, match=r"the map has no RecordBatch Q \(it has: R\)"):
+    with pytest.raises(WireError, match=r"the register map has no RecordBatch Q \(it has: R\)"):
         plan.batch("Q")
-    with pytest.raises(WireError, match=r"the map has no custom register dog \(it has: cat\)"):
+    with pytest.raises(WireError, match=r"the register map has no custom register dog \(it has: cat\)"):
         plan.custom("dog")
     with pytest.raises(WireError, match=r"it has: none"):
         fletcher_map([ONE]).custom("dog")
@@ -357,5 +357,5 @@ def test_any_schema_exporter_is_a_schema() -> None:
             return ONE.__arrow_c_schema__()
 
     assert fletcher_map([Exporter()]) == fletcher_map([ONE])
-    with pytest.raises(UnderstudyError, match="no Arrow schema in a value of type int"):
+    with pytest.raises(SoftcardError, match="cannot read an Arrow schema from a value of type int"):
         fletcher_map([3])

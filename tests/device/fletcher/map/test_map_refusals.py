@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from softcard.core.errors import RuleError, SoftcardError, WireError
+from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.registers import parse_custom
 from tests.device.fletcher.designs import I16, ONE, UTF8, Batch, field, items, schema, struct
-from understudy.core.errors import RuleError, UnderstudyError, WireError
-from understudy.device.fletcher.map.build import fletcher_map
-from understudy.device.fletcher.map.custom import parse_custom
 
 IN_LAST_WORD = "would begin in the last bus word of custom register"
 
@@ -45,21 +45,21 @@ def test_supported_types(kind: pa.DataType, message: str) -> None:
 @pytest.mark.parametrize(
     ("batches", "custom", "message"),
     [
-        ([schema(field("l", items(UTF8)))], [], "two registers would be called R_l_offsets"),
+        ([schema(field("l", items(UTF8)))], [], "two registers would have the name R_l_offsets"),
         (
             [schema(field("a"), field("A"))],
             [],
-            "two registers would be called R_a_values and R_A_values, the same in VHDL",
+            "two registers would have the name R_a_values and R_A_values, which are the same in VHDL",
         ),
-        ([ONE], ["c:8:start"], "two registers would be called start"),
+        ([ONE], ["c:8:start"], "two registers would have the name start"),
         (
             [ONE],
             ["c:8:profile_clear"],
-            "two registers would be called profile_clear and Profile_clear, the same in VHDL",
+            "two registers would have the name profile_clear and Profile_clear, which are the same in VHDL",
         ),
-        ([schema(field("a"), field("a_cmd"))], [], "two ports of the kernel would be called R_a_cmd"),
-        ([ONE], ["c:8:kcd"], "two ports of the kernel would be called kcd"),
-        ([ONE], ["s:8:x", "c:8:x_write"], "two ports of the register file would be called x_write"),
+        ([schema(field("a"), field("a_cmd"))], [], "two ports of the kernel would have the name R_a_cmd"),
+        ([ONE], ["c:8:kcd"], "two ports of the kernel would have the name kcd"),
+        ([ONE], ["s:8:x", "c:8:x_write"], "two ports of the register file would have the name x_write"),
     ],
 )
 def test_unique_names(batches: list[pa.Schema], custom: list[str], message: str) -> None:
@@ -78,22 +78,22 @@ def test_unique_names(batches: list[pa.Schema], custom: list[str], message: str)
 )
 def test_name_letters(batch: pa.Schema, name: str) -> None:
     found = refused(batch)
-    assert found.startswith(f"register name '{name}' is no ASCII letter followed by letters, digits and _")
+    assert found.startswith(f"register name '{name}' must be an ASCII letter followed by letters, digits and _")
     assert "fletcher/name-letters" in found
 
 
 def test_words_of_yaml_are_no_names() -> None:
-    assert "register name 'off' is no text in YAML" in refused(ONE, custom=["c:8:off"])
+    assert "register name 'off' is a reserved word in YAML, choose another" in refused(ONE, custom=["c:8:off"])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"offset": 6}, "offset 0x6 is no multiple of 4 below 0x100000000"),
-        ({"offset": 4, "bus_width": 64}, "offset 0x4 is no multiple of 8 below 0x100000000"),
-        ({"offset": -4}, "offset -0x4 is no multiple of 4 below 0x100000000"),
-        ({"offset": 1 << 32}, "offset 0x100000000 is no multiple of 4 below 0x100000000"),
-        ({"offset": (1 << 32) - 16}, "the map ends at 0x100000018, behind the 32 bits of an address"),
+        ({"offset": 6}, "offset 0x6 is not a multiple of 4 below 0x100000000"),
+        ({"offset": 4, "bus_width": 64}, "offset 0x4 is not a multiple of 8 below 0x100000000"),
+        ({"offset": -4}, "offset -0x4 is not a multiple of 4 below 0x100000000"),
+        ({"offset": 1 << 32}, "offset 0x100000000 is not a multiple of 4 below 0x100000000"),
+        ({"offset": (1 << 32) - 16}, "the register map ends at 0x100000018, after the last 32-bit address"),
     ],
 )
 def test_map_offset(options: dict[str, int], message: str) -> None:
@@ -103,7 +103,7 @@ def test_map_offset(options: dict[str, int], message: str) -> None:
 @pytest.mark.parametrize(
     ("custom", "bus_width", "message"),
     [
-        (["c:833:x"], 32, "custom register x takes 27 words of the bus, expected 26 or fewer"),
+        (["c:833:x"], 32, "custom register x needs 27 words of the bus, expected 26 or fewer"),
         (["c:8:x", "s:64:z"], 64, f"Profile_enable at 0x2c {IN_LAST_WORD} z at 0x24: widen or reorder the registers"),
         (["c:65:x", "c:1:y"], 64, f"y at 0x2c {IN_LAST_WORD} x at 0x20: widen or reorder the registers"),
     ],
@@ -120,9 +120,9 @@ def test_bus_words(custom: list[str], bus_width: int, message: str) -> None:
         (schema(field("a", UTF8, lepc="-1")), "fletcher_lepc of a is '-1', expected a number"),
         (schema(field("a", epc="9" * 20)), f"fletcher_epc of a is '{'9' * 20}', expected a number"),
         (schema(field("a", struct(field("x")), epc="2")),
-         "fletcher_epc of a is '2', expected 1 for a struct<x: int16 not null>"),
+         "fletcher_epc of a is '2', expected 1 or less for a struct<x: int16 not null>"),
         (schema(field("a", items(struct(field("x"))), lepc="2")),
-         "fletcher_lepc of a is '2', expected 1 for a list<item: struct<x: int16 not null> not null>"),
+         "fletcher_lepc of a is '2', expected 1 or less for a list<item: struct<x: int16 not null> not null>"),
         (schema(field("p", struct(field("a", epc="x")))), "fletcher_epc of a is 'x', expected a number"),
     ],
 )  # fmt: skip
@@ -135,15 +135,15 @@ def test_field_metadata(batch: pa.Schema, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "custom register '': no <behavior>:<width>:<name>[:0x<init>] with behavior c or s"),
-        ("q:8:x", "custom register 'q:8:x': no <behavior>:<width>:<name>[:0x<init>] with behavior c or s"),
-        ("c:8:x-y", "custom register 'c:8:x-y': no <behavior>:<width>:<name>[:0x<init>] with behavior c or s; the "
-         "generator would silently take 'c:8:x' of it"),
-        ("c:8:x:12", "the generator would silently take 'c:8:x:' of it"),
-        ("c:0:x", "custom register 'c:0:x': width 0 is outside of 1..65536"),
-        ("c:65537:x", "custom register 'c:65537:x': width 65537 is outside of 1..65536"),
-        ("c:" + "9" * 90 + ":x", f"width {'9' * 20} is outside of 1..65536"),
-        ("c:4:x:0x10", "custom register 'c:4:x:0x10': init 0x10 does not fit 4 bits"),
+        ("", "custom register '': expected <behavior>:<width>:<name>[:0x<init>] with behavior c or s"),
+        ("q:8:x", "custom register 'q:8:x': expected <behavior>:<width>:<name>[:0x<init>] with behavior c or s"),
+        ("c:8:x-y", "custom register 'c:8:x-y': expected <behavior>:<width>:<name>[:0x<init>] with behavior c or s; "
+         "the generator would silently use 'c:8:x' only"),
+        ("c:8:x:12", "the generator would silently use 'c:8:x:' only"),
+        ("c:0:x", "custom register 'c:0:x': the width is 0, expected 1 to 65536"),
+        ("c:65537:x", "custom register 'c:65537:x': the width is 65537, expected 1 to 65536"),
+        ("c:" + "9" * 90 + ":x", f"the width is {'9' * 20}, expected 1 to 65536"),
+        ("c:4:x:0x10", "custom register 'c:4:x:0x10': the initial value 0x10 does not fit 4 bits"),
     ],
 )  # fmt: skip
 def test_custom_syntax(text: str, message: str) -> None:
@@ -162,8 +162,8 @@ def test_custom_text_is_read() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"profile": "hardware"}, "profile 'hardware', expected one of fletchgen, runtime, spec"),
-        ({"bus_width": 16}, "a bus of 16 bits, expected 32 or 64"),
+        ({"profile": "hardware"}, "profile is 'hardware', expected one of fletchgen, runtime, spec"),
+        ({"bus_width": 16}, "the bus has 16 bits, expected 32 or 64"),
     ],
 )
 def test_arguments_that_mean_nothing(options: dict[str, Any], message: str) -> None:
@@ -174,7 +174,7 @@ def test_arguments_that_mean_nothing(options: dict[str, Any], message: str) -> N
 def test_names_that_are_no_text() -> None:
     odd = pa.schema([field("a")], metadata={b"fletcher_name": b"\xff"})
     for profile in ("fletchgen", "runtime", "spec"):
-        with pytest.raises(WireError, match="fletcher_name is no UTF-8: invalid start byte at byte 0 of it"):
+        with pytest.raises(WireError, match="fletcher_name is not valid UTF-8: invalid start byte at byte 0"):
             fletcher_map([odd], profile=profile)
 
 
@@ -183,5 +183,5 @@ def test_nesting_without_end() -> None:
     for _ in range(2000):
         kind = items(kind)
     for profile in ("fletchgen", "runtime", "spec"):
-        with pytest.raises(UnderstudyError, match="nested deeper than 64 levels"):
+        with pytest.raises(SoftcardError, match="nested deeper than 64 levels"):
             fletcher_map([schema(field("a", kind))], profile=profile)

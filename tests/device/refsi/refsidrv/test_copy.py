@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import AccessFault
-from understudy.core.space import Ram
-from understudy.device.refsi.counters import PerfCounters
-from understudy.device.refsi.interfaces import HOST
-from understudy.device.refsi.refsidrv.copy import copy_elements
-from understudy.device.refsi.refsidrv.memory import RefsidrvMemory
-from understudy.device.refsi.registers import DRAM_BASE, WINDOW_MODE
+from softcard.core.errors import AccessFault
+from softcard.core.space import Ram
+from softcard.device.refsi.counters import PerfCounters
+from softcard.device.refsi.interfaces import HOST
+from softcard.device.refsi.refsidrv.memory import RefsidrvMemory, copy_elements
+from softcard.device.refsi.registers import DRAM_BASE, WINDOW_MODE
 
 PATTERN = bytes((37 * k + k // 7) & 0xFF for k in range(600))
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.space import Unit
-from understudy.device.refsi.counters import PerfCounters
-from understudy.device.refsi.events import DmaTransfer, RegisterAccess
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, HART, HOST
-from understudy.device.refsi.refsidrv.devices import ReferenceCrash
-from understudy.device.refsi.refsidrv.dma import DmaDevice
-from understudy.device.refsi.refsidrv.memory import RefsidrvMemory
-from understudy.device.refsi.registers import DMA, DRAM_BASE, DRAM_SIZE
+from softcard.core.space import Unit
+from softcard.device.refsi.counters import PerfCounters
+from softcard.device.refsi.events import DmaTransfer, RegisterAccess
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR, HART, HOST
+from softcard.device.refsi.refsidrv.devices import ReferenceCrash
+from softcard.device.refsi.refsidrv.dma import DmaDevice
+from softcard.device.refsi.refsidrv.memory import RefsidrvMemory
+from softcard.device.refsi.registers import DMA, DRAM_BASE, DRAM_SIZE
 
 SOURCE, TARGET = DRAM_BASE, DRAM_BASE + 0x1000
 STRIDE_DST, STRIDE_SRC = 0x40, 0x80
@@ -170,10 +170,10 @@ def test_overruns(memory: RefsidrvMemory) -> None:
     assert memory.read(TARGET, 8, HOST) == b"last" + bytes(4)
     assert start(memory.dma, 0x10, DMADSTADDR=end - 2, DMAXFERSIZE0=0x10000, DMASRCADDR=TARGET)
     assert memory.read(end - 4, 4, HOST) == b"lala"
-    with pytest.raises(ReferenceCrash, match="a DMA transfer would read 0xfffffffc bytes behind the end of a memory"):
+    with pytest.raises(ReferenceCrash, match="a DMA transfer would read 0xfffffffc bytes past the end of a memory"):
         start(memory.dma, 0x10, DMAXFERSIZE0=1 << 32, DMASRCADDR=end - 4)
     big = {"DMAXFERSIZE0": 8, "DMAXFERSIZE1": 1 << 40, "DMAXFERSRCSTRIDE0": 0, "DMASRCADDR": SOURCE}
-    with pytest.raises(ReferenceCrash, match="a DMA transfer would write 0x7ff80001000 bytes behind the end"):
+    with pytest.raises(ReferenceCrash, match="a DMA transfer would write 0x7ff80001000 bytes past the end"):
         start(memory.dma, 0x20 | STRIDE_SRC, **big)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.core.errors import AccessFault, GuestFault
-from understudy.core.space import Unit
-from understudy.device.refsi.counters import PerfCounters
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, CORE, HART, HOST
-from understudy.device.refsi.refsidrv.devices import ReferenceCrash
-from understudy.device.refsi.refsidrv.memory import RefsidrvMemory
-from understudy.device.refsi.refsidrv.windows import scaling_factor
-from understudy.device.refsi.registers import (
+from softcard.core.errors import AccessFault, GuestFault
+from softcard.core.space import Unit
+from softcard.device.refsi.counters import PerfCounters
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR, CORE, HART, HOST
+from softcard.device.refsi.refsidrv.devices import ReferenceCrash
+from softcard.device.refsi.refsidrv.memory import RefsidrvMemory, scaling_factor
+from softcard.device.refsi.registers import (
     DMA_BASE,
     DRAM_BASE,
     DRAM_SIZE,
@@ -145,10 +144,10 @@ def test_a_window_onto_registers(memory: RefsidrvMemory) -> None:
 @pytest.mark.parametrize(
     ("target", "kind", "message"),
     [
-        (0x100, 0, "window 2 (base 0x30000000, target 0x100) cannot open: its target is no memory"),
+        (0x100, 0, "window 2 (base 0x30000000, target 0x100) cannot be opened: its target is not memory"),
         (0x30001000, 0, "its target lies in another window"),
-        (DRAM_BASE, 2, "mode 2 (PER_CORE) does not exist"),
-        (DRAM_BASE, 3, "mode 3 (reserved) does not exist"),
+        (DRAM_BASE, 2, "mode 2 (PER_CORE) is not supported"),
+        (DRAM_BASE, 3, "mode 3 (reserved) is not supported"),
     ],
 )
 def test_windows_that_cannot_open(memory: RefsidrvMemory, target: int, kind: int, message: str) -> None:
@@ -211,7 +210,7 @@ def test_wild_pointers_are_named_errors(memory: RefsidrvMemory) -> None:
     memory.window_register(WINDOW_TARGET.offset + 2, (1 << 62) * 3 + DRAM_BASE - 8)
     memory.window_register(WINDOW_MODE.offset + 2, mode(0x1000, 1))
     unit = Unit(HART, 1)
-    with pytest.raises(ReferenceCrash, match="8 bytes before a RAM") as caught:
+    with pytest.raises(ReferenceCrash, match="8 bytes before a RAM, out of bounds") as caught:
         memory.read(0x30000000, 8, unit)
     assert isinstance(caught.value, GuestFault)
 
@@ -230,7 +229,7 @@ def test_copy_one_by_one(memory: RefsidrvMemory) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "count", "message"),
     [
-        (DRAM_BASE + 4, DRAM_BASE, 1, "COPY_MEM64 from 0x40000004: expected a multiple of 8"),
+        (DRAM_BASE + 4, DRAM_BASE, 1, "the source of COPY_MEM64 is 0x40000004, expected a multiple of 8"),
         (0x100, DRAM_BASE, 0, "read of 0 bytes at 0x100 is refused"),
         (DRAM_END - 8, DRAM_BASE, 2, "read of 16 bytes at 0xbffffff8 is refused"),
         (DRAM_BASE, DRAM_END - 8, 2, "write of 16 bytes at 0xbffffff8 is refused"),

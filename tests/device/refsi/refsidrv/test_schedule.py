@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.refsi.m1 import FLAG, OUT, RETURN, Bench, entry, flag
-from understudy.core.errors import WireError
-from understudy.core.limits import TimeLimit
-from understudy.device.refsi.accelerator import KernelExit, StepLimit
-from understudy.device.refsi.commands import CopyMem64
-from understudy.device.refsi.events import (
+from softcard.core.errors import WireError
+from softcard.core.limits import TimeLimit
+from softcard.device.refsi.accelerator import KernelExit, StepLimit
+from softcard.device.refsi.commands import CopyMem64
+from softcard.device.refsi.events import (
     BarrierReached,
     ConsoleOutput,
     Diagnostic,
@@ -18,10 +17,11 @@ from understudy.device.refsi.events import (
     InstanceStarted,
     KernelLaunch,
 )
-from understudy.device.refsi.refsidrv.devices import ReferenceCrash
-from understudy.device.refsi.refsidrv.schedule import fault_text
+from softcard.device.refsi.refsidrv.devices import ReferenceCrash
+from softcard.device.refsi.refsidrv.schedule import fault_text
+from tests.device.refsi.m1 import FLAG, OUT, RETURN, Bench, entry, flag
 
-WEDGED = "left over from an earlier kernel: the device is wedged until it is opened anew"
+WEDGED = "an exception of an earlier kernel is still set: open the device anew"
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_kernel_that_writes_mcause(bench: Bench) -> None:
 
 def test_unknown_host_call(bench: Bench) -> None:
     status = bench.run(*bench.kernel("k_badecall"))
-    assert "ecall with a7 = 0x63, expected 0 EXIT, 1 PUTSTRING or 2 BARRIER" in str(status.error)
+    assert "ecall has a7 = 0x63, expected 0 (EXIT), 1 (PUTSTRING) or 2 (BARRIER)" in str(status.error)
 
 
 def test_user_mode_stays(bench: Bench) -> None:
@@ -150,7 +150,7 @@ def test_putstring(bench: Bench) -> None:
     assert bench.run(*bench.kernel("k_puts", 0x50020000, instances=2)).ok
     assert [(event.hart, event.data) for event in bench.seen(ConsoleOutput)] == [(0, b"hello\n"), (1, b"hello\n")]
     status = bench.run(*bench.kernel("k_puts", 0x8))
-    assert "PUTSTRING of a string at 0x8 that cannot be read" in str(status.error)
+    assert "PUTSTRING cannot read the string at 0x8" in str(status.error)
     assert bench.seen(HartFault)[0].text == "error: unknown exception was raised @ 0x102fc (cause = b)"
 
 
@@ -163,7 +163,7 @@ def test_barriers(bench: Bench) -> None:
 def test_different_barriers(bench: Bench) -> None:
     different = bench.code("addi a7, zero, 2; ecall; jalr zero, 0(ra)")
     status = bench.run(*bench.kernel(different, instances=2))
-    assert "harts are at different barriers or at none (hart 0: 0x0, hart 1: 0x1)" in str(status.error)
+    assert "harts wait at different barriers, or some at none (hart 0: 0x0, hart 1: 0x1)" in str(status.error)
     assert bench.seen(Diagnostic)[0].text == "error: all threads must hit the same barrier"
     assert not bench.run(*bench.kernel("k_empty", instances=2)).ok, "hart 1 is wedged"
 
@@ -185,7 +185,9 @@ def test_a_hart_that_ends_after_the_others_wait(bench: Bench) -> None:
 def test_too_many_harts_would_crash_the_reference(bench: Bench, harts: int, instances: int) -> None:
     status = bench.run(*bench.kernel("k_empty", instances=instances, harts=harts), flag())
     assert isinstance(status.error, ReferenceCrash)
-    assert f"MAX_HARTS {harts} on a device of 4 harts: the reference uses a null pointer" in str(status.error)
+    assert f"MAX_HARTS is {harts}, but the device has 4 harts: the reference driver uses a null pointer" in str(
+        status.error
+    )
     assert bench.run(flag()).ok
 
 
@@ -237,7 +239,7 @@ def test_step_limits_hold_for_as_many_instances_as_there_can_be(engine: str) -> 
 
 
 def test_time_limits_are_checked() -> None:
-    with pytest.raises(WireError, match="time_limit_seconds 0, expected a number of seconds above 0, or None"):
+    with pytest.raises(WireError, match="time_limit_seconds is 0, expected a number of seconds above 0, or None"):
         Bench(time_limit_seconds=0)
 
 

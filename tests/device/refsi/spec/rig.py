@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from understudy.core.errors import AccessFault
-from understudy.core.space import Unit
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, HART, HOST
-from understudy.device.refsi.registers import (
+from softcard.core.errors import AccessFault
+from softcard.core.space import Unit
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR, HART, HOST
+from softcard.device.refsi.registers import (
     DMA,
     DMA_BASE,
     WINDOW_BASE,
@@ -15,7 +15,7 @@ from understudy.device.refsi.registers import (
     WINDOW_SCALE,
     WINDOW_TARGET,
 )
-from understudy.device.refsi.spec.memory import SpecMemory
+from softcard.device.refsi.spec.memory import SpecMemory
 
 WINDOW = 0x3000_0000
 SOURCE = 0x5300_0000

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.space import Ram, Unit
-from understudy.device.refsi.commands import CacheFlags
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, HART, HOST
-from understudy.device.refsi.registers import (
+from softcard.core.space import Ram, Unit
+from softcard.device.refsi.commands import CacheFlags
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR, HART, HOST
+from softcard.device.refsi.registers import (
     DMA,
     DMA_BASE,
     DRAM_BASE,
@@ -20,12 +20,12 @@ from understudy.device.refsi.registers import (
     WINDOW_MODE,
     WINDOW_TARGET,
 )
-from understudy.device.refsi.spec.coherence import LINE_BYTES, DataCaches, Newer
-from understudy.device.refsi.spec.events import StaleRead
-from understudy.device.refsi.spec.memory import SpecMemory
-from understudy.engine.riscv.reference import ReferenceEngine
-from understudy.isa.riscv import csr
-from understudy.isa.riscv.state import Hart
+from softcard.device.refsi.spec.coherence import LINE_BYTES, DataCaches, Newer
+from softcard.device.refsi.spec.events import StaleRead
+from softcard.device.refsi.spec.memory import SpecMemory
+from softcard.engine.riscv.reference import ReferenceEngine
+from softcard.isa.riscv import csr
+from softcard.isa.riscv.state import Hart
 
 DATA = int(CacheFlags.CMP_CACHE_SYNC_ACC_DCACHE)
 INSTRUCTIONS = int(CacheFlags.CMP_CACHE_SYNC_ACC_ICACHE)
@@ -143,7 +143,7 @@ def test_dma_reads_and_writes_memory(memory):
     for name, value in (("DMASRCADDR", A), ("DMADSTADDR", A + 0x1000), ("DMAXFERSIZE0", 8), ("DMACTRL", 0x11)):
         port.store(DMA_BASE + 8 * DMA.offset_of(name), 8, value)
     memory.write(A, b"\3", HOST)
-    memory.settle()
+    memory.flush()
     assert port.load(A + 0x1000, 8) == 0
     memory.sync(DATA)
     assert port.load(A + 0x1000, 8) == 3
@@ -156,7 +156,7 @@ def test_reset_drops_dirty_lines(memory):
     assert word(memory) == memory.port(0).load(A, 8) == 0
 
 
-def test_write_back_is_told_to_engines(memory):
+def test_write_back_is_reported_to_engines(memory):
     sizes = []
     memory.on_write = lambda host, size: sizes.append(size)
     memory.port(0).store(A, 4, 5)
@@ -226,7 +226,7 @@ def test_stale_read_by_dma(memory):
     for name, value in registers.items():
         port.store(DMA_BASE + 8 * DMA.offset_of(name), 8, value)
     events = stale(memory)
-    memory.settle()
+    memory.flush()
     assert [event for event in events if isinstance(event, StaleRead)] == [
         StaleRead(0, hart(1), A + 16, u64(0), u64(5), hart(1))
     ]

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.device.refsi.spec.rig import TARGET, WINDOW, hart, refused, words
-from tests.device.refsi.spec.rig import open_window as open_any_window
-from understudy.core.errors import AccessFault, BeyondModel
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, HOST
-from understudy.device.refsi.registers import (
+from softcard.core.errors import AccessFault, BeyondModel
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR, HOST
+from softcard.device.refsi.registers import (
     DMA_BASE,
     DRAM_BASE,
     DRAM_SIZE,
@@ -19,7 +17,9 @@ from understudy.device.refsi.registers import (
     WINDOW_MODE,
     WINDOW_TARGET,
 )
-from understudy.device.refsi.spec.memory import SpecMemory
+from softcard.device.refsi.spec.memory import SpecMemory
+from tests.device.refsi.spec.rig import TARGET, WINDOW, hart, refused, words
+from tests.device.refsi.spec.rig import open_window as open_any_window
 
 DRAM_END = DRAM_BASE + DRAM_SIZE
 
@@ -53,7 +53,7 @@ def test_refsi_copy_unit_reads_as_that_hart(memory):
 
 def test_refsi_copy_address_is_checked_before_anything_is_copied(memory):
     memory.write(TARGET, words(1, 2), HOST)
-    with pytest.raises(AccessFault, match="passes the bounds of DRAM"):
+    with pytest.raises(AccessFault, match="exceeds the bounds of DRAM"):
         memory.copy64(TARGET, DRAM_END - 8, 2, HOST)
     assert memory.read(DRAM_END - 8, 8, HOST) == words(0)
 
@@ -101,7 +101,7 @@ def test_refsi_copy_one_by_one_through_an_interleaved_window():
 
 
 def test_copy_mem64_of_very_many_overlapping_elements_is_beyond_the_model(memory):
-    with pytest.raises(BeyondModel, match="COPY_MEM64 of 1048577 elements onto themselves, at most 1048576"):
+    with pytest.raises(BeyondModel, match="COPY_MEM64 has 1048577 elements and overlaps itself, at most 1048576"):
         memory.copy64(TARGET, TARGET + 4, (1 << 20) + 1, HOST)
     memory.write(TARGET, words(7, 8), HOST)
     memory.copy64(TARGET, TARGET + 16, 1 << 20, HOST)
@@ -119,5 +119,7 @@ def test_refsi_copy_mem64_from_registers(memory):
 
 def test_copy_mem64_in_very_many_pieces_is_beyond_the_model(memory):
     open_window(memory, size=1 << 24, MODE="PER_HART", INTERLEAVE=1, STRIDE=0)
-    with pytest.raises(BeyondModel, match=r"COPY_MEM64 in more than 1048576 pieces through the interleaved window 0"):
+    with pytest.raises(
+        BeyondModel, match=r"COPY_MEM64 would have more than 1048576 pieces in the interleaved window 0"
+    ):
         memory.copy64(WINDOW, TCDM_BASE, 1 << 18, hart(0))

@@ -4,6 +4,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from softcard.core.errors import AccessFault, BeyondModel
+from softcard.device.refsi.interfaces import HOST
+from softcard.device.refsi.registers import (
+    DMA_BASE,
+    DRAM_BASE,
+    DRAM_SIZE,
+)
+from softcard.device.refsi.spec.memory import SpecMemory
+from softcard.device.refsi.spec.transfer import Shape, rows_overlap
 from tests.device.refsi.spec.rig import (
     PATTERN,
     SOURCE,
@@ -16,15 +25,6 @@ from tests.device.refsi.spec.rig import (
     patterned,
     refused,
 )
-from understudy.core.errors import AccessFault, BeyondModel
-from understudy.device.refsi.interfaces import HOST
-from understudy.device.refsi.registers import (
-    DMA_BASE,
-    DRAM_BASE,
-    DRAM_SIZE,
-)
-from understudy.device.refsi.spec.memory import SpecMemory
-from understudy.device.refsi.spec.transfer import Shape, rows_overlap
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_refsi_dma_agrees_with_copying_byte_by_byte(length, rows, planes, mode, 
             run()
         assert caught.value.rule.id == "refsi/dma-rows"
     elif set(reads) & set(writes):
-        with pytest.raises(AccessFault, match=r"source .* and destination .* overlap") as caught:
+        with pytest.raises(AccessFault, match=r"source .* and the destination .* overlap") as caught:
             run()
         assert caught.value.rule.id == "refsi/dma-overlap"
     else:
@@ -150,7 +150,7 @@ def test_refsi_dma_stride_1d(dma, strides):
     refused(
         lambda: dma.start(8, strides=strides),
         "dma-stride-1d",
-        "DMA: a 1D transfer in a stride mode, expected no stride",
+        "DMA: a 1D transfer must not use a stride mode",
     )
     assert dma["DMASTARTSEQ"] == 0
 
@@ -159,14 +159,16 @@ def test_refsi_dma_overlap(memory, dma):
     refused(
         lambda: dma.start(64, target=SOURCE + 8),
         "dma-overlap",
-        "DMA: source 0x53000000..0x53000040 and destination 0x53000008..0x53000048 overlap",
+        "DMA: the source 0x53000000..0x53000040 and the destination 0x53000008..0x53000048 overlap",
     )
     dma.start(64, target=SOURCE + 64)
 
 
 def test_refsi_dma_overlap_through_a_window(memory, dma):
     open_window(memory, target=SOURCE)
-    with pytest.raises(AccessFault, match=r"source 0x53000000\.\.0x53000040 and destination 0x53000020..0x53000060"):
+    with pytest.raises(
+        AccessFault, match=r"the source 0x53000000\.\.0x53000040 and the destination 0x53000020..0x53000060"
+    ):
         dma.start(64, target=WINDOW + 0x20)
 
 
@@ -175,12 +177,12 @@ def test_refsi_dma_source_bounds_of_the_whole_transfer(memory, dma):
     refused(
         lambda: dma.start(0x10000, source=end - 0x1000),
         "dma-source",
-        "DMA source: read of 65536 bytes at 0xbffff000 passes the bounds of DRAM (0x40000000..0xc0000000)",
+        "DMA source: read of 65536 bytes at 0xbffff000 exceeds the bounds of DRAM (0x40000000..0xc0000000)",
     )
     refused(
         lambda: dma.start(8, 1 << 62, strides="source", by=(1 << 63, 0)),
         "dma-source",
-        f"DMA source: read of {8 + ((1 << 62) - 1 << 63)} bytes at 0x53000000 passes the bounds of DRAM "
+        f"DMA source: read of {8 + ((1 << 62) - 1 << 63)} bytes at 0x53000000 exceeds the bounds of DRAM "
         "(0x40000000..0xc0000000)",
     )
     assert dma["DMASTARTSEQ"] == 0
@@ -191,9 +193,9 @@ def test_refsi_dma_destination_bounds_before_any_byte_moves(memory, dma):
     refused(
         lambda: dma.start(8, 3, target=end - 16),
         "dma-destination",
-        "DMA destination: write of 24 bytes at 0xbffffff0 passes the bounds of DRAM (0x40000000..0xc0000000)",
+        "DMA destination: write of 24 bytes at 0xbffffff0 exceeds the bounds of DRAM (0x40000000..0xc0000000)",
     )
-    memory.settle()
+    memory.flush()
     assert moved(memory, 16, end - 16) == bytes(16)
 
 
@@ -223,7 +225,7 @@ def test_refsi_window_perms_bind_dma(memory, dma):
         lambda: dma.start(8, target=WINDOW),
         "window-perms",
         "DMA destination: write of 8 bytes at 0x30000000 through window 0 (SHARED 0x30000000..0x30001000): "
-        "PERMS 0b001 does not permit writing",
+        "the window's PERMS 0b001 do not permit writing",
     )
 
 
@@ -232,7 +234,8 @@ def test_refsi_kub_read_only_for_dma_of_harts(memory, dma):
     refused(
         lambda: Dma(memory, hart(1)).start(8, target=TARGET + 0xF8),
         "kub-read-only",
-        "DMA destination: hart 1 writes 8 bytes at 0x540000f8 into the Kernel Uniform Block",
+        "DMA destination: hart 1 writes 8 bytes at 0x540000f8 into the Kernel Uniform Block, which kernels must not "
+        "write",
     )
     dma.run(8)
 
@@ -260,11 +263,29 @@ def test_refsi_dma_overlap_of_interleaved_windows_is_to_the_byte(memory):
 def test_interleaved_dma_in_very_many_pieces_is_beyond_the_model(memory):
     open_window(memory, MODE="PER_HART", INTERLEAVE=1, STRIDE=0, size=1 << 24)
     with pytest.raises(
-        BeyondModel, match=r"a DMA transfer in more than 1048576 pieces through the interleaved window 0"
+        BeyondModel, match=r"a DMA transfer would have more than 1048576 pieces in the interleaved window 0"
     ):
         Dma(memory, hart(0)).start((1 << 21) + 1, source=WINDOW)
 
 
 def test_interwoven_dma_of_very_many_rows_is_beyond_the_model(dma):
-    with pytest.raises(BeyondModel, match="a DMA transfer of more than 2\\^20 rows whose source and destination"):
+    with pytest.raises(
+        BeyondModel, match="a DMA transfer of more than 2\\^20 rows with interleaved source and destination"
+    ):
         dma.start(1, 1 << 21, target=SOURCE + 1, strides="both", by=(2, 0), to=(2, 0))
+
+
+def test_a_transfer_that_a_check_refuses_is_not_under_way(memory, dma):
+    """Else it would be refused again in every later kernel."""
+
+    class Refusing:
+        def started(self, transfer):
+            raise BeyondModel("more rows than a check has room for")
+
+    memory.dma.watch = Refusing()
+    with pytest.raises(BeyondModel, match="more rows"):
+        dma.start(8, 3, strides="source")
+    memory.dma.watch = None
+    assert memory.dma.outstanding() == []
+    dma.run(32)
+    assert moved(memory) == PATTERN[:32] + bytes(32)

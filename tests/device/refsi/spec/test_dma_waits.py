@@ -2,16 +2,16 @@
 
 import pytest
 
-from tests.device.refsi.spec.rig import PATTERN, SOURCE, TARGET, WINDOW, Dma, hart, moved, open_window, patterned
-from understudy.device.refsi.events import DmaTransfer, RegisterAccess
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, HOST
-from understudy.device.refsi.registers import (
+from softcard.device.refsi.events import DmaTransfer, RegisterAccess
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR, HOST
+from softcard.device.refsi.registers import (
     DMA_CTRL,
     WINDOW_MODE,
 )
-from understudy.device.refsi.spec.dma import LAST_ID
-from understudy.device.refsi.spec.events import DmaHazard
-from understudy.device.refsi.spec.memory import SpecMemory
+from softcard.device.refsi.spec.dma import LAST_ID
+from softcard.device.refsi.spec.events import DmaHazard
+from softcard.device.refsi.spec.memory import SpecMemory
+from tests.device.refsi.spec.rig import PATTERN, SOURCE, TARGET, WINDOW, Dma, hart, moved, open_window, patterned
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_refsi_dma_startseq_counts_per_unit(memory, dma):
 @pytest.mark.parametrize("sizes", [(0,), (8, 0), (8, 2, 0), (0, 2)])
 def test_refsi_dma_size_zero(memory, dma, sizes):
     assert dma.start(*sizes, source=0x100) == 0
-    memory.settle()
+    memory.flush()
     assert moved(memory) == bytes(64)
 
 
@@ -77,7 +77,7 @@ def test_refsi_dma_async_moves_nothing_until_waited_for(memory, dma):
 def test_refsi_dma_async_completes_at_idle(memory, dma):
     dma.start(8)
     Dma(memory, hart(2)).start(8, target=TARGET + 8)
-    memory.settle()
+    memory.flush()
     assert moved(memory, 16) == PATTERN[:8] * 2
     assert dma["DMADONESEQ"] == 1
 
@@ -159,7 +159,7 @@ def test_refsi_dma_id_overflow(memory, dma):
 # ---- what others are told
 
 
-def test_dma_tells_its_probes_and_engines(memory, dma):
+def test_dma_reports_its_probes_and_engines(memory, dma):
     events, writes = [], []
     memory.telemetry.probes.subscribe(events.append)
     memory.on_write = lambda host, size: writes.append(size)
@@ -189,6 +189,6 @@ def test_dma_reports_hazards_between_outstanding_transfers(memory, dma, second, 
     Dma(memory, hart(3)).start(8, **second)
     hazards = [event for event in events if isinstance(event, DmaHazard)]
     assert hazards == [DmaHazard(0, hart(3), 1, COMMAND_PROCESSOR, 1, kind)]
-    memory.settle()
+    memory.flush()
     Dma(memory, hart(3)).start(8, **second)
     assert len([event for event in events if isinstance(event, DmaHazard)]) == 1

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from softcard.device.refsi.events import InstanceStarted
+from softcard.device.refsi.spec import native_instances, schedule
+from softcard.device.refsi.spec.schedule import SpecSchedule
+from softcard.isa.riscv.decode import assemble
+from softcard.isa.riscv.state import FUEL
 from tests.device.refsi.m1 import CODE, OUT, RETURN, Bench
-from understudy.device.refsi.events import InstanceStarted
-from understudy.device.refsi.spec import native_instances, schedule
-from understudy.device.refsi.spec.schedule import SpecSchedule
-from understudy.isa.riscv.decode import assemble
-from understudy.isa.riscv.state import FUEL
 
 HERE = f"lui t0, {OUT >> 12:#x}; slli t1, a0, 6; add t0, t0, t1"
 """t0: 64 bytes for this instance."""
@@ -35,11 +35,11 @@ PROGRAMS = {
 
 
 def outcome(
-    program: str, told: bool, harts: int, count: int, step_limit: int | None = LIMIT, traced: int = 1000
+    program: str, reported: bool, harts: int, count: int, step_limit: int | None = LIMIT, traced: int = 1000
 ) -> object:
     bench = Bench("spec", engine="jit", threads=1, step_limit=step_limit, trace_instances=traced)
     bench.device.probes._probes, bench.device.probes.active = (), False
-    if told:
+    if reported:
         bench.device.probes.subscribe(lambda event: None, InstanceStarted)
     bench.device.write(CODE, assemble(program, CODE))
     bench.device.write(RETURN, assemble("addi a0, zero, 0; addi a7, zero, 0; ecall", RETURN))
@@ -60,7 +60,7 @@ def outcome(
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_crowds(program: str, harts: int) -> None:
     for count in (1, 5, 50, 100):
-        results = [outcome(PROGRAMS[program], told, harts, count) for told in (True, False)]
+        results = [outcome(PROGRAMS[program], reported, harts, count) for reported in (True, False)]
         results.append(outcome(PROGRAMS[program], True, harts, count, traced=count // 3))
         assert results[0] == results[1] == results[2]
 
@@ -68,7 +68,7 @@ def test_crowds(program: str, harts: int) -> None:
 @pytest.mark.parametrize("limit", [1, 30, 97, 900, 1_000_000, 2_000_000])
 @pytest.mark.parametrize("program", ["empty", "long", "state", "waits"])
 def test_crowds_under_a_limit(program: str, limit: int) -> None:
-    results = [outcome(PROGRAMS[program], told, 0, 100, limit) for told in (True, False)]
+    results = [outcome(PROGRAMS[program], reported, 0, 100, limit) for reported in (True, False)]
     assert results[0] == results[1]
 
 

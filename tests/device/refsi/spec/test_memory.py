@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.device.refsi.spec.rig import TARGET, WINDOW, hart, refused, words
-from tests.device.refsi.spec.rig import open_window as open_any_window
-from understudy.core.errors import AccessFault, RuleError, WireError
-from understudy.device.refsi.counters import PerfCounters
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, HOST
-from understudy.device.refsi.registers import (
+from softcard.core.errors import AccessFault, RuleError, WireError
+from softcard.device.refsi.counters import PerfCounters
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR, HOST
+from softcard.device.refsi.registers import (
     DMA_BASE,
     DRAM_BASE,
     DRAM_SIZE,
@@ -23,8 +21,10 @@ from understudy.device.refsi.registers import (
     WINDOW_MODE,
     WINDOW_TARGET,
 )
-from understudy.device.refsi.spec.memory import SpecMemory
-from understudy.isa.riscv.state import Hart
+from softcard.device.refsi.spec.memory import SpecMemory
+from softcard.isa.riscv.state import Hart
+from tests.device.refsi.spec.rig import TARGET, WINDOW, hart, refused, words
+from tests.device.refsi.spec.rig import open_window as open_any_window
 
 DRAM_END = DRAM_BASE + DRAM_SIZE
 MASK64 = (1 << 64) - 1
@@ -39,11 +39,11 @@ def memory():
 
 
 def test_unknown_configurations_are_refused():
-    with pytest.raises(WireError, match=r"there is no DMA timing 'soon', expected one of late, immediate"):
+    with pytest.raises(WireError, match=r"unknown DMA timing 'soon', expected one of late, immediate"):
         SpecMemory(dma="soon")
-    with pytest.raises(WireError, match=r"there is no coherence 'lax', expected one of coherent, strict"):
+    with pytest.raises(WireError, match=r"unknown coherence 'lax', expected one of coherent, strict"):
         SpecMemory(coherence="lax")
-    with pytest.raises(WireError, match=r"a device of 0 cores of 4 harts, expected at least 1 of each"):
+    with pytest.raises(WireError, match=r"the device has 0 cores of 4 harts, expected at least 1 of each"):
         SpecMemory(cores=0)
 
 
@@ -59,7 +59,7 @@ def test_refsi_memory_map_ends_exactly(memory, base, size):
     refused(
         lambda: memory.write(base + size - 4, bytes(8), COMMAND_PROCESSOR),
         "memory-map",
-        f"write of 8 bytes at {base + size - 4:#x} passes the bounds of {name} ({base:#x}..{base + size:#x})",
+        f"write of 8 bytes at {base + size - 4:#x} exceeds the bounds of {name} ({base:#x}..{base + size:#x})",
     )
 
 
@@ -266,7 +266,7 @@ def test_on_remap_is_called_when_windows_change(memory):
     assert calls == [1, 2, 3, 4, 5]
 
 
-def test_on_write_is_told_of_every_write_past_the_pages(memory):
+def test_on_write_is_reported_every_write_past_the_pages(memory):
     calls = []
     memory.on_write = lambda host, size: calls.append((host, size))
     memory.write(TARGET, b"abc", HOST)
@@ -305,12 +305,12 @@ def test_refsi_kub_read_only_to_every_access_of_harts(memory):
         refused(
             lambda address=address: port.store(address, 8, 1),
             "kub-read-only",
-            f"write of 8 bytes at {address:#x} by hart 0 into the Kernel Uniform Block",
+            f"write of 8 bytes at {address:#x} by hart 0 into the Kernel Uniform Block, which kernels must not write",
         )
         refused(
             lambda address=address: port.exchange(address, 8, lambda old: old),
             "kub-read-only",
-            f"write of 8 bytes at {address:#x} by hart 0 into the Kernel Uniform Block",
+            f"write of 8 bytes at {address:#x} by hart 0 into the Kernel Uniform Block, which kernels must not write",
         )
     port.store(TARGET + 0x10F8, 8, 1)
     port.store(TARGET + 0x1200, 8, 1)
@@ -336,7 +336,7 @@ def test_refsi_kub_read_only_must_be_memory(memory):
     refused(
         lambda: memory.protect(DMA_BASE, 0x100),
         "kub-read-only",
-        "a Kernel Uniform Block of 0x100 bytes at 0x20002000 is in registers, expected memory",
+        "the Kernel Uniform Block of 0x100 bytes at 0x20002000 lies in registers, expected memory",
     )
     with pytest.raises(AccessFault, match="no memory there"):
         memory.protect(0x100, 0x100)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import AccessFault, BeyondModel, RuleError
+from softcard.device.refsi import rules
+from softcard.device.refsi.accelerator import KernelExit
+from softcard.device.refsi.commands import CopyMem64
+from softcard.device.refsi.events import ConsoleOutput, HartFault, InstanceEnded, InstanceStarted
 from tests.device.refsi.m1 import FLAG, OUT, RETURN, Bench, entry, flag
-from understudy.core.errors import AccessFault, BeyondModel, RuleError
-from understudy.device.refsi import rules
-from understudy.device.refsi.accelerator import KernelExit
-from understudy.device.refsi.commands import CopyMem64
-from understudy.device.refsi.events import ConsoleOutput, HartFault, InstanceEnded, InstanceStarted
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_more_cores_and_harts() -> None:
         ("k_time", Exception, "time", 2),
     ],
 )
-def test_a_fault_is_told_and_forgotten(
+def test_a_fault_is_reported_and_forgotten(
     bench: Bench, kernel: str, kind: type[Exception], message: str, cause: int
 ) -> None:
     status = bench.run(*bench.kernel(kernel), flag())
@@ -101,7 +101,7 @@ def test_unknown_host_call(bench: Bench) -> None:
     assert isinstance(status.error, RuleError)
     assert status.error.rule is rules.HOST_CALL
     assert [event.rule for event in bench.seen(HartFault)] == [rules.HOST_CALL.id]
-    assert "ecall with a7 = 0x63, expected 0 EXIT, 1 PUTSTRING or 2 BARRIER" in str(status.error)
+    assert "ecall has a7 = 0x63, expected 0 (EXIT), 1 (PUTSTRING) or 2 (BARRIER)" in str(status.error)
 
 
 def test_putstring(bench: Bench) -> None:
@@ -112,7 +112,7 @@ def test_putstring(bench: Bench) -> None:
     assert isinstance(status.error, AccessFault)
     bench.device.write(0x50100000, b"x" * ((1 << 16) + 8))
     status = bench.run(*bench.kernel("k_puts", 0x50100000))
-    assert "PUTSTRING of a string of more than 65536 bytes at 0x50100000" in str(status.error)
+    assert "the string of PUTSTRING at 0x50100000 has more than 65536 bytes" in str(status.error)
 
 
 def test_barriers(bench: Bench) -> None:
@@ -144,7 +144,7 @@ def test_one_hart_alone_at_a_barrier(bench: Bench) -> None:
     assert "hart 0 waits at a barrier, but hart 1 returned" in str(status.error)
 
 
-def test_beyond_the_model_is_told(bench: Bench) -> None:
+def test_beyond_the_model_is_reported(bench: Bench) -> None:
     paging = bench.code("addi t0, zero, 1; slli t0, t0, 63; csrrw zero, satp, t0")
     status = bench.run(*bench.kernel(paging))
     assert isinstance(status.error, BeyondModel)

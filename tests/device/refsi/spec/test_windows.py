@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.device.refsi.spec.rig import TARGET, WINDOW, hart, open_window, refused
-from understudy.core.errors import AccessFault, RuleError
-from understudy.core.space import Unit
-from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, CORE, HART, HOST
-from understudy.device.refsi.registers import (
+from softcard.core.errors import AccessFault, RuleError
+from softcard.core.space import Unit
+from softcard.device.refsi.interfaces import COMMAND_PROCESSOR, CORE, HART, HOST
+from softcard.device.refsi.registers import (
     DMA_BASE,
     DRAM_BASE,
     DRAM_SIZE,
@@ -19,8 +18,9 @@ from understudy.device.refsi.registers import (
     WINDOW_SCALE,
     WINDOW_TARGET,
 )
-from understudy.device.refsi.spec.memory import SpecMemory
-from understudy.device.refsi.spec.windows import Topology, WindowFile, scaling_factor
+from softcard.device.refsi.spec.memory import SpecMemory
+from softcard.device.refsi.spec.windows import Topology, WindowFile, scaling_factor
+from tests.device.refsi.spec.rig import TARGET, WINDOW, hart, open_window, refused
 
 SHARED, PER_HART, PER_CORE = range(3)
 READ, WRITE, EXECUTE = 1, 2, 4
@@ -183,7 +183,7 @@ def test_refsi_window_reserved_bits(memory, number, value, message):
 
 @pytest.mark.parametrize("number", [7, 40])
 def test_refsi_reg_idx_of_a_window_register(memory, number):
-    with pytest.raises(RuleError, match=f"CMP register {number} is no window register, expected 8 to 39"):
+    with pytest.raises(RuleError, match=f"CMP register {number} is not a window register, expected 8 to 39"):
         memory.window_register(number, 0)
 
 
@@ -207,7 +207,8 @@ def test_refsi_window_size_one_byte_and_4_gib(memory):
     refused(
         lambda: memory.read(WINDOW, 2, hart(0)),
         "window-size",
-        "read of 2 bytes at 0x30000000 through window 0 (SHARED 0x30000000..0x30000001) passes its bounds",
+        "read of 2 bytes at 0x30000000 through window 0 (SHARED 0x30000000..0x30000001) exceeds the bounds of the "
+        "window",
     )
     open_window(memory, base=1 << 40, size=1 << 32)
     assert memory.read((1 << 40) + DRAM_SIZE - (TARGET - DRAM_BASE) - 1, 1, HOST) == b"\0"
@@ -218,7 +219,8 @@ def test_refsi_window_size_access_behind_the_end(memory):
     refused(
         lambda: memory.write(WINDOW + 0x1010, b"12345678", hart(2)),
         "window-size",
-        "write of 8 bytes at 0x30001010: no memory there, 0x10 bytes behind window 0 (SHARED 0x30000000..0x30001000)",
+        "write of 8 bytes at 0x30001010: no memory there, "
+        "0x10 bytes past the end of window 0 (SHARED 0x30000000..0x30001000)",
     )
 
 
@@ -227,7 +229,8 @@ def test_refsi_window_size_access_in_front_of_the_start(memory):
     refused(
         lambda: memory.read(WINDOW - 4, 8, hart(2)),
         "window-size",
-        "read of 8 bytes at 0x2ffffffc through window 0 (SHARED 0x30000000..0x30001000) passes its bounds",
+        "read of 8 bytes at 0x2ffffffc through window 0 (SHARED 0x30000000..0x30001000) exceeds the bounds of the "
+        "window",
     )
 
 
@@ -249,7 +252,7 @@ def test_refsi_memory_overlap_of_two_windows(memory):
     refused(
         lambda: memory.read(WINDOW + 0x7FC, 8, hart(0)),
         "memory-overlap",
-        "read of 8 bytes at 0x300007fc: claimed by window 0 (SHARED 0x30000000..0x30001000) and "
+        "read of 8 bytes at 0x300007fc: the address is claimed by window 0 (SHARED 0x30000000..0x30001000) and "
         "window 1 (SHARED 0x30000800..0x30001800), expected one of them",
     )
 
@@ -259,7 +262,7 @@ def test_refsi_memory_overlap_of_window_and_memory(memory):
     refused(
         lambda: memory.write(TCDM_BASE, b"x", COMMAND_PROCESSOR),
         "memory-overlap",
-        "write of 1 bytes at 0x10000000: claimed by window 0 (SHARED 0x10000000..0x10001000) and TCDM, "
+        "write of 1 bytes at 0x10000000: the address is claimed by window 0 (SHARED 0x10000000..0x10001000) and TCDM, "
         "expected one of them",
     )
     memory.write(TCDM_BASE + 0x1000, b"x", COMMAND_PROCESSOR)
@@ -307,9 +310,17 @@ def test_refsi_window_target_physical_says_how_scale_led_there(memory):
         lambda: memory.read(0x1400_0000, 8, hart(2)),
         "window-target-physical",
         "read of 8 bytes at 0x14000000 through window 0 (PER_HART 0x14000000..0x14080000): its target "
-        "0x10400000..0x10400008 is outside of every memory (TARGET 0x10200000 + SCALE 0x100000 * hart 2, "
-        "see choice refsi/window-scale-fields)",
+        "0x10400000..0x10400008 is outside of every memory (TARGET 0x10200000 + SCALE 0x100000 * hart 2; "
+        "half of that SCALE lies in memory: for hosts of the reference driver, where SCALE_A n means 2^(n-1), "
+        "set window_scale to driver; see choice refsi/window-scale-fields)",
     )
+
+
+def test_refsi_window_scale_as_the_driver_reads_it():
+    memory = SpecMemory(scale_encoding="refsidrv")
+    open_window(memory, base=0x1400_0000, target=0x1020_0000, size=0x80000, MODE=PER_HART, scale=(1, 0x7FFFF))
+    memory.write(0x1400_0000, b"hart 3  ", hart(3))
+    assert memory.read(0x1020_0000 + 3 * 0x80000, 8, HOST) == b"hart 3  "
 
 
 def test_refsi_window_onto_registers(memory):
@@ -324,12 +335,12 @@ def test_refsi_register_whole_through_an_interleaved_window(memory):
     refused(
         lambda: memory.read(WINDOW, 8, hart(0)),
         "register-whole",
-        "read of 8 bytes at 0x30000000: a register in pieces through an interleaved window",
+        "read of 8 bytes at 0x30000000: a register cannot be accessed in pieces through an interleaved window",
     )
     refused(
         lambda: memory.write(WINDOW, bytes(8), hart(0)),
         "register-whole",
-        "write of 8 bytes at 0x30000000: a register in pieces through an interleaved window",
+        "write of 8 bytes at 0x30000000: a register cannot be accessed in pieces through an interleaved window",
     )
 
 
@@ -362,7 +373,7 @@ def test_refsi_unit_exists(memory, unit):
     refused(
         lambda: memory.read(DRAM_BASE, 8, unit),
         "unit-exists",
-        f"read at 0x40000000 as {name}: there is no such unit, expected a hart below 4 or a core below 1",
+        f"read at 0x40000000 as {name}: the unit does not exist, expected a hart below 4 or a core below 1",
     )
 
 
@@ -386,14 +397,14 @@ def test_refsi_window_perms(memory, perms, activity):
         lambda: access(memory),
         "window-perms",
         f"{name} of {size} bytes at 0x30000000 through window 0 (SHARED 0x30000000..0x30001000): "
-        f"PERMS {perms:#05b} does not permit {activity}",
+        f"the window's PERMS {perms:#05b} do not permit {activity}",
     )
 
 
 def test_refsi_window_perms_bind_the_host_and_the_cmp(memory):
     open_window(memory, PERMS=READ)
     memory.read(WINDOW, 8, HOST)
-    with pytest.raises(AccessFault, match="does not permit writing"):
+    with pytest.raises(AccessFault, match="do not permit writing"):
         memory.write(WINDOW, bytes(8), COMMAND_PROCESSOR)
 
 

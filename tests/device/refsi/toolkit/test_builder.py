@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import WireError
-from understudy.core.space import Unit
-from understudy.device.refsi.commands import WriteReg64, decode_all
-from understudy.device.refsi.toolkit import builder
-from understudy.device.refsi.toolkit.builder import CommandBuffer, scale_fields
+from softcard.core.errors import WireError
+from softcard.core.space import Unit
+from softcard.device.refsi.commands import WriteReg64, decode_all
+from softcard.device.refsi.toolkit import builder
+from softcard.device.refsi.toolkit.builder import CommandBuffer, scale_fields
 
 # The buffer with which the reference's HAL opens its two windows.
 HAL_WINDOWS = (
@@ -93,20 +93,20 @@ REFUSALS: dict[str, tuple[Callable[[CommandBuffer], object], str]] = {
     "field": (lambda b: b.write_reg64("CMP_KUB_DESC", KUB_SIZE=1 << 16), "KUB_SIZE of register CMP_KUB_DESC holds 16"),
     "field name": (lambda b: b.write_reg64("CMP_KUB_DESC", NOPE=1), "has no field NOPE"),
     "entry": (lambda b: b.kernel(1 << 32, stack_top=0, return_address=0), "ENTRY_POINT_ADDR .* holds 32 bits"),
-    "imm address": (lambda b: b.store_imm64(1 << 32, 0), "DST_ADDR_LO holds a 32-bit address, not 0x100000000"),
+    "imm address": (lambda b: b.store_imm64(1 << 32, 0), "DST_ADDR_LO must be a 32-bit address, not 0x100000000"),
     "count": (lambda b: b.copy_mem64(1 << 32, 0, 0), "COUNT of register INLINE holds 32 bits"),
     "unit": (lambda b: b.copy_mem64(1, 0, 0, Unit(3, 1 << 16)), "an index of 16 bits, not 0x3 and 0x10000"),
     "harts": (lambda b: b.run_instances(1, max_harts=256), "MAX_HARTS of register INLINE holds 8 bits"),
     "arguments": (lambda b: b.run_instances(1, *range(8)), "takes at most 7 extra arguments, not 8"),
     "window": (lambda b: b.window(8, base=0, target=0, size=1), "no memory window 8, expected 0 .. 7"),
     "closed window": (lambda b: b.close_window(-1), "no memory window -1"),
-    "window size": (lambda b: b.window(0, base=0, target=0, size=0), "a window holds 1 to 2\\^32 bytes, not 0x0"),
-    "window mode": (lambda b: b.window(0, base=0, target=0, size=1, mode="OWN"), "no window mode 'OWN'"),
+    "window size": (lambda b: b.window(0, base=0, target=0, size=0), "a window must have 1 to 2\\^32 bytes, not 0x0"),
+    "window mode": (lambda b: b.window(0, base=0, target=0, size=1, mode="OWN"), "unknown window mode 'OWN'"),
     "window scale": (
         lambda b: b.window(0, base=0, target=0, size=1, mode="PER_HART", scale=3),
-        "scaling factor is 2\\^n \\* m with n 1 .. 31 and m 1 .. 2\\^32, not 0x3",
+        "scaling factor must be 2\\^n \\* m with n 1 .. 31 and m 1 .. 2\\^32, not 0x3",
     ),
-    "chunk": (lambda b: b.chunks(1 << 64), "a chunk holds 64 bits"),
+    "chunk": (lambda b: b.chunks(1 << 64), "a chunk of 64 bits"),
     "payload": (lambda b: b.nop(*[0] * 9000), "COUNT"),
 }
 
@@ -121,7 +121,7 @@ def test_refusals_leave_the_buffer_alone(mistake: str) -> None:
 
 
 def test_unknown_profile() -> None:
-    with pytest.raises(WireError, match="no profile 'fast', expected one of spec, refsidrv"):
+    with pytest.raises(WireError, match="unknown profile 'fast', expected one of spec, refsidrv"):
         CommandBuffer("fast")
 
 

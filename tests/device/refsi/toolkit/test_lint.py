@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.device.refsi.commands import LoadReg64, StoreImm64, WriteReg64
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.device.refsi.toolkit.lint import CHECKS, Finding, Severity, lint
+from softcard.device.refsi.commands import LoadReg64, StoreImm64, WriteReg64
+from softcard.device.refsi.toolkit.builder import CommandBuffer
+from softcard.device.refsi.toolkit.lint import CHECKS, Finding, Severity, lint
 
 RECORDINGS = Path(__file__).parents[3] / "vectors" / "refsi"
 DRAM = 0x5000_0000
@@ -45,7 +45,7 @@ def slice_(size: int, kargs: tuple[int, int], tsd: tuple[int, int] = (0, 0), **h
 MISTAKES: dict[str, tuple[Callable[[], CommandBuffer], str, int]] = {
     "header-packet-id": (lambda: buffer().chunks(0x80000000).finish(), "packet identifier (bits 31-30) is 2", 0),
     "header-reserved": (lambda: buffer().chunks(0xC0000001).finish(), "reserved bits 7-0 are 0x1", 0),
-    "header-opcode": (lambda: buffer().nop().chunks(0xC0000A00).finish(), "there is no opcode 10", 8),
+    "header-opcode": (lambda: buffer().nop().chunks(0xC0000A00).finish(), "unknown opcode 10", 8),
     "header-count": (
         lambda: buffer().chunks(0x300C0060800, 1, 2, 3).finish(),
         "announces 3 payload chunks, expected 4",
@@ -53,11 +53,15 @@ MISTAKES: dict[str, tuple[Callable[[], CommandBuffer], str, int]] = {
     ),
     "chunks": (lambda: buffer().chunks(0xC0020200), "the buffer ends after 0", 0),
     "zero-extension": (lambda: ready().chunks(0x800C0020800, 1).finish(), "bits 0x800 outside of its fields", 112),
-    "copy-unit": (lambda: buffer().chunks(0x1C0060600, DRAM, DRAM, 1 << 40).finish(), "is no unit ID", 0),
+    "copy-unit": (lambda: buffer().chunks(0x1C0060600, DRAM, DRAM, 1 << 40).finish(), "is not a unit ID", 0),
     "sync-flags": (lambda: buffer().sync_cache(0xFC).finish(), "flags 0xfc name caches that do not exist", 0),
     "nop": (lambda: buffer().nop().finish(), "the document has no opcode 0", 0),
     "finish-missing": (lambda: buffer().write_reg64(0, 1), "does not end with FINISH", 16),
-    "finish-behind": (lambda: buffer().finish().write_reg64(0, 1), "2 chunks are never read, FINISH comes before", 8),
+    "chunks-after-finish": (
+        lambda: buffer().finish().write_reg64(0, 1),
+        "the last 2 chunks of the command buffer are never read, since FINISH comes before them",
+        8,
+    ),
     "register": (lambda: buffer().add(WriteReg64(40, 1)).finish(), "no CMP register 40, expected 0 .. 6 or 8 .. 39", 0),
     "register-reserved": (
         lambda: buffer().write_reg64("CMP_KARGS_INFO", 5).finish(),
@@ -65,12 +69,12 @@ MISTAKES: dict[str, tuple[Callable[[], CommandBuffer], str, int]] = {
         0,
     ),
     "entry-32-bit": (lambda: buffer().write_reg64(1, 1 << 32).finish(), "0x100000000 does not fit 32 bits", 0),
-    "address": (lambda: buffer().store_imm64(0x100, 1).finish(), "DST_ADDR_LO 0x100 lies in no memory", 0),
+    "address": (lambda: buffer().store_imm64(0x100, 1).finish(), "DST_ADDR_LO 0x100 is in no memory", 0),
     "register-access": (lambda: buffer().store_imm64(CTRL + 4, 1).finish(), "inside a memory-mapped register", 0),
     "copy-alignment": (lambda: buffer().copy_mem64(1, DRAM + 4, DRAM).finish(), "0x50000004 is not a multiple of 8", 0),
     "copy-range": (
         lambda: buffer().copy_mem64(2, 0xBFFF_FFF8, DRAM).finish(),
-        "0x10 bytes at SRC_ADDR 0xbffffff8 run over the end of the memory at 0xc0000000",
+        "0x10 bytes at SRC_ADDR 0xbffffff8 exceed the end of the memory at 0xc0000000",
         0,
     ),
     "counter-unit": (lambda: buffer().copy_mem64(1, 0x2010_0000, DRAM).finish(), "expected a hart (kind 3)", 0),
@@ -90,7 +94,7 @@ MISTAKES: dict[str, tuple[Callable[[], CommandBuffer], str, int]] = {
     ),
     "window-target": (
         lambda: buffer().window(0, base=0x3000_0000, target=0, size=0x1000).finish(),
-        "window 0 has target 0x0: no memory there",
+        "window 0 has target 0x0, where there is no memory",
         48,
     ),
     "window-overlap": (
@@ -112,7 +116,7 @@ MISTAKES: dict[str, tuple[Callable[[], CommandBuffer], str, int]] = {
     "no-instances": (lambda: ready().run_instances(0).finish(), "NUM_INSTANCES is 0: nothing runs", 112),
     "run-registers": (
         lambda: buffer().write_reg64(1, 0x10000).run_instances(1).finish(),
-        "CMP_STACK_TOP, CMP_RETURN_ADDR not set in this buffer",
+        "this buffer does not set CMP_STACK_TOP, CMP_RETURN_ADDR",
         16,
     ),
     "entry-zero": (
@@ -131,10 +135,10 @@ MISTAKES: dict[str, tuple[Callable[[], CommandBuffer], str, int]] = {
         "COPY_MEM64 reads memory after RUN_INSTANCES without a SYNC_CACHE",
         128,
     ),
-    "kub-range": (lambda: slice_(256, (200, 100)), "KARGS ends at 0x12c, behind the 0x100 bytes", 160),
+    "kub-range": (lambda: slice_(256, (200, 100)), "KARGS ends at 0x12c, past the 0x100 bytes", 160),
     "kub-missing": (
         lambda: ready().write_reg64("CMP_KARGS_INFO", KARGS_SIZE=8).run_kernel_slice(4).finish(),
-        "CMP_KARGS_INFO is set, CMP_KUB_DESC is not set in this buffer",
+        "CMP_KARGS_INFO is set, but this buffer does not set CMP_KUB_DESC",
         128,
     ),
     "tsd-share": (
@@ -143,7 +147,7 @@ MISTAKES: dict[str, tuple[Callable[[], CommandBuffer], str, int]] = {
         160,
     ),
     "dma-control": (lambda: buffer().store_imm64(CTRL, 1).wait_dma().finish(), "started with dimension 0", 0),
-    "dma-planes": (lambda: buffer().store_imm64(CTRL, 0x31).wait_dma().finish(), "lets its planes overlap", 0),
+    "dma-planes": (lambda: buffer().store_imm64(CTRL, 0x31).wait_dma().finish(), "lets its third dimension overlap", 0),
     "dma-wait": (lambda: buffer().dma_1d(DRAM, DRAM + 64, 8).finish(), "not waited for", 64),
 }
 
@@ -171,7 +175,7 @@ def test_every_check_has_its_mistake() -> None:
 def test_trailing_bytes() -> None:
     findings = lint(buffer().write_reg64(0, 1).to_bytes() + b"abc")
     assert [(found.check, found.offset) for found in findings] == [("trailing-bytes", 16), ("finish-missing", 16)]
-    assert findings[0].message == "3 bytes left over, expected 8 per chunk"
+    assert findings[0].message == "the last 3 bytes are not a whole chunk of 8 bytes"
 
 
 @pytest.mark.parametrize(
@@ -181,12 +185,12 @@ def test_trailing_bytes() -> None:
         (lambda: buffer().chunks(0xC0020100, 5).finish(), "header-count", "FINISH: count announces 1 payload chunks"),
         (lambda: buffer().write_reg64(7 + 1, 0).add(WriteReg64(7, 0)).finish(), "register", "no CMP register 7"),
         (lambda: buffer().add(LoadReg64(99, DRAM)).finish(), "register", "no CMP register 99"),
-        (lambda: buffer().store_imm64(0x2000_20F8, 1).finish(), "register-access", "0x200020f8 is no DMA register"),
-        (lambda: buffer().add(StoreImm64(0xBFFF_FFFC, 1)).finish(), "address", "runs over the end of DRAM"),
+        (lambda: buffer().store_imm64(0x2000_20F8, 1).finish(), "register-access", "0x200020f8 is not a DMA register"),
+        (lambda: buffer().add(StoreImm64(0xBFFF_FFFC, 1)).finish(), "address", "exceeds the end of DRAM"),
         (lambda: buffer().store_imm64(CTRL, 0x51).wait_dma().finish(), "dma-control", "1D transfer is started"),
         (lambda: buffer().store_imm64(CTRL, 0x113).wait_dma().finish(), "dma-control", "reserved bits 0x102"),
         (lambda: ready().dma_1d(DRAM, DRAM + 64, 8).run_instances(1).finish(), "dma-wait", "kernel runs while a DMA"),
-        (lambda: buffer().copy_mem64(1, DRAM, DRAM, 0x3000004).finish(), "counter-unit", "hart 4 of a device with 4"),
+        (lambda: buffer().copy_mem64(1, DRAM, DRAM, 0x3000004).finish(), "counter-unit", "hart 4, but the device has"),
         (lambda: hart_window(buffer(), target=0x1030_0000).finish(), "window-target", "reaches up to 0x10500000"),
         (lambda: buffer().write_reg64(24, 1).finish(), "window-order", "before this buffer has written its BASE"),
         (lambda: buffer().write_reg64(24, 0x80).finish(), "register-reserved", "0x80 of the window's MODE"),
@@ -230,7 +234,7 @@ def test_windows_of_the_reference_host_are_clean_in_its_profile() -> None:
 def test_text_of_a_finding() -> None:
     (found,) = lint(buffer().store_imm64(0x100, 1).finish().to_bytes())
     assert str(found) == (
-        "warning: address: DST_ADDR_LO 0x100 lies in no memory and in no window that this buffer opens, "
+        "warning: address: DST_ADDR_LO 0x100 is in no memory and in no window that this buffer opens, "
         "at byte 0x0, chunk 0 (STORE_IMM64) [refsi/store-imm-address: STORE_IMM64 command (Opcode: 5)]"
     )
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.core.errors import WireError
-from understudy.device.refsi.commands import Finish, encode_header
-from understudy.device.refsi.commands import Header as HeaderChunk
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.device.refsi.toolkit.listing import assemble, describe_address, lines, listing, unit_name
+from softcard.core.errors import WireError
+from softcard.device.refsi.commands import Finish, encode_header
+from softcard.device.refsi.commands import Header as HeaderChunk
+from softcard.device.refsi.toolkit.builder import CommandBuffer
+from softcard.device.refsi.toolkit.listing import assemble, describe_address, lines, listing, unit_name
 
 RECORDINGS = Path(__file__).parents[3] / "vectors" / "refsi"
 
@@ -90,7 +90,7 @@ def test_addresses_and_units() -> None:
 GARBAGE = {
     "packet id": ((0x80000000,), "packet identifier (bits 31-30) is 2, expected 3"),
     "reserved": ((0xC0000001,), "reserved bits 7-0 are 0x1, expected 0"),
-    "opcode": ((0xC0000A00,), "there is no opcode 10"),
+    "opcode": ((0xC0000A00,), "unknown opcode 10"),
     "odd": (
         (0xC0030200, 5),
         "count (bits 29-16) is 3, expected an even number (the reference driver reads WRITE_REG64",
@@ -99,7 +99,7 @@ GARBAGE = {
     "cut": ((0xC0020200,), "1 payload chunks announced, but the buffer ends after 0 (the reference driver reads"),
     "num args": ((0x300C0060800, 1, 2, 3), "RUN_INSTANCES: count announces 3 payload chunks, expected 4"),
     "inline": ((0x100C0040700, 1, 2), "RUN_KERNEL_SLICE: inline chunk 0x100 has bits 0x100 outside of its fields"),
-    "unit": ((0x1C0060600, 0, 0, 1 << 40), "COPY_MEM64: UNIT 0x10000000000 is no unit ID"),
+    "unit": ((0x1C0060600, 0, 0, 1 << 40), "COPY_MEM64: UNIT 0x10000000000 is not a unit ID"),
     "flags": ((0xFCC0000900,), "SYNC_CACHE: flags 0xfc name caches that do not exist"),
 }
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_decoded_is_shown_with_its_reason(mistake: str) -> None:
 
 
 def test_left_over_bytes() -> None:
-    assert one(b"\x01\x02") == "0x0000: .byte 0x01 0x02 ; 2 bytes left over, expected 8 per chunk"
+    assert one(b"\x01\x02") == "0x0000: .byte 0x01 0x02 ; the last 2 bytes are not a whole chunk of 8 bytes"
 
 
 def test_commands_behind_finish_are_listed() -> None:
@@ -163,13 +163,13 @@ def test_hand_written_text() -> None:
 
 
 UNREADABLE = {
-    "JUMP X=1": "there is no command 'JUMP', expected one of NOP, FINISH",
-    "FINISH 5": "FINISH: '5' is no field, expected NAME=VALUE",
+    "JUMP X=1": "unknown command 'JUMP', expected one of NOP, FINISH",
+    "FINISH 5": "FINISH: '5' is not a field, expected NAME=VALUE",
     "FINISH DUMMY=1 DUMMY=2": "field DUMMY is given twice",
     "WRITE_REG64 REG_IDX=0": "WRITE_REG64: field IMM_VAL is missing",
     "WRITE_REG64 REG_IDX=CMP_X IMM_VAL=0": "has no register CMP_X",
     "WRITE_REG64 REG_IDX=0 IMM_VAL=0 SIZE=3": "WRITE_REG64 has no field SIZE",
-    "WRITE_REG64 REG_IDX=0 IMM_VAL=ten": "IMM_VAL: 'ten' is no number",
+    "WRITE_REG64 REG_IDX=0 IMM_VAL=ten": "IMM_VAL: 'ten' is not a number",
     "WRITE_REG64 REG_IDX=0 IMM_VAL=0x10000000000000000": "does not fit 64 bits",
     "RUN_INSTANCES MAX_HARTS=0 NUM_INSTANCES=1 EXTRA_ARG_1=2": "has no field EXTRA_ARG_1",
     ".byte 256": ".byte: 256 does not fit 8 bits",

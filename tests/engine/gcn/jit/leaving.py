@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.worker import Worker
+from softcard.engine.gcn.jit import layout
+from softcard.engine.gcn.tiered.worker import Worker
 
 
 @contextmanager

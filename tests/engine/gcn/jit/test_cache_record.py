@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softcard.engine.gcn.api import Dispatch
+from softcard.engine.gcn.jit import code_metadata
+from softcard.engine.gcn.jit.basics import Observed
+from softcard.engine.gcn.jit.emit.emit_region import RegionEmitter
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.ir.object_cache import ObjectCache
 from tests.engine.gcn.jit.test_jit import store
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import CODE
-from understudy.engine.gcn.api import Dispatch
-from understudy.engine.gcn.jit import cache_record
-from understudy.engine.gcn.jit.basics import Observed
-from understudy.engine.gcn.jit.emit_region import RegionEmitter
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.ir.object_cache import ObjectCache
 
 TEXT = "v_mul_u32_u24_e32 v3, {0}, v0 |"
 
@@ -72,7 +72,7 @@ def test_another_version_of_the_program_emits_anew(
     tmp_path: Path, emitted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tmp_path, tier=Tier.OPTIMISED)
-    monkeypatch.setattr(cache_record, "translator_key", lambda: b"another")
+    monkeypatch.setattr(code_metadata, "translator_key", lambda: b"another")
     run(tmp_path, tier=Tier.OPTIMISED)
     assert emitted == ["region"] * 2
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
 from tests.engine.gcn.jit.test_contiguous import every_lanes
 from tests.engine.gcn.programs import dwords, program
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
 
 FILL = """
 v_lshlrev_b32 v1, 3, v0

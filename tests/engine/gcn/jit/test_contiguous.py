@@ -7,15 +7,15 @@ from functools import cache, lru_cache
 import numpy as np
 import pytest
 
+from softcard.core.errors import SoftcardError
+from softcard.core.space import Ram
+from softcard.engine.gcn.jit.layout import chunk_lanes
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.ir import llvm
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import DATA, DATA_BYTES
-from understudy.core.errors import UnderstudyError
-from understudy.core.space import Ram
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.layout import chunk_lanes
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.ir import llvm
 
 WIDTHS = [lanes for lanes in (4, 8, 16) if lanes <= chunk_lanes(llvm.host_features())]
 SIZES = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
@@ -62,7 +62,7 @@ def outcomes(text: str, engine: JitEngine | None = None, name: str = "gfx900") -
         data.bytes[:] = np.random.default_rng(1).integers(0, 256, DATA_BYTES, dtype=np.uint8)
         try:
             end = str(run().instructions)
-        except UnderstudyError as error:
+        except SoftcardError as error:
             found.append((str(error), b""))
         else:
             found.append((end, bytes(data.view)))

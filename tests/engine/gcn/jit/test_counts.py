@@ -8,16 +8,16 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from softcard.core.errors import GuestFault
+from softcard.core.space import Ram
+from softcard.engine.gcn.api import Dispatch, StepLimit
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.host.hsa.gpu import Gpu, demo_code
 from tests.engine.gcn.jit.test_jit import engine
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import DATA
-from understudy.core.errors import GuestFault
-from understudy.core.space import Ram
-from understudy.engine.gcn.api import Dispatch, StepLimit
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.host.hsa.gpu import Gpu, demo_code
 
 EDGE: Final = 0x30_0000
 """Memory that is no whole page: accesses there leave translated code amid a segment."""
@@ -79,8 +79,8 @@ def counted(dispatch: Dispatch) -> tuple[int, int]:
     def hear(*_: object) -> None:
         heard[0] += 1
 
-    told = ReferenceEngine(hear).run(dispatch).instructions
-    return heard[0], told
+    reported = ReferenceEngine(hear).run(dispatch).instructions
+    return heard[0], reported
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -89,8 +89,8 @@ def test_both_engines_count_every_instruction_once(seed: int) -> None:
     text = random_text(chance)
     size, groups = chance.choice((1, 64, 100, 256)), chance.choice((1, 3, 9))
     options: dict[str, Any] = {"size": (size, 1, 1), "groups": [(n, 0, 0) for n in range(groups)]}
-    heard, told = counted(made(text, **options))
-    assert heard == told
+    heard, reported = counted(made(text, **options))
+    assert heard == reported
     order: dict[str, Any] = {"seed": chance.choice((None, 5)), "turn": chance.choice((1, 4096))}
     for threads, tier in ((1, Tier.THREADED), (2, Tier.OPTIMISED), (2, None)):
         one = engine(threads=threads, tier=tier)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.translation import Tier
 from tests.engine.gcn.jit.test_jit import engine, every_way, store
 from tests.engine.gcn.programs import dwords, program
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
 
 ONE = "v_ffbl_b32_e32 v2, 50 | "
 """The number 1, as LLVM finds: the least denormal."""

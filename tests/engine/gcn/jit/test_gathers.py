@@ -7,16 +7,16 @@ from functools import cache
 import numpy as np
 import pytest
 
+from softcard.core.errors import SoftcardError
+from softcard.core.space import PAGE_SIZE, Ram
+from softcard.engine.gcn.api import Dispatch
+from softcard.engine.gcn.jit.layout import chunk_lanes
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.ir import llvm
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import DATA
-from understudy.core.errors import UnderstudyError
-from understudy.core.space import PAGE_SIZE, Ram
-from understudy.engine.gcn.api import Dispatch
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.layout import chunk_lanes
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.ir import llvm
 
 WIDTHS = [lanes for lanes in (4, 8, 16) if lanes <= chunk_lanes(llvm.host_features())]
 PLACES, RESULTS = DATA + 0x4000, DATA + 0x8000
@@ -105,7 +105,7 @@ def outcome(text: str, places: np.ndarray, engine: ReferenceEngine | JitEngine) 
     dispatch, error = world(text, places), ""
     try:
         engine.run(dispatch)
-    except UnderstudyError as fault:
+    except SoftcardError as fault:
         error = str(fault)
     return error, dispatch.memory.read(RESULTS, 0x4000)
 
@@ -177,7 +177,7 @@ def test_all_over_lds(lanes: int, tier: Tier, width: str) -> None:
 @pytest.mark.parametrize("family", ["global", "flat"])
 @pytest.mark.parametrize("lane", [0, 16, 31, 63])
 def test_one_lane_beyond(lanes: int, tier: Tier, width: str, family: str, lane: int) -> None:
-    """Just behind the end, just before the beginning, and nowhere near: it is the lane at fault, unless not active."""
+    """Just past the end, just before the beginning, and nowhere near: it is the lane at fault, unless not active."""
     size = SIZES[width]
     ends = [(ODD, ODD_BYTES), (LOW, 4 * PAGE_SIZE), (SMALL, SMALL_BYTES)]
     bad = [first + room - size + 1 for first, room in ends] + [first - 1 for first, _ in ends] + [0x1000]

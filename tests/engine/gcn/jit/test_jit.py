@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault, GuestFault, ModelBug, SoftcardError
+from softcard.core.space import Ram
+from softcard.engine.gcn.api import Dispatch, StepLimit
+from softcard.engine.gcn.jit.layout import chunk_lanes
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import HOT, POLL_SECONDS, JitEngine
+from softcard.engine.gcn.tiered.translation import Tier, Translation
+from softcard.ir import llvm
+from softcard.ir.background import BACKGROUND, Task
+from softcard.ir.compile_process import PROCESS
+from softcard.ir.object_cache import ObjectCache
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import CODE, DATA, DATA_BYTES, SCRATCH, launch
 from tests.engine.gcn.test_group import EXCHANGE, SPIN
-from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
-from understudy.core.space import Ram
-from understudy.engine.gcn.api import Dispatch, StepLimit
-from understudy.engine.gcn.jit.engine import HOT, LOOK_SECONDS, JitEngine
-from understudy.engine.gcn.jit.layout import chunk_lanes
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.jit.translation import Translation
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache
 
 WIDTHS = [lanes for lanes in (4, 8, 16) if lanes <= chunk_lanes(llvm.host_features())]
 TIERS = (Tier.THREADED, Tier.OPTIMISED)
@@ -41,7 +44,7 @@ def same(text: str, **options: Any) -> Dispatch:
         dispatch = program(text, **options)
         try:
             outcome = str(one.run(dispatch).instructions)
-        except UnderstudyError as error:
+        except SoftcardError as error:
             outcome = f"{type(error).__name__}: {error}"
         outcomes.append((outcome, dispatch.memory.read(DATA, DATA_BYTES)))
     assert outcomes[0] == outcomes[1]
@@ -234,7 +237,7 @@ def test_groups_run_on_threads() -> None:
     assert dwords(dispatch, 1) == [sum(128 * n + 127 * 64 for n in range(count))]
 
 
-def test_the_first_group_that_fails_is_told_whatever_the_threads_do() -> None:
+def test_the_first_group_that_fails_is_reported_whatever_the_threads_do() -> None:
     text = f"""
     s_cmp_lt_u32 s0, 37
     s_cbranch_scc1 good
@@ -283,16 +286,74 @@ def test_hot_code_is_optimised() -> None:
     code = one.code(dispatch.target, dispatch.memory)
     launch = one.prepare(dispatch)
     launch.run()
-    assert not any(isinstance(made, Translation) for made in code.table.kept)
-    one.heat(0)[0] = HOT
+    assert not any(isinstance(made, Translation) for made in code.table.alive)
+    one.profile(0)[0] = HOT
     deadline = time.monotonic() + 30
-    while not any(isinstance(made, Translation) for made in code.table.kept):
+    while not any(isinstance(made, Translation) for made in code.table.alive):
         assert time.monotonic() < deadline
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
         launch.run()
     assert (code.programs[dispatch.entry, dispatch.mode].replaced, one.is_tiering_up) != ({}, True)
     assert launch.run().instructions == 8 * 6
     assert dwords(dispatch, 64) == [n + 77 for n in range(64)]
+    one.close()
+
+
+HOT_LOOP = "v_add_u32_e32 v1, {}, v0" + store(1)
+
+
+def being_optimised(monkeypatch: pytest.MonkeyPatch, number: int) -> tuple[JitEngine, Dispatch, Task[Any]]:
+    """Run code until the engine wants it optimised in the background; no thread has begun with that."""
+    tasks: list[Task[Any]] = []
+
+    def submit(work: Callable[[], Any]) -> Task[Any]:
+        tasks.append(Task(work))
+        return tasks[-1]
+
+    monkeypatch.setattr(BACKGROUND, "submit", submit)
+    one = JitEngine(threads=1, cache=ObjectCache())
+    one.caches_programs = False
+    dispatch = program(HOT_LOOP.format(number), groups=[(n, 0, 0) for n in range(8)])
+    deadline = time.monotonic() + 30
+    while not one.is_tiering_up:
+        assert time.monotonic() < deadline
+        one.profile(0)[:] = HOT
+        time.sleep(POLL_SECONDS)
+        one.run(dispatch)
+    (task,) = one._tiering_up
+    return one, dispatch, task
+
+
+def test_code_that_is_gone_is_not_optimised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was hot, and is written over, as where a program is unloaded and another one is loaded in its place."""
+    one, dispatch, task = being_optimised(monkeypatch, 11)
+    other = program(HOT_LOOP.format(22), groups=[(n, 0, 0) for n in range(8)])
+    dispatch.memory.write(CODE, other.memory.read(CODE, 32))
+    one.run(dispatch)
+    task.run()
+    assert (task.failed, task.result()) == (False, None)
+    for _ in range(2):
+        time.sleep(POLL_SECONDS)
+        assert one.run(dispatch).instructions == 8 * 6
+    assert dwords(dispatch, 64) == [n + 22 for n in range(64)]
+    one.close()
+
+
+def test_a_failure_to_optimise_is_reported_and_harms_no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, dispatch, task = being_optimised(monkeypatch, 33)
+    reported: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+
+    def fail(*_: object) -> bytes:
+        raise ModelBug("generated code does not verify")
+
+    monkeypatch.setattr(PROCESS, "compile_ir", fail)
+    task.run()
+    for _ in range(2):
+        time.sleep(POLL_SECONDS)
+        assert one.run(dispatch).instructions == 8 * 6
+    assert dwords(dispatch, 64) == [n + 33 for n in range(64)]
+    assert [str(each.exc_value) for each in reported] == ["generated code does not verify"]
     one.close()
 
 
@@ -314,7 +375,7 @@ def test_bad_code_is_a_fault_on_both(words: list[int]) -> None:
     for one in (ReferenceEngine(), engine(tier=Tier.THREADED)):
         try:
             texts.append(str(one.run(launch(words, step_limit=1000))))
-        except UnderstudyError as error:
+        except SoftcardError as error:
             texts.append(f"{type(error).__name__} {error}")
     assert texts[0] == texts[1]
 
@@ -474,7 +535,7 @@ def test_a_lane_has_no_more_private_memory_than_flat_scratch_says() -> None:
     dispatch = program(
         f"{text} | {PRIVATE_STORE} | s_endpgm", "gfx803", scratch_lane_bytes=16, scratch_slots=1, hidden_private_base=0
     )
-    with pytest.raises(AccessFault, match="a lane has 0x8 bytes of private memory, as FLAT_SCRATCH says"):
+    with pytest.raises(AccessFault, match=r"a lane has 0x8 bytes of private memory \(from FLAT_SCRATCH\)"):
         engine().run(dispatch)
 
 

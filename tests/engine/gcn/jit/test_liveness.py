@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.engine.gcn.jit.basics import Observed
+from softcard.engine.gcn.jit.liveness import EVERYTHING, NOTHING, Live, Liveness
+from softcard.engine.gcn.jit.region import Region, discover
+from softcard.engine.gcn.reference.engine import Stepper
 from tests.engine.gcn.programs import program
-from understudy.engine.gcn.jit.basics import Observed
-from understudy.engine.gcn.jit.liveness import EVERYTHING, NOTHING, Live, Liveness
-from understudy.engine.gcn.jit.region import Region, discover
-from understudy.engine.gcn.reference.engine import Stepper
 
 
 def region(text: str, name: str = "gfx900") -> Region:
@@ -78,7 +78,7 @@ def test_one_written_lane_leaves_the_others() -> None:
         "s_sethalt 0",
     ],
 )
-def test_everything_is_live_before_what_may_look_at_anything(text: str) -> None:
+def test_everything_is_live_before_what_may_inspect_anything(text: str) -> None:
     assert at_head("s_nop 0 |" + text + END, name="gfx803") == EVERYTHING
 
 

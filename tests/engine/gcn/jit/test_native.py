@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.engine.gcn.jit import layout
+from softcard.engine.gcn.jit.emit.register_base import SHADOW_DISTANCE
+from softcard.engine.gcn.jit.native_atomics import atomic
+from softcard.engine.gcn.jit.native_clean import clear_dead
+from softcard.engine.gcn.jit.native_memory import by_lane
+from softcard.engine.gcn.tiered.native_scheduler import schedule
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.ir.native import link
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.gcn.state import EXEC, FULL, LDS_BASE, LDS_SIZE, SGPR_AT, STATE_BYTES, WORDS_AT, Wave
 from tests.engine.gcn.jit.test_counts import made, random_text
 from tests.engine.gcn.jit.test_jit import engine
 from tests.engine.gcn.rig import DATA
-from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.home import TWIN
-from understudy.engine.gcn.jit.native_atomics import atomic
-from understudy.engine.gcn.jit.native_memory import by_lane
-from understudy.engine.gcn.jit.native_scheduler import schedule
-from understudy.engine.gcn.jit.native_unmark import unmark
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.ir.native import link
-from understudy.ir.object_cache import ObjectCache
-from understudy.isa.gcn.state import EXEC, FULL, LDS_BASE, LDS_SIZE, SGPR_AT, STATE_BYTES, WORDS_AT, Wave
 
 LANES = 8
 
@@ -84,24 +84,29 @@ def test_lanes_as_python(size: int, store: int) -> None:
 
 
 @pytest.mark.parametrize("exec_", [FULL, FULL >> 28])
-@pytest.mark.parametrize("marked", [(0, 3), (0, 70), (0, 200), (1, 70), (0, 9), (0, 255)])
-def test_unmarking_as_python(marked: tuple[int, int], exec_: int) -> None:
-    """Of registers that are read 3 and 70, in lanes that are off 200 as well; named are also 9 and 255, and not 10."""
-    code = link(ObjectCache(), unmark)
-    compiled = code.function(unmark.name, ctypes.c_uint64, *[ctypes.c_uint64] * 3)
-    every = [1 << 3 | 1 << 70, 1 << 200, 1 << 3 | 1 << 70 | 1 << 200 | 1 << 9 | 1 << 255]
-    sets = np.array([each >> 64 * n & FULL for each in every for n in range(4)], np.uint64)
+@pytest.mark.parametrize("shadowed", [(0, 3), (0, 70), (0, 200), (1, 70), (0, 9), (0, 255), (0, 300), (1, 511)])
+def test_clearing_of_dead_shadows_as_python(shadowed: tuple[int, int], exec_: int) -> None:
+    """Of registers that are read 3, 70 and 300 (a44), in lanes that are off 200 as well; named are also 9, 255 and 511,
+    and not 10."""
+    code = link(ObjectCache(), clear_dead)
+    compiled = code.function(clear_dead.name, ctypes.c_uint64, *[ctypes.c_uint64] * 3)
+    read = 1 << 3 | 1 << 70 | 1 << 300
+    every = [read, 1 << 200, read | 1 << 200 | 1 << 9 | 1 << 255 | 1 << 511]
+    sets = np.array([each >> 64 * n & FULL for each in every for n in range(8)], np.uint64)
     results = []
-    for each in (compiled, unmark):
-        states = np.zeros(2 * TWIN + STATE_BYTES, np.uint8)
+    for each in (compiled, clear_dead):
+        states = np.zeros(2 * SHADOW_DISTANCE + STATE_BYTES, np.uint8)
         states[SGPR_AT + 4 * EXEC :][:8].view(np.uint64)[:] = exec_
-        twins = [Wave(states[start : start + STATE_BYTES]) for start in (TWIN, 2 * TWIN)]
-        twins[marked[0]].vgpr[marked[1], 41] = 8
-        twins[0].vgpr[10] = 1
+        shadows = [Wave(states[start : start + STATE_BYTES]) for start in (SHADOW_DISTANCE, 2 * SHADOW_DISTANCE)]
+        row = (
+            shadows[shadowed[0]].vgpr[shadowed[1]] if shadowed[1] < 256 else shadows[shadowed[0]].acc[shadowed[1] - 256]
+        )
+        row[41] = 8
+        shadows[0].vgpr[10] = 1
         answer = each(int(states.ctypes.data), 3, int(sets.ctypes.data))
         results.append((answer, states.tobytes()))
-        is_read = marked[1] in (3, 70) or (marked[1] == 200 and exec_ != FULL)
+        is_read = shadowed[1] in (3, 70, 300) or (shadowed[1] == 200 and exec_ != FULL)
         assert answer == is_read
-        assert twins[marked[0]].vgpr[marked[1]].any() == is_read
-        assert twins[0].vgpr[10].all()
+        assert row.any() == is_read
+        assert shadows[0].vgpr[10].all()
     assert results[0] == results[1]

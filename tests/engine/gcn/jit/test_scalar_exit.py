@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.engine.gcn.api import Dispatch, Shapes
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.target import target
+from softcard.engine.gcn.api import Dispatch, Shapes
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.target import target
 
 CODE, ODD, OUT = 0x10000, 0x20000, 0x30000
 TEXT = """

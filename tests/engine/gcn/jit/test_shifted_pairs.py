@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.engine.gcn.tiered.translation import Tier
 from tests.engine.gcn.jit.test_contiguous import every_lanes, outcomes
 from tests.engine.gcn.jit.test_gathers import every_tier, jit
 from tests.engine.gcn.rig import DATA
-from understudy.engine.gcn.jit.tier import Tier
 
 BY = (0, 1, 2, 31, 32, 33, 63, 64)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.engine.gcn.jit.basics import Observed
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.isa.gcn.state import ENDED, STATUS
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import CODE
-from understudy.engine.gcn.jit.basics import Observed
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.isa.gcn.state import ENDED, STATUS
 
 TEXT = "s_mov_b32 s20, 7|s_cmp_eq_u32 s20, 8|s_cbranch_scc1 other|s_mov_b32 s21, s20|s_endpgm|other:|s_endpgm"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from understudy.engine.gcn.jit import engine as jit
-from understudy.engine.gcn.races.speculation import Speculation
+from softcard.engine.gcn.races.speculation import Speculation
+from softcard.engine.gcn.tiered import engine as jit
 
 
 def be_eager(monkeypatch: pytest.MonkeyPatch) -> list[bool]:

@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from softcard.core.errors import BeyondModel, WireError
+from softcard.core.findings import Finding, FindingLog, Level
+from softcard.engine.gcn.hooks import Checks
+from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.hsa import Gpu
+from softcard.refsi import RefSi
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.races.eager import be_eager
-from understudy.core.errors import BeyondModel, WireError
-from understudy.core.findings import Finding, FindingLog, Level
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.races.watch import RaceWatch
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.hsa import Gpu
-from understudy.refsi import RefSi
 
 OWN = (
     "s_mov_b32 m0, -1|s_mov_b32 s4, 0x200000|s_mov_b32 s5, 0|"
@@ -43,34 +44,38 @@ def found_in(text: str, size: int = 64, groups: int = 1, equal_stores: bool = Fa
     plain = program(text + "s_endpgm", "gfx803", **options)
     for _ in range(2):
         ReferenceEngine().run(plain)
-    told = []
+    reported = []
     for engine in (ReferenceEngine(), JitEngine(threads=threads)):
         made, found = program(text + "s_endpgm", "gfx803", **options), list[Finding]()
         watch = RaceWatch(made.memory, FindingLog(found), equal_stores, lanes=True)
         for _ in range(2):
             watch.begin()
-            engine.run(replace(made, races=watch))
+            engine.run(replace(made, checks=Checks(watch)))
         assert dwords(made, 256) == dwords(plain, 256)
-        told.append(found)
-    assert [each.as_dict() for each in told[0]] == [each.as_dict() for each in told[1]]
-    return told[0]
+        reported.append(found)
+    assert [each.as_dict() for each in reported[0]] == [each.as_dict() for each in reported[1]]
+    return reported[0]
 
 
 def names(text: str, **options: int) -> list[str]:
     return [each.name for each in found_in(text, **options)]
 
 
-def test_both_parties_are_named() -> None:
+def test_both_accesses_are_named() -> None:
     (found,) = found_in(OWN + NEXT + LOAD + STORE)
     assert (found.name, found.level, found.access, found.space) == ("lanes/read-write", Level.ERROR, "write", "global")
     assert found.message == (
-        "write of 4 bytes at 0x200004 in data and a read of the same by lanes of a wave in no order"
+        "write of 4 bytes at 0x200004 in data and a read of the same bytes by lanes of a wave without a "
+        "happens-before order"
     )
     assert (found.lanes, found.unit, found.group) == (tuple(range(1, 64)), "wave 0", "0,0,0")
     assert found.count == 2 * 63
     assert found.insn == "flat_store_dword v[4:5], v0"
     assert found.other.endswith("(flat_load_dword v8, v[6:7]), lane 0, wave 0, work-group 0,0,0")
-    assert found.suggestion == "a barrier between them, or atomics: nothing but this wave's width orders them"
+    assert (
+        found.suggestion
+        == "add a barrier between the accesses, or use atomics: only the width of this wave orders them"
+    )
 
 
 LDS = "v_lshlrev_b32 v1, 2, v0|s_mov_b32 m0, -1|ds_write_b32 v1, v0|s_waitcnt lgkmcnt(0)|"
@@ -118,7 +123,7 @@ def test_waves_are_the_check_of_races() -> None:
     assert names(OWN + NEXT + LOAD + BARRIER + STORE, size=128) == []
 
 
-def test_equal_stores_are_told_of_where_that_is_asked_for() -> None:
+def test_equal_stores_are_reported_where_that_is_asked_for() -> None:
     text = OWN + ONE + "v_mov_b32 v8, 5|flat_store_dword v[6:7], v8|"
     (found,) = found_in(text, equal_stores=True)
     assert (found.name, found.count) == ("lanes/write-write", 2 * 63)
@@ -134,9 +139,9 @@ def test_groups_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_it_goes_with_races_of_waves() -> None:
-    with pytest.raises(WireError, match="check 'lanes' without 'races', which it goes with"):
+    with pytest.raises(WireError, match="check 'lanes' requires check 'races'"):
         Gpu.open("gfx900", check="lanes,memory")
-    with pytest.raises(BeyondModel, match="check lanes on this device, which has the others"):
+    with pytest.raises(BeyondModel, match="the device does not support check 'lanes', only the other checks"):
         RefSi.open(check="races,lanes")
     with Gpu.open("gfx900", check="all") as gpu:
         assert "lanes" not in gpu.device.settings.checks

@@ -9,22 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import GuestFault, NoHostMemory
+from softcard.core.findings import Finding, FindingLog
+from softcard.core.limits import TimeLimit, Watch
+from softcard.core.space import Ram
+from softcard.engine.gcn.api import Dispatch
+from softcard.engine.gcn.hooks import Check, Checks
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.races import layout, speculation, tables
+from softcard.engine.gcn.races.speculation import Speculation
+from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.engine.gcn.shadow.check import EngineShadow
+from softcard.engine.gcn.shadow.device_shadow import DeviceShadow
+from softcard.engine.gcn.tiered import engine as jit
+from softcard.engine.gcn.tiered import worker
+from softcard.engine.gcn.tiered.engine import JitEngine
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.races.eager import be_eager
 from tests.engine.gcn.rig import DATA
-from understudy.core.errors import GuestFault, NoHostMemory
-from understudy.core.findings import Finding, FindingLog
-from understudy.core.limits import TimeLimit, Watch
-from understudy.core.space import Ram
-from understudy.engine.gcn.api import Dispatch
-from understudy.engine.gcn.jit import engine as jit
-from understudy.engine.gcn.jit import worker
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.marks.marking import Marking
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.races import codes, speculation, tables
-from understudy.engine.gcn.races.speculation import Speculation
-from understudy.engine.gcn.races.watch import RaceWatch
 
 GROUPS = 8
 OWN = "v_lshlrev_b32 v4, 2, v0|s_lshl_b32 s8, s0, 8|s_add_u32 s8, s8, 0x200000|v_add_u32 v4, s8, v4|v_mov_b32 v5, 0|"
@@ -45,14 +47,16 @@ def made(text: str, **options: Any) -> Dispatch:
     return program(text, groups=[(n, 0, 0) for n in range(GROUPS)], **options)
 
 
-def found(dispatch: Dispatch, threads: int = 2, launches: int = 1, **more: Any) -> tuple[list[Any], RaceWatch]:
-    told = list[Finding]()
-    watch, engine = RaceWatch(dispatch.memory, FindingLog(told)), JitEngine(threads=threads)
-    ready = engine.prepare(replace(dispatch, races=watch, **more))
+def found(
+    dispatch: Dispatch, threads: int = 2, launches: int = 1, *others: Check, **more: Any
+) -> tuple[list[Any], RaceWatch]:
+    reported = list[Finding]()
+    watch, engine = RaceWatch(dispatch.memory, FindingLog(reported)), JitEngine(threads=threads)
+    ready = engine.prepare(replace(dispatch, checks=Checks(*others, watch), **more))
     for _ in range(launches):
         watch.begin()
         ready.run()
-    return [each.as_dict() for each in told], watch
+    return [each.as_dict() for each in reported], watch
 
 
 def numbers(memory_bytes: list[int]) -> list[int]:
@@ -61,11 +65,11 @@ def numbers(memory_bytes: list[int]) -> list[int]:
 
 def test_groups_that_do_not_meet_run_side_by_side(stages: list[bool]) -> None:
     one = made(TO_OWN + END)
-    told, watch = found(one, launches=3)
-    assert told == []
+    reported, watch = found(one, launches=3)
+    assert reported == []
     assert stages == [True] * 3
     assert numbers(dwords(one, 64 * GROUPS)) == list(range(GROUPS))
-    assert watch.native.race.next_uid == codes.FIRST_UID + 3 * GROUPS
+    assert watch.native.race.next_uid == layout.FIRST_UID + 3 * GROUPS
 
 
 @pytest.mark.parametrize("text", [
@@ -75,7 +79,7 @@ def test_groups_that_do_not_meet_run_side_by_side(stages: list[bool]) -> None:
     ALL_ONE + "flat_atomic_add v[4:5], v6|",
     OWN + "flat_store_byte v[4:5], v6 offset:255|flat_load_dword v6, v[4:5]|",
 ])  # fmt: skip
-def test_what_groups_do_to_each_other_is_told_of_as_ever(text: str, stages: list[bool]) -> None:
+def test_what_groups_do_to_each_other_is_reported_as_ever(text: str, stages: list[bool]) -> None:
     one, other = made(text + END), made(text + END)
     assert found(one, launches=2)[0] == found(other, threads=1, launches=2)[0]
     assert dwords(one, 0x1000) == dwords(other, 0x1000)
@@ -102,18 +106,20 @@ def undone(monkeypatch: pytest.MonkeyPatch, state: Callable[[], Any], meanwhile:
     return seen
 
 
-def test_memory_and_marks_are_what_they_were(stages: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_and_shadow_bits_are_what_they_were(stages: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of what is undone is seen by the groups that run one after the other; other bytes stay the host's."""
     one = made(TO_OWN + ALL_ONE + "flat_store_dword v[4:5], v6 offset:2048|" + END)
-    marking = Marking(one.memory, ("init", "fidelity"))
+    device_shadow = DeviceShadow(one.memory, ("init", "fidelity"))
     one.memory.write(DATA, bytes(range(256)) * 16)
-    for plane in marking.planes:
-        plane.follow(one.memory)
-        plane.mark(DATA + 0x108, 8)  # group 1 is one of the first two, and stores there before it meets another
-    everywhere = one.memory, *marking.planes
+    for shadow_memory in device_shadow.shadow_memories:
+        shadow_memory.follow(one.memory)
+        shadow_memory.set_shadow(
+            DATA + 0x108, 8
+        )  # group 1 is one of the first two, and stores there before it meets another
+    everywhere = one.memory, *device_shadow.shadow_memories
     meanwhile = lambda: one.memory.write(DATA + 0x4000, b"host")  # noqa: E731 - as another thread might
     seen = undone(monkeypatch, lambda: [each.read(DATA, 0x1000) for each in everywhere], meanwhile)
-    found(one, marks=marking)
+    found(one, 2, 1, EngineShadow(device_shadow))
     assert stages == [False]
     assert [a != b for a, b in zip(*seen[:2], strict=True)] == [True] * 3
     assert seen[2] == seen[0]
@@ -153,7 +159,7 @@ def test_groups_that_wait_for_each_other_run_one_after_the_other(
     stages: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where one waits for a group that runs beside it, and where it waits for ever."""
-    monkeypatch.setattr(worker, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(worker, "TIMEOUT_SECONDS", 0.2)
     wait = "again:|flat_load_dword v7, v[4:5]|s_waitcnt vmcnt(0)|v_readfirstlane_b32 s9, v7|s_cmp_eq_u32 s9, 77|"
     text = ALL_ONE + f"s_cmp_eq_u32 s0, 3|s_cbranch_scc0 on|{wait}s_cbranch_scc0 again|on:|"
     one = made(text + END, step_limit=1 << 50, watch=Watch(0.3))
@@ -178,9 +184,9 @@ def test_a_fault_is_that_of_the_first_group(stages: list[bool]) -> None:
 
 def test_ctrl_c_leaves_nothing_behind(stages: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """The next launch is looked at as if there had been none."""
-    one, told, share = made(TO_OWN + END), list[Finding](), jit.Launch._share
-    watch, engine = RaceWatch(one.memory, FindingLog(told)), JitEngine(threads=2)
-    ready = engine.prepare(replace(one, races=watch))
+    one, reported, share = made(TO_OWN + END), list[Finding](), jit.Launch._share
+    watch, engine = RaceWatch(one.memory, FindingLog(reported)), JitEngine(threads=2)
+    ready = engine.prepare(replace(one, checks=Checks(watch)))
 
     def interrupted(launch: jit.Launch, workers: Any) -> None:
         share(launch, workers)
@@ -193,7 +199,7 @@ def test_ctrl_c_leaves_nothing_behind(stages: list[bool], monkeypatch: pytest.Mo
     monkeypatch.setattr(jit.Launch, "_share", share)
     watch.begin()
     ready.run()
-    assert told == []
+    assert reported == []
     assert stages == [True]
 
 
@@ -201,15 +207,15 @@ def test_what_the_host_races_with_is_the_same(stages: list[bool]) -> None:
     """Launches that it has not waited for, one of which ran side by side."""
     results = []
     for threads in (1, 2):
-        one, told = made(TO_OWN + "s_waitcnt vmcnt(0)|flat_load_dword v7, v[4:5]|" + END), list[Finding]()
-        watch, engine = RaceWatch(one.memory, FindingLog(told)), JitEngine(threads=threads)
+        one, reported = made(TO_OWN + "s_waitcnt vmcnt(0)|flat_load_dword v7, v[4:5]|" + END), list[Finding]()
+        watch, engine = RaceWatch(one.memory, FindingLog(reported)), JitEngine(threads=threads)
         for _ in range(2):
             watch.begin()
             watch.launches.unseen.add(watch.launches.present.number)
-            engine.run(replace(one, races=watch))
+            engine.run(replace(one, checks=Checks(watch)))
         for access, at in (("read", 0), ("write", 300), ("free", 700)):
             watch.host(access, DATA + at, 200)
-        results.append([each.as_dict() for each in told])
+        results.append([each.as_dict() for each in reported])
     assert results[0] == results[1]
     assert len(results[0]) >= 2
     assert all(stages)
@@ -220,12 +226,12 @@ def test_a_launch_that_is_not_alone_runs_one_after_the_other(stages: list[bool])
     results = []
     for threads in (1, 2):
         text = OWN + "flat_load_dword v6, v[4:5]|s_waitcnt vmcnt(0)|v_add_u32 v6, 1, v6|flat_store_dword v[4:5], v6|"
-        one, told = made(text + END), list[Finding]()
-        watch, engine = RaceWatch(one.memory, FindingLog(told)), JitEngine(threads=threads)
+        one, reported = made(text + END), list[Finding]()
+        watch, engine = RaceWatch(one.memory, FindingLog(reported)), JitEngine(threads=threads)
         for queue in (1, 2):
             watch.begin(queue, 0, {1: 1, 2: 1})
-            engine.run(replace(one, races=watch))
-        results.append([each.as_dict() for each in told])
+            engine.run(replace(one, checks=Checks(watch)))
+        results.append([each.as_dict() for each in reported])
     assert results[0] == results[1]
     assert results[0]
     assert stages == [True]
@@ -243,13 +249,13 @@ def test_kernels_that_fail_are_not_tried_again_soon(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", ["UIDS", "RANGES"])
 def test_without_numbers_for_all_of_them(name: str, stages: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speculation, name, codes.FIRST_UID if name == "UIDS" else 0)
+    monkeypatch.setattr(speculation, name, layout.FIRST_UID if name == "UIDS" else 0)
     assert found(made(TO_OWN + END))[0] == []
     assert stages == [False]
 
 
 def test_without_room_for_what_was_there_before(stages: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speculation, "KEPT_BYTES", 0)
+    monkeypatch.setattr(speculation, "SAVED_BYTES", 0)
     assert found(made(TO_OWN + END))[0] == []
     assert stages == [False]
 
@@ -278,8 +284,8 @@ def _no_room(size: int) -> Ram:
 def test_cells_are_given_back(stages: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "WORTH", 0)
     monkeypatch.setattr(speculation, "WORTH", 0)
-    told, watch = found(made(TO_OWN + END), launches=3)
-    assert told == []
+    reported, watch = found(made(TO_OWN + END), launches=3)
+    assert reported == []
     assert stages == [True] * 3
     assert watch.speculation is not None
     watch.forget()

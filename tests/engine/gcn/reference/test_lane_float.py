@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.core.errors import ModelBug
-from understudy.engine.gcn.reference.lane_float import LaneFloats
-from understudy.engine.gcn.reference.lane_integer import UNSIGNED
-from understudy.engine.gcn.reference.lane_rounding import BITS, fma64, odd_sum, quiet
-from understudy.ir import softfloat
-from understudy.ir.softfloat import CANONICAL_NAN, FORMATS, RDN, RNE, RTZ, RUP, UF
-from understudy.isa.gcn.state import LANES, Mode
+from softcard.core.errors import ModelBug
+from softcard.engine.gcn.reference.lane_float import BITS, LaneFloats, fma64, odd_sum, quiet
+from softcard.engine.gcn.reference.lane_integer import UNSIGNED
+from softcard.ir import softfloat
+from softcard.ir.softfloat import CANONICAL_NAN, FORMATS, RDN, RNE, RTZ, RUP, UF
+from softcard.isa.gcn.state import LANES, Mode
 
 ROUNDING = {0: RNE, 1: RUP, 2: RDN, 3: RTZ}
 """What the numbers of MODE mean, as the manuals list them."""
@@ -127,7 +126,7 @@ def tiny_products(fmt: str) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("fmt", FORMATS)
 @pytest.mark.parametrize("rounding", range(4))
-def test_tininess_is_looked_at_after_rounding(fmt: str, rounding: int) -> None:
+def test_tininess_is_checked_after_rounding(fmt: str, rounding: int) -> None:
     o, pairs, corner = algebra(rounding, 1), tiny_products(fmt), 0
     for at in range(0, len(pairs), LANES):
         a, b = ([pair[k] for pair in pairs[at : at + LANES]] for k in (0, 1))
@@ -316,7 +315,7 @@ def test_sums_rounded_to_odd() -> None:
                 assert abs(Fraction(got) - exact) < abs(Fraction(float(np.nextafter(got, np.inf))) - Fraction(got))
 
 
-def test_fused_multiply_add_tells_where_it_is_unsure() -> None:
+def test_fused_multiply_add_reports_where_it_is_unsure() -> None:
     a, b = np.full(LANES, 1.5), np.full(LANES, 3.0)
     c = np.zeros(LANES)
     a[0], b[1], a[2], b[3], c[4], c[5] = 2.0**600, 2.0**-600, 0.0, np.nan, 2.0**1010, -4.5

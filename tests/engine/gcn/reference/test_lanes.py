@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.gcn.rig import CODE, LDS_BYTES, PRIVATE, SHARED, Rig
-from understudy.core.errors import BeyondModel, GuestFault
-from understudy.isa.gcn.state import (
+from softcard.core.errors import BeyondModel, GuestFault
+from softcard.isa.gcn.state import (
     AT_BARRIER,
     ENDED,
     EXEC,
@@ -24,6 +23,7 @@ from understudy.isa.gcn.state import (
     Mode,
     Wave,
 )
+from tests.engine.gcn.rig import CODE, LDS_BYTES, PRIVATE, SHARED, Rig
 
 PARTIAL = 0xF0F0_0000_1234_5679
 
@@ -219,7 +219,7 @@ def test_end_and_barrier() -> None:
     rig.o.order("waitcnt", 0)
 
 
-def test_hints_are_told() -> None:
+def test_hints_are_reported() -> None:
     heard: list[tuple[int, str, int]] = []
 
     def hear(wave: Wave, what: str, n: int) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, SoftcardError, WireError
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.engine import NO_LANE, Cached
+from softcard.isa.gcn.insn import IllegalInstruction, Insn, Op
+from softcard.isa.gcn.state import EXEC, FAULT_ADDRESS, FAULT_LANE, FAULT_PC, PC, RETIRED, Wave
+from softcard.isa.gcn.target import TARGETS, target
 from tests.engine.gcn.programs import dwords, program, run, started
 from tests.engine.gcn.rig import CODE, DATA, DATA_BYTES, launch
-from understudy.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, UnderstudyError, WireError
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.engine import NO_LANE, Cached
-from understudy.isa.gcn.insn import IllegalInstruction, Insn, Op
-from understudy.isa.gcn.state import EXEC, FAULT_ADDRESS, FAULT_LANE, FAULT_PC, PC, RETIRED, Wave
-from understudy.isa.gcn.target import TARGETS, target
 
 STORE = f"""
 s_mov_b32 s8, {DATA:#x}
@@ -58,7 +58,7 @@ def test_other_generations(name: str) -> None:
     assert wave.vgpr[4].tolist() == [1] * 64
 
 
-def test_every_retired_instruction_is_told() -> None:
+def test_every_retired_instruction_is_reported() -> None:
     heard: list[tuple[int, str]] = []
 
     def hear(wave: Wave, insn: Insn) -> None:
@@ -95,7 +95,7 @@ def test_a_kernel_may_write_its_own_code() -> None:
     assert wave.vgpr[4, 0] == 7
 
 
-def test_code_is_looked_for_again_after_a_mapping_changed() -> None:
+def test_code_is_searched_for_again_after_a_mapping_changed() -> None:
     dispatch = program("s_nop 3 | s_endpgm")
     stepper, wave = started(dispatch)
     stepper.step(wave)
@@ -173,7 +173,7 @@ def test_instructions_are_aligned(pc: int) -> None:
     wave.pc = pc
     with pytest.raises(GuestFault) as caught:
         stepper.step(wave)
-    assert str(caught.value) == f"instructions lie at multiples of 4, at pc {pc:#x}"
+    assert str(caught.value) == f"the address of an instruction must be a multiple of 4, at pc {pc:#x}"
 
 
 @pytest.mark.parametrize("pc", [0, CODE + 4, 1 << 48, 2**64 - 4])
@@ -203,11 +203,11 @@ def test_what_is_not_modelled_says_where() -> None:
     assert [place.kind for place in caught.value.path] == ["pc", "wave", "work-group"]
 
 
-def made(meaning: Any) -> tuple[Any, Wave]:
+def made(semantics: Any) -> tuple[Any, Wave]:
     """A wave at an instruction of our own."""
     stepper, wave = started(program("s_nop 0 | s_endpgm"))
     real = stepper.fetch(CODE)
-    op = Op("s_test", "sopp", {9: "s_test"}, {9: 1}, None, meaning)
+    op = Op("s_test", "sopp", {9: "s_test"}, {9: 1}, None, semantics)
     insn = Insn(op, real.target, "SOPP", CODE, 4, real.words, {"simm16": 0})
     cached = stepper._code[CODE]
     stepper._code[CODE] = Cached(insn, cached.words, cached.index, cached.first, None)
@@ -215,22 +215,22 @@ def made(meaning: Any) -> tuple[Any, Wave]:
 
 
 @pytest.mark.parametrize(
-    "meaning", [lambda b, i: b.s64(127), lambda b, i: b.v(256), lambda b, i: b.set_s(130, b.const(32, 0))]
+    "semantics", [lambda b, i: b.s64(127), lambda b, i: b.v(256), lambda b, i: b.set_s(130, b.const(32, 0))]
 )
-def test_registers_end(meaning: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    stepper, wave = made(meaning)
-    monkeypatch.setattr("understudy.engine.gcn.reference.engine.text", lambda insn: insn.name)
+def test_registers_end(semantics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper, wave = made(semantics)
+    monkeypatch.setattr("softcard.engine.gcn.reference.engine.text", lambda insn: insn.name)
     with pytest.raises(GuestFault, match=r"an operand reaches beyond the last register .*, at pc 0x100000 \(s_test\)"):
         stepper.step(wave)
 
 
 @pytest.mark.parametrize(
-    "meaning", [lambda b, i: b.set_s(1, b.word(32, -1)), lambda b, i: b.nothing(), lambda b, i: 1 // 0]
+    "semantics", [lambda b, i: b.set_s(1, b.word(32, -1)), lambda b, i: b.nothing(), lambda b, i: 1 // 0]
 )
-def test_mistakes_in_meanings_are_ours(meaning: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    stepper, wave = made(meaning)
-    monkeypatch.setattr("understudy.engine.gcn.reference.engine.text", lambda insn: insn.name)
-    with pytest.raises(ModelBug, match=r"Error in a meaning: .*, at pc 0x100000 \(s_test\)"):
+def test_mistakes_in_semantics_are_ours(semantics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper, wave = made(semantics)
+    monkeypatch.setattr("softcard.engine.gcn.reference.engine.text", lambda insn: insn.name)
+    with pytest.raises(ModelBug, match=r"Error in an instruction's semantics: .*, at pc 0x100000 \(s_test\)"):
         stepper.step(wave)
 
 
@@ -238,7 +238,7 @@ def test_an_instruction_without_text_is_named(monkeypatch: pytest.MonkeyPatch) -
     def fails(insn: Insn) -> str:
         raise WireError("no text")
 
-    monkeypatch.setattr("understudy.engine.gcn.reference.engine.text", fails)
+    monkeypatch.setattr("softcard.engine.gcn.reference.engine.text", fails)
     with pytest.raises(GuestFault, match=r"s_trap 2: there is no trap handler, at pc 0x100000 \(s_trap\)"):
         run(program("s_trap 2"))
 
@@ -284,7 +284,7 @@ def test_messages_are_heard() -> None:
 
 def hostile(random: Random, name: str) -> list[int]:
     """Words that decode more often than random ones do."""
-    from understudy.isa.gcn.encoding.decode import decode
+    from softcard.isa.gcn.encoding.decode import decode
 
     words: list[int] = []
     while len(words) < 40:
@@ -294,7 +294,7 @@ def hostile(random: Random, name: str) -> list[int]:
             pair[0] = pair[0] & 0xFF_FFFF | top << 24
         try:
             insn = decode(target(name), pair, 0)
-        except UnderstudyError:
+        except SoftcardError:
             if random.random() < 0.02:
                 words += pair
             continue
@@ -310,10 +310,10 @@ def test_no_code_does_more_than_fault(name: str, seed: int) -> None:
     dispatch = launch(
         hostile(random, name), name, size=(100, 1, 1), step_limit=300, lds_bytes=512, seed=seed, sgprs=pointers
     )
-    ended: UnderstudyError | None = None
+    ended: SoftcardError | None = None
     try:
         run(dispatch)
-    except UnderstudyError as error:
+    except SoftcardError as error:
         ended = error
     assert not isinstance(ended, ModelBug), str(ended)
     assert ended is None or ended.path[-1].kind == "work-group"

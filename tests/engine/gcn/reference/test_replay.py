@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import SoftcardError
+from softcard.engine.gcn.reference import engine
+from softcard.engine.gcn.reference.replay import Recorder, Symbol, Unrecordable, record
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.insn import Insn, Op
+from softcard.isa.gcn.semantics.execute import execute
+from softcard.isa.gcn.state import EXEC, FULL, LDS_BASE, LDS_NOTE, WORDS_AT, Mode
+from softcard.isa.gcn.target import target
 from tests.engine.gcn.programs import dwords, program, run, started
 from tests.engine.gcn.rig import CODE, DATA, DATA_BYTES, SCRATCH, launch
-from understudy.core.errors import UnderstudyError
-from understudy.engine.gcn.reference import engine
-from understudy.engine.gcn.reference.replay import Recorder, Symbol, Unrecordable, record
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.insn import Insn, Op
-from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import EXEC, FULL, LDS_BASE, WORDS_AT, Mode
-from understudy.isa.gcn.target import target
 
 TOPS = (0xBE, 0xBF, 0xB0, 0x80, 0x7E, 0x7C, 0xD1, 0xD2, 0xD8, 0xDC, 0xE0, 0xC0, 0xD3, 0xD4)
 """First bytes with many opcodes behind them."""
@@ -30,7 +30,7 @@ def some_instruction(random: Random, name: str) -> Insn:
             words[0] = words[0] & 0xFF_FFFF | random.choice(TOPS) << 24
         try:
             return decode(target(name), words, CODE)
-        except UnderstudyError:
+        except SoftcardError:
             continue
 
 
@@ -55,15 +55,16 @@ def outcome(insn: Insn, mode: int, seed: int, replay: Any, monkeypatch: pytest.M
         try:
             stepper.step(wave)
             text = ""
-        except UnderstudyError as error:
+        except SoftcardError as error:
             text = str(error)
     block = wave.block.copy()
-    block[WORDS_AT + 8 * LDS_BASE : WORDS_AT + 8 * LDS_BASE + 8] = 0
+    for word in (LDS_BASE, LDS_NOTE):  # host addresses
+        block[WORDS_AT + 8 * word : WORDS_AT + 8 * word + 8] = 0
     return text, block.tobytes(), dispatch.memory.read(DATA, DATA_BYTES), gds.tobytes()
 
 
 @pytest.mark.parametrize("name", ["gfx700", "gfx803", "gfx900", "gfx906"])
-def test_a_recording_does_what_the_meaning_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recording_does_what_the_semantics_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     random, recorded = Random(name), 0
     for _ in range(250):
         insn = some_instruction(random, name)
@@ -117,13 +118,13 @@ def test_recordings_belong_to_code_that_changes() -> None:
     assert wave.vgpr[4, 5] == 150
 
 
-def insn_of(meaning: Any, concrete: bool = False) -> Insn:
-    op = Op("test", "sopp", {9: "test"}, {9: 1}, None, meaning, concrete=concrete)
+def insn_of(semantics: Any, concrete: bool = False) -> Insn:
+    op = Op("test", "sopp", {9: "test"}, {9: 1}, None, semantics, concrete=concrete)
     return Insn(op, target("gfx900"), "SOPP", CODE, 4, (0,), {})
 
 
 @pytest.mark.parametrize(
-    "meaning",
+    "semantics",
     [
         lambda b, i: b.set_s(0, b.const(32, 1)) if b.s(1) else None,
         lambda b, i: b.set_s(0, b.const(32, 1)) if b.s(1) == 3 else None,
@@ -133,11 +134,11 @@ def insn_of(meaning: Any, concrete: bool = False) -> Insn:
         lambda b, i: b.algebra.add(32, 1),
     ],
 )
-def test_meanings_that_look_at_values_cannot_be_recorded(meaning: Any) -> None:
-    assert record(execute, insn_of(meaning), Mode()) is None
+def test_semantics_that_inspect_values_cannot_be_recorded(semantics: Any) -> None:
+    assert record(execute, insn_of(semantics), Mode()) is None
 
 
-def test_concrete_meanings_are_not_recorded() -> None:
+def test_concrete_semantics_are_not_recorded() -> None:
     assert record(execute, insn_of(lambda b, i: b.set_s(0, b.const(32, 1)), concrete=True), Mode()) is None
     assert record(execute, insn_of(lambda b, i: b.set_s(0, b.const(32, 1))), Mode()) is not None
     assert record(execute, insn_of(lambda o, i: None), Mode()) is not None

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from softcard.engine.gcn.api import StepLimit
+from softcard.engine.gcn.strict.coherence import StrictEngine
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import DATA
-from understudy.engine.gcn.api import StepLimit
-from understudy.engine.gcn.strict.coherence import StrictEngine
 
 SEEDS = range(40)
 X, Y, OUT = DATA, DATA + 0x400, DATA + 0x800
@@ -113,14 +113,14 @@ def test_without_glc_the_flag_is_never_seen() -> None:
     assert str(finding).startswith("work-group 1 wave 0 pc 0x")
 
 
-def test_a_load_that_was_not_waited_for_is_told() -> None:
+def test_a_load_that_was_not_waited_for_is_reported() -> None:
     dispatch = program(litmus(without(RECEIVER, 10)), "gfx803", groups=[(0, 0, 0)], step_limit=2000)
     dispatch.memory.write(Y, b"\1\0\0\0")
     engine = StrictEngine()
     engine.run(dispatch)
     [finding] = [finding for finding in engine.findings if finding.kind == "no wait"]
     assert "reads v10 before flat_load_dword v10, v[20:21] has written it: work-group 0 wave 0 pc" in str(finding)
-    assert "; it takes s_waitcnt vmcnt(0) between them [gcn/flat-result: " in str(finding)
+    assert "; add s_waitcnt vmcnt(0) between them [gcn/flat-result: " in str(finding)
 
 
 # ---- work-group scope: waves of one compute unit share its cache, plain loads and stores are enough
@@ -157,18 +157,18 @@ def test_message_passing_within_a_work_group_needs_neither_waits_nor_invalidatio
 
 STORE_X = ["flat_store_dword v[20:21], v1", "s_waitcnt vmcnt(0)", "flat_load_dword v10, v[22:23] glc"]
 STORE_Y = ["flat_store_dword v[22:23], v1", "s_waitcnt vmcnt(0)", "flat_load_dword v10, v[20:21] glc"]
-TELL = ["s_waitcnt vmcnt(0) & lgkmcnt(0)", "flat_store_dword v[24:25], v10"]
-TELL_NEXT = ["s_waitcnt vmcnt(0) & lgkmcnt(0)", "v_add_u32_e32 v24, vcc, 4, v24", "flat_store_dword v[24:25], v10"]
+REPORT = ["s_waitcnt vmcnt(0) & lgkmcnt(0)", "flat_store_dword v[24:25], v10"]
+REPORT_NEXT = ["s_waitcnt vmcnt(0) & lgkmcnt(0)", "v_add_u32_e32 v24, vcc, 4, v24", "flat_store_dword v[24:25], v10"]
 
 
 def test_store_buffering_is_forbidden_by_the_wait_after_the_store() -> None:
-    seen, _ = outcomes(litmus([*STORE_X, *TELL], [*STORE_Y, *TELL_NEXT]), 2, 2)
+    seen, _ = outcomes(litmus([*STORE_X, *REPORT], [*STORE_Y, *REPORT_NEXT]), 2, 2)
     assert (0, 0) not in seen
     assert len(seen) > 1
 
 
 def test_store_buffering_shows_without_it() -> None:
-    seen, kinds = outcomes(litmus([*without(STORE_X, 1), *TELL], [*without(STORE_Y, 1), *TELL_NEXT]), 2, 2)
+    seen, kinds = outcomes(litmus([*without(STORE_X, 1), *REPORT], [*without(STORE_Y, 1), *REPORT_NEXT]), 2, 2)
     assert (0, 0) in seen
     assert "late store" in kinds
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softcard.engine.gcn.jit.basics import Untranslated
+from softcard.engine.gcn.threaded.emit import HandlerEmitter, module
+from softcard.engine.gcn.threaded.flow import Listing
+from softcard.engine.gcn.threaded.frontend import Frontend
+from softcard.engine.gcn.threaded.records import STUBS
+from softcard.engine.gcn.threaded.stubs import stubs
+from softcard.ir import llvm
+from softcard.isa.gcn.target import TARGETS
 from tests.isa.gcn_words import PROCESSORS, random_words
-from understudy.engine.gcn.jit.basics import Untranslated
-from understudy.engine.gcn.threaded.emit import HandlerEmitter, module
-from understudy.engine.gcn.threaded.flow import Listing
-from understudy.engine.gcn.threaded.front import Front
-from understudy.engine.gcn.threaded.glue import glue
-from understudy.engine.gcn.threaded.records import GLUE
-from understudy.ir import llvm
-from understudy.isa.gcn.target import TARGETS
 
 MODE = 0xF0
 
@@ -26,10 +26,10 @@ def is_exempt(name: str) -> bool:
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_whatever_is_no_step_has_a_handler(name: str) -> None:
     listing = Listing(TARGETS[name], random_words(5, 20000), 0x1000)
-    front = Front(TARGETS[name], MODE)
-    listing.plan(front, np.arange(listing.count))
+    frontend = Frontend(TARGETS[name], MODE)
+    listing.plan(frontend, np.arange(listing.count))
     seen, functions, declarations = set(), [], {}
-    for plan in front.plans:
+    for plan in frontend.plans:
         if plan.kind is None or (plan.kind.insn.op.name, plan.kind.insn.form) in seen:
             continue
         op = plan.kind.insn.op
@@ -48,6 +48,6 @@ def test_whatever_is_no_step_has_a_handler(name: str) -> None:
 
 
 def test_what_is_no_instruction_verifies() -> None:
-    module_ = llvm._binding().parse_assembly(glue())
+    module_ = llvm._binding().parse_assembly(stubs())
     module_.verify()
-    assert sorted(each.name for each in module_.functions if not each.is_declaration) == sorted(GLUE)
+    assert sorted(each.name for each in module_.functions if not each.is_declaration) == sorted(STUBS)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine.gcn.threaded.index import Index, Known
-from understudy.engine.gcn.threaded.records import Handler
-from understudy.ir import object_cache
-from understudy.ir.object_cache import ObjectCache
+from softcard.engine.gcn.threaded.library import Index, Known
+from softcard.engine.gcn.threaded.records import Handler
+from softcard.ir import object_cache
+from softcard.ir.object_cache import ObjectCache
 
 NAME = "a" * 64
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.engine.gcn.jit.basics import Untranslated
-from understudy.engine.gcn.jit.region import node_of
-from understudy.engine.gcn.threaded.emit import HandlerEmitter
-from understudy.engine.gcn.threaded.kind import NOWHERE, PC, Deferred, Kind, kind_of
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.target import target
+from softcard.engine.gcn.jit.basics import Untranslated
+from softcard.engine.gcn.jit.region import node_of
+from softcard.engine.gcn.threaded.emit import HandlerEmitter
+from softcard.engine.gcn.threaded.kind import NOWHERE, PC, Deferred, Kind, kind_of
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.target import target
 
 MODE = 0xF0
 UP = 0xF1
@@ -115,12 +115,12 @@ def test_what_is_done_with_a_deferred_number_is_kept() -> None:
         lambda n: bool(n & 1),
     ],
 )  # fmt: skip
-def test_a_deferred_number_cannot_be_looked_at(look: object) -> None:
+def test_a_deferred_number_cannot_be_checked(look: object) -> None:
     with pytest.raises(Untranslated):
         look(Deferred(0))  # type: ignore[operator]
 
 
-def test_a_meaning_that_looks_at_its_offset_has_a_handler_for_each() -> None:
+def test_a_semantics_that_checks_its_offset_has_a_handler_for_each() -> None:
     """ds_swizzle: the offset is a pattern of lanes."""
     text = "ds_swizzle_b32 v1, v2 offset:0x8055"
     insn = decode(target("gfx900"), assemble(target("gfx900"), text, 0), 0)

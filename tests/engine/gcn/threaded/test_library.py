@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from softcard.core.errors import SoftcardError
+from softcard.engine.gcn.threaded import library as module
+from softcard.engine.gcn.threaded.library import Library, shared_library
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.ir import llvm
+from softcard.ir.background import Task
+from softcard.ir.object_cache import ObjectCache
 from tests.engine.gcn.jit.test_jit import store
 from tests.engine.gcn.programs import dwords, program
-from understudy.core.errors import UnderstudyError
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.threaded import library as module
-from understudy.engine.gcn.threaded.library import Library, shared_library
-from understudy.ir import llvm
-from understudy.ir.background import Task
-from understudy.ir.object_cache import ObjectCache
 
 TEXT = "s_movk_i32 s8, 3 | again: | v_add_u32_e32 v3, 7, v3 | s_sub_u32 s8, s8, 1 | s_cmp_lg_u32 s8, 0 | "
 TEXT += "s_cbranch_scc1 again | v_add_u32_e32 v3, v0, v3 |"
@@ -92,7 +92,7 @@ def test_what_two_processes_add_serves_both(tmp_path: Path) -> None:
 def test_a_kind_without_a_handler_is_asked_for_once(tmp_path: Path) -> None:
     """A scalar store is for the reference engine, whatever its operands; faults come from there, with their place."""
     engine = JitEngine(threads=1, cache=ObjectCache(tmp_path))
-    with pytest.raises(UnderstudyError, match="at pc 0x100004"):
+    with pytest.raises(SoftcardError, match="at pc 0x100004"):
         engine.run(program("s_mov_b32 s2, 0 | s_store_dword s2, s[2:3], 0x0 | s_endpgm"))
     engine.close()
 

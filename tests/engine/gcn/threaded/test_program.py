@@ -7,18 +7,17 @@ import time
 import numpy as np
 import pytest
 
+from softcard.engine.gcn.api import Dispatch, StepLimit
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.threaded.program import Program
+from softcard.engine.gcn.tiered import engine as jit
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier, Translation
+from softcard.ir.object_cache import ObjectCache
 from tests.engine.gcn.jit.leaving import exits
 from tests.engine.gcn.jit.test_jit import engine, store
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import CODE, DATA
-from understudy.engine.gcn.api import Dispatch, StepLimit
-from understudy.engine.gcn.jit import engine as jit
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.jit.translation import Translation
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.engine.gcn.threaded.program import Program
-from understudy.ir.object_cache import ObjectCache
 
 NESTED = """
 v_mov_b32_e32 v1, 0
@@ -96,9 +95,9 @@ def test_data_behind_a_jump_is_no_code() -> None:
     one = engine(tier=Tier.THREADED)
     dispatch = program(text)
     one.run(dispatch)
-    spans = made(one, dispatch).spans
-    assert [(address, min(len(data), 4)) for address, data in spans] == [(CODE, 4), (CODE + 12, 4)]
-    assert len(spans[0][1]) == 4
+    code_ranges = made(one, dispatch).code_ranges
+    assert [(address, min(len(data), 4)) for address, data in code_ranges] == [(CODE, 4), (CODE + 12, 4)]
+    assert len(code_ranges[0][1]) == 4
     assert sum(made(one, dispatch).counts.values()) == 7
 
 
@@ -116,7 +115,7 @@ def test_code_that_was_changed_is_made_anew() -> None:
 def test_optimised_code_takes_over_in_the_middle_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """First the inner loop, which threaded code enters and goes on behind; results and counts stay."""
     monkeypatch.setattr(jit, "HOT", 900)
-    monkeypatch.setattr(jit, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(jit, "POLL_SECONDS", 0.0)
     one, text = engine(cache=ObjectCache()), NESTED + store(1)
     expected = program(text)
     instructions = ReferenceEngine().run(expected).instructions
@@ -132,9 +131,12 @@ def test_optimised_code_takes_over_in_the_middle_of_a_program(monkeypatch: pytes
         assert time.monotonic() < deadline
         time.sleep(0.002)
     assert len(replaced) > 1, "the inner loop was hot before all of it was"
-    regions = [each for each in launch.code.table.kept if isinstance(each, Translation)]
+    regions = [each for each in launch.code.table.alive if isinstance(each, Translation)]
     assert len(regions) >= 2
-    assert (len(regions[0].outline.blocks), regions[0].outline.start[0]) < (len(regions[-1].outline.blocks), CODE + 64)
+    assert (len(regions[0].metadata.blocks), regions[0].metadata.start[0]) < (
+        len(regions[-1].metadata.blocks),
+        CODE + 64,
+    )
     one.close()
 
 
@@ -143,15 +145,15 @@ def test_counters_are_the_threads_own() -> None:
     dispatch = program(NESTED + store(1))
     one.run(dispatch)
     program_ = made(one, dispatch)
-    visits = [int(one.heat(0)[heat]) for heat in program_.heats.values()]
+    visits = [int(one.profile(0)[profile]) for profile in program_.profiles.values()]
     assert sorted(visits) == [1, 1, 30, 30, 1200]
-    assert not np.any(one.heat(1))
+    assert not np.any(one.profile(1))
 
 
 def test_waves_after_one_that_ended_in_optimised_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Handlers have overwritten the registers that it was given: the next wave is given them anew."""
     monkeypatch.setattr(jit, "HOT", 900)
-    monkeypatch.setattr(jit, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(jit, "POLL_SECONDS", 0.0)
     text = f"""
     v_mov_b32_e32 v5, s8
     s_mov_b32 s8, 77

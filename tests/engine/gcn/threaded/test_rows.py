@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.engine.gcn.threaded.rows import LARGE, Rows, alike, spread
+from softcard.engine.gcn.threaded.rows import LARGE, Rows, alike, spread
 
 
 def test_rows_grow_and_keep_what_they_hold() -> None:

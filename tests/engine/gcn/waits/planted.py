@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from softcard.engine.gcn.waits.board import Missed
+from softcard.engine.gcn.waits.flow import missed, reachable
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.target import target
 from tests.engine.gcn.rig import CODE, DATA, SHARED
-from understudy.engine.gcn.waits.board import Missed
-from understudy.engine.gcn.waits.flow import missed, reachable
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.target import target
 
 PROCESSORS = {7: "gfx700", 8: "gfx803", 9: "gfx900"}
 MODE = 0x3C0

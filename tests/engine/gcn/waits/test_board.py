@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.engine.gcn.waits.board import LONGEST, PAIRS, Missed
+from softcard.engine.gcn.waits.issue import SGPR_BIT, registers_of
+from softcard.isa.gcn.hazards import Kind, hazard, load_hazards
+from softcard.isa.gcn.target import LEVELS
 from tests.engine.gcn.rig import CODE
 from tests.engine.gcn.waits.planted import PLANTED, PROCESSORS, Planted, cases, look
-from understudy.engine.gcn.waits.board import Missed
-from understudy.engine.gcn.waits.issue import registers_of
-from understudy.engine.gcn.waits.states import LONGEST, PAIRS
-from understudy.isa.gcn.hazards import Kind, hazard, load_hazards
-from understudy.isa.gcn.target import LEVELS
 
 HEAD = """
 s_mov_b32 m0, -1
@@ -38,13 +37,15 @@ def test_a_planted_bug_is_found_at_its_instructions(kernel: Planted, level: int)
 
 
 @pytest.mark.parametrize(("kernel", "level"), cases())
-def test_nothing_is_found_in_its_twin(kernel: Planted, level: int) -> None:
+def test_nothing_is_found_in_its_corrected_version(kernel: Planted, level: int) -> None:
     assert not [each for each in look(kernel.source(level, is_bad=False), PROCESSORS[level]) if each.is_likely]
 
 
-def test_every_hazard_is_looked_for_or_the_table_says_why_not() -> None:
+def test_every_hazard_is_searched_for_or_the_table_says_why_not() -> None:
     checked = {kernel.hazard for kernel in PLANTED}
     for each in load_hazards().values():
+        if each.needs:  # test_matrix.py has these
+            continue
         is_silent = each.kind is Kind.RESOLVED or bool(each.absent)
         assert is_silent != (each.id.partition("/")[2] in checked), each.id
     states = {
@@ -89,7 +90,7 @@ def load(register: str) -> str:
     ],
 )
 @pytest.mark.parametrize("name", PROCESSORS.values())
-def test_right_sequences_are_not_told_of(text: str, name: str) -> None:
+def test_right_sequences_are_not_reported(text: str, name: str) -> None:
     assert short(text, name) == []
 
 
@@ -128,7 +129,7 @@ def test_each_register_of_a_wide_load_counts() -> None:
     assert missed.names == "v7"
 
 
-def test_one_thing_that_is_missed_is_told_once() -> None:
+def test_one_thing_that_is_missed_is_reported_once() -> None:
     text = f"{load('v4')}|v_mov_b32_e32 v1, v4|v_mov_b32_e32 v2, v4"
     [missed] = found(text)
     assert missed.after.text == "v_mov_b32_e32 v1, v4"
@@ -222,8 +223,8 @@ def test_runs_matter_only_where_they_may_be_done_again() -> None:
 
 
 def test_registers_have_names() -> None:
-    bits = 1 << 7 | 1 << 256 + 3 | 1 << 256 + 106 | 1 << 256 + 124 | 1 << 256 + 127
-    assert registers_of(bits) == ["v7", "s3", "vcc_lo", "m0", "exec_hi"]
+    bits = 1 << 7 | 1 << 256 + 5 | sum(1 << SGPR_BIT + n for n in (3, 106, 124, 127))
+    assert registers_of(bits) == ["v7", "a5", "s3", "vcc_lo", "m0", "exec_hi"]
 
 
 def test_findings_are_in_the_order_of_the_code() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from softcard.core.findings import Finding, Level
+from softcard.engine.gcn.api import Dispatch, Statistics
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
+from softcard.engine.gcn.waits.checker import LAUNCHES, WaitChecker
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import CODE, LDS_BYTES
 from tests.engine.gcn.waits.planted import HEAD, PROCESSORS, TAIL, Planted, cases
-from understudy.core.findings import Finding, Level
-from understudy.engine.gcn.api import Dispatch, Statistics
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.engine.gcn.waits.checker import LAUNCHES, WaitChecker
 
 BUGGY = """
 v_readfirstlane_b32 s20, v1
@@ -59,7 +59,7 @@ def checked(body: str, groups: int = 1, name: str = "gfx900", runs: int = 1, **o
 
 
 @pytest.mark.parametrize(("kernel", "level"), cases(runs=True))
-def test_planted_bugs_are_found_and_twins_are_not_even_looked_at(kernel: Planted, level: int) -> None:
+def test_planted_bugs_are_found_and_corrected_versions_are_not_even_checked(kernel: Planted, level: int) -> None:
     name = {8: "gfx801", 9: "gfx901"}[level] if kernel.hazard.endswith("-clause") else PROCESSORS[level]
     found: list[Finding] = []
     checker = WaitChecker(found.append)
@@ -75,7 +75,7 @@ def test_planted_bugs_are_found_and_twins_are_not_even_looked_at(kernel: Planted
     assert len(found) == 1
 
 
-def test_what_was_found_is_not_looked_for_again() -> None:
+def test_what_was_found_is_not_searched_for_again() -> None:
     found, others, _, took = checked(BUGGY, runs=2)
     assert [each.check for each in found] == ["waits"]
     assert others == []
@@ -88,7 +88,7 @@ def test_how_often_it_was_met_is_counted() -> None:
     assert [each.count for each in found] == [5]
 
 
-def test_a_path_that_only_the_last_work_group_takes_is_looked_at() -> None:
+def test_a_path_that_only_the_last_work_group_takes_is_checked() -> None:
     long = "s_mov_b32 s21, 0|again:|s_add_u32 s21, s21, 1|s_cmp_lt_u32 s21, 2000|s_cbranch_scc1 again"
     found, others, _, took = checked(long + RARE.format(39), groups=40)
     assert [each.level for each in found] == [Level.ERROR]
@@ -98,13 +98,13 @@ def test_a_path_that_only_the_last_work_group_takes_is_looked_at() -> None:
     assert took.groups == took.waves == 40
 
 
-def test_a_path_that_is_not_taken_becomes_a_note_when_enough_was_looked_at() -> None:
+def test_a_path_that_is_not_taken_becomes_a_note_when_enough_was_checked() -> None:
     found, _, _, took = checked(RARE.format(99), runs=LAUNCHES - 1)
     assert found == []
     assert took is not None
     [each] = checked(RARE.format(99), runs=LAUNCHES)[0]
     assert each.level is Level.NOTE
-    assert "on a path that no wave took in 50 runs that were looked at" in each.message
+    assert "on a path that no wave took in 50 runs that were checked" in each.message
     assert checked(RARE.format(99), runs=LAUNCHES + 1)[3] is None
 
 
@@ -129,7 +129,7 @@ def test_the_rest_runs_on_translated_code() -> None:
     assert len(found) == 1
 
 
-def test_code_that_changes_is_looked_at_again() -> None:
+def test_code_that_changes_is_checked_again() -> None:
     found: list[Finding] = []
     checker = WaitChecker(found.append)
     dispatch = program(HEAD + BUGGY.replace("s20\ns_wait", "0\ns_wait") + TAIL)
@@ -150,10 +150,10 @@ def test_flat_accesses_that_only_lds_would_make_wrong_cost_one_glance() -> None:
     assert found == []
     assert checked(body, name="gfx803", lds_bytes=LDS_BYTES, runs=2)[3] is None
     [each] = checked(body.replace("v[20:21]", "v[30:31]"), name="gfx803", lds_bytes=LDS_BYTES)[0]
-    assert each.suggestion == "s_waitcnt lgkmcnt(0) between them"
+    assert each.suggestion == "add s_waitcnt lgkmcnt(0) between the two instructions"
 
 
-def test_what_was_met_before_a_fault_is_told() -> None:
+def test_what_was_met_before_a_fault_is_reported() -> None:
     found: list[Finding] = []
     text = HEAD + BUGGY + "v_mov_b32_e32 v20, 64\nglobal_load_dword v4, v[20:21], off\n" + TAIL
     with pytest.raises(Exception, match="0x40"):

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
+from softcard.isa.gcn.hazards import hazard
 from tests.engine.gcn.waits.planted import PROCESSORS, look
-from understudy.isa.gcn.hazards import hazard
 
 LLC = shutil.which("llc-16")
 pytestmark = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.engine.gcn.strict.coherence import StrictEngine
+from softcard.engine.gcn.strict.findings import Finding
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import LDS_BYTES
 from tests.engine.gcn.waits.planted import HEAD, PROCESSORS, TAIL, Planted, cases
-from understudy.engine.gcn.strict.coherence import StrictEngine
-from understudy.engine.gcn.strict.findings import Finding
 
 XNACK = {8: "gfx801", 9: "gfx901"}
 """Processors that have it on."""
@@ -33,7 +33,7 @@ def test_a_planted_bug_is_found_where_it_is_run_into(kernel: Planted, level: int
 
 
 @pytest.mark.parametrize(("kernel", "level"), cases(runs=True))
-def test_nothing_is_found_in_its_twin(kernel: Planted, level: int) -> None:
+def test_nothing_is_found_in_its_corrected_version(kernel: Planted, level: int) -> None:
     assert findings(kernel.source(level, is_bad=False), name_of(kernel, level)) == []
 
 
@@ -116,7 +116,7 @@ def test_flat_atomics_likewise(name: str) -> None:
     assert missed("flat_atomic_add v4, v[30:31], v1 glc|s_waitcnt lgkmcnt(0)|v_mov_b32_e32 v5, v4", name) == []
 
 
-def test_what_no_wave_runs_into_is_not_told() -> None:
+def test_what_no_wave_runs_into_is_not_reported() -> None:
     body = f"{LOAD}|s_cmp_eq_u32 s0, 1|s_cbranch_scc1 never|s_waitcnt vmcnt(0)|never:|v_mov_b32_e32 v5, v4"
     assert missed(body) == []
     text = HEAD + body.replace("|", "\n") + "\n" + TAIL

@@ -1,5 +1,4 @@
-"""What looks for races of harts, which runs compiled everywhere else, gives the same as Python; and what it has no room
-for is said."""
+"""The compiled race check of harts gives the results of the Python one; and the limits of its tables."""
 
 from __future__ import annotations
 
@@ -9,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.core.errors import BeyondModel
-from understudy.core.findings import Finding, FindingLog
-from understudy.core.space import Ram
-from understudy.engine.riscv.races import native_again, native_judge, native_look, native_order
-from understudy.engine.riscv.races.codes import (
+from softcard.core.errors import BeyondModel
+from softcard.core.findings import Finding, FindingLog
+from softcard.core.space import Ram
+from softcard.engine.riscv.races import native_check, native_detector, native_fast_path, native_order
+from softcard.engine.riscv.races.layout import (
     ACQUIRES,
     ATOMIC,
+    CACHES,
     ENTRIES,
-    HINTS,
     IS_ATOMIC,
     KEY_BITS,
     LIMIT,
@@ -26,8 +25,8 @@ from understudy.engine.riscv.races.codes import (
     SIZE_AT,
     WRITE,
 )
-from understudy.engine.riscv.races.native_judge import NativeHartRaces, look_of
-from understudy.isa.riscv.state import Hart
+from softcard.engine.riscv.races.native_detector import NativeHartRaces, check_function
+from softcard.isa.riscv.state import Hart
 
 HARTS = 3
 BYTES = 64
@@ -37,23 +36,23 @@ FENCES = (0x0FF0000F, 0x0310000F, 0x0230000F)
 """fence of everything, rw to w, r to rw."""
 
 
-def judge(told: list[Finding], ram: Ram) -> NativeHartRaces:
+def detector(reported: list[Finding], ram: Ram) -> NativeHartRaces:
     found = NativeHartRaces(
-        FindingLog(told), lambda hart, address: ram.base_host + address, False, HARTS,
+        FindingLog(reported), lambda hart, address: ram.base_host + address, False, HARTS,
         lambda index: Hart(index, PORT), lambda hart, pc: None, lambda: [ram],
     )  # fmt: skip
     found.begin_group()
     return found
 
 
-def planes_of(races: NativeHartRaces, ram: Ram) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    (planes,) = races._planes
-    whole = [planes.part(plane, ram.base_host, ram.base_host + BYTES) for plane in range(HARTS + 1)]
+def shadow_of(races: NativeHartRaces, ram: Ram) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    (planes,) = races._shadow_memories
+    whole = [planes.part(layer, ram.base_host, ram.base_host + BYTES) for layer in range(HARTS + 1)]
     return np.concatenate(whole)
 
 
 def steps(random: Random, count: int, shared: float) -> list[tuple[Any, ...]]:
-    """What harts do: each a name and arguments; so often where others are, too."""
+    """Return random steps of harts, each with a name and arguments; `shared` is the fraction at shared addresses."""
     found: list[tuple[Any, ...]] = []
     for _ in range(count):
         hart, kind = random.randrange(HARTS), random.random()
@@ -68,20 +67,20 @@ def steps(random: Random, count: int, shared: float) -> list[tuple[Any, ...]]:
             if access == ATOMIC:
                 what |= IS_ATOMIC | random.choice((0, ACQUIRES)) | random.choice((0, RELEASES))
             at = random.randrange(BYTES // size) * size if random.random() < shared else hart * 16 + 8 * (size < 8)
-            name = random.choice(("look", "look_many", look_of(what), look_of(what)))
+            name = random.choice(("check", "check_many", check_function(what), check_function(what)))
             found.append((name, hart, 0x100 + 2 * random.randrange(8), what, at & -size, 2 if access == WRITE else 1))
     return found
 
 
 def done(wanted: list[tuple[Any, ...]], is_compiled: bool, is_short: bool) -> tuple[Any, ...]:
-    """What comes of steps: what is answered and known behind each, and what is known of memory in the end."""
-    ram, told = Ram(4096), list[Finding]()
-    races = judge(told, ram)
+    """Execute steps; return the results and state after each one, and the final state of memory."""
+    ram, reported = Ram(4096), list[Finding]()
+    races = detector(reported, ram)
 
     def call(name: str, *arguments: int) -> int:
         if is_compiled:
-            return native_judge.function(name)(*arguments)
-        modules = (native_look, native_again, native_order)
+            return native_detector.function(name)(*arguments)
+        modules = (native_check, native_fast_path, native_order)
         return int(next(getattr(each, name) for each in modules if hasattr(each, name))(*arguments))
 
     answers: list[Any] = []
@@ -92,14 +91,14 @@ def done(wanted: list[tuple[Any, ...]], is_compiled: bool, is_short: bool) -> tu
             call("fence", races.address(more[0]), *more[1:])
         else:
             hart, pc, what, at, times = more
-            size = (what >> SIZE_AT) * (times if name == "look_many" and at + 16 <= BYTES else 1)
+            size = (what >> SIZE_AT) * (times if name == "check_many" and at + 16 <= BYTES else 1)
             given = [races.address(hart), pc, what, ram.base_host + at, at]
-            name = "look" if name != "look_many" and not is_short else name
-            answers.append(call(name, *given, *([size] if name == "look_many" else [])))
-        rows = [(row.last, row.pending, row.fenced, row.quick, row.floor) for row in races.rows]
+            name = "check" if name != "check_many" and not is_short else name
+            answers.append(call(name, *given, *([size] if name == "check_many" else [])))
+        rows = [(row.last, row.pending, row.fenced, row.fast_id, row.watermark) for row in races.rows]
         answers.append((rows, races.race.next, races.race.full))
-    planes = planes_of(races, ram)
-    over = planes < races.race.floor
+    planes = shadow_of(races, ram)
+    over = planes < races.race.watermark
     return answers, np.where(over, 0, planes).tolist(), races._known.tolist(), races._bounds.tolist()
 
 
@@ -123,12 +122,12 @@ class Harts:
 
     def __init__(self) -> None:
         self.ram = Ram(4096)
-        self.races = judge([], self.ram)
+        self.races = detector([], self.ram)
 
     def access(self, hart: int, pc: int, what: int, at: int) -> bool:
-        """Whether an access is in order with those before."""
+        """Return True if an access is ordered after the earlier ones."""
         what |= 4 << SIZE_AT
-        function = native_judge.function(look_of(what))
+        function = native_detector.function(check_function(what))
         return not function(self.races.address(hart), pc, what, self.ram.base_host + at, at)
 
 
@@ -185,8 +184,8 @@ def test_rows_of_instructions_are_found_anew_where_numbers_of_events_begin_anew(
     """One that another one had to make room for, has another row then: hints must not know the old one."""
     homes: dict[int, int] = {}
     for pc in range(0x1000, 1 << 20, 4):
-        first = homes.setdefault((pc << KEY_BITS | WRITE | 1 << 63) * native_look.MIX >> 40 & ENTRIES - 1, pc)
-        if (pc ^ first) >> 1 & HINTS - 1:
+        first = homes.setdefault((pc << KEY_BITS | WRITE | 1 << 63) * native_check.MIX >> 40 & ENTRIES - 1, pc)
+        if (pc ^ first) >> 1 & CACHES - 1:
             break
     harts = Harts()
     for each in (first, first, pc, pc):
@@ -196,48 +195,48 @@ def test_rows_of_instructions_are_found_anew_where_numbers_of_events_begin_anew(
     assert harts.access(0, pc, WRITE, 0)
     events = harts.races.race.next
     arguments = harts.races.address(0), pc, WRITE | 4 << SIZE_AT, harts.ram.base_host, 0
-    assert native_judge.function("look")(*arguments) == 0
+    assert native_detector.function("check")(*arguments) == 0
     assert harts.races.race.next == events
 
 
 def test_bytes_of_a_dword_apart_and_together() -> None:
     """Hart 1 may load the half that hart 0 has not stored, and no more."""
     ram = Ram(4096)
-    races = judge([], ram)
+    races = detector([], ram)
 
-    def look(hart: int, pc: int, access: int, at: int, size: int) -> bool:
+    def check(hart: int, pc: int, access: int, at: int, size: int) -> bool:
         what = access | size << SIZE_AT
-        return not native_judge.function("look")(races.address(hart), pc, what, ram.base_host + at, at)
+        return not native_detector.function("check")(races.address(hart), pc, what, ram.base_host + at, at)
 
-    assert look(0, 0x10, WRITE, 0, 1)
-    assert look(0, 0x12, WRITE, 1, 1)
-    assert look(1, 0x14, READ, 2, 2)
-    assert not look(1, 0x14, READ, 0, 4)
-    assert not look(1, 0x14, READ, 1, 1)
-    assert not look(0, 0x10, WRITE, 3, 1)
-    assert look(0, 0x16, READ, 0, 4)
+    assert check(0, 0x10, WRITE, 0, 1)
+    assert check(0, 0x12, WRITE, 1, 1)
+    assert check(1, 0x14, READ, 2, 2)
+    assert not check(1, 0x14, READ, 0, 4)
+    assert not check(1, 0x14, READ, 1, 1)
+    assert not check(0, 0x10, WRITE, 3, 1)
+    assert check(0, 0x16, READ, 0, 4)
     races.barrier()
-    assert look(1, 0x14, WRITE, 0, 4)
-    assert not look(0, 0x14, READ, 3, 1)
+    assert check(1, 0x14, WRITE, 0, 4)
+    assert not check(0, 0x14, READ, 3, 1)
 
 
 def test_numbers_of_events_begin_anew_between_groups() -> None:
-    """What was before is not taken for something that is now."""
+    """Old events are not mistaken for present ones."""
     ram = Ram(4096)
-    races = judge([], ram)
+    races = detector([], ram)
     what = WRITE | 4 << SIZE_AT
-    assert not native_judge.function("look")(races.address(0), 0x10, what, ram.base_host, 0)
+    assert not native_detector.function("check")(races.address(0), 0x10, what, ram.base_host, 0)
     races.race.next = LIMIT // 2 + races.race.step
     races.begin_group()
     assert races.race.next == races.race.step
-    assert not planes_of(races, ram).any()
-    assert not native_judge.function("look")(races.address(1), 0x10, what, ram.base_host, 0)
+    assert not shadow_of(races, ram).any()
+    assert not native_detector.function("check")(races.address(1), 0x10, what, ram.base_host, 0)
 
 
 def test_too_many_events() -> None:
     ram = Ram(4096)
-    races = judge([], ram)
+    races = detector([], ram)
     races.race.next = LIMIT - races.race.step
-    native_judge.function("look")(races.address(0), 0x10, WRITE | 4 << SIZE_AT, ram.base_host, 0)
-    with pytest.raises(BeyondModel, match="check 'races' of groups of instances with more accesses"):
+    native_detector.function("check")(races.address(0), 0x10, WRITE | 4 << SIZE_AT, ram.base_host, 0)
+    with pytest.raises(BeyondModel, match="check 'races' does not support groups of instances with more accesses"):
         races.check()

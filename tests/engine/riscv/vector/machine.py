@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from tests.engine.riscv.rig import CODE, CODE_BYTES, DATA, ENGINES, NOBODY, Rig
-from understudy.engine.riscv.stops import ILLEGAL, Why
-from understudy.isa.riscv import csr
-from understudy.isa.riscv.assembler import assemble
-from understudy.isa.riscv.csrnames import MSTATUS, VCSR
-from understudy.isa.riscv.state import FFLAGS, FRM, NO_ADDRESS, RETURN_ADDRESS, VL, VSTART, VTYPE, VXRM, VXSAT, F
-from understudy.isa.riscv.vector.vtype import TEXTS, VILL
+from softcard.engine.riscv.api import ILLEGAL, Why
+from softcard.isa.riscv import csr
+from softcard.isa.riscv.assembler import assemble
+from softcard.isa.riscv.csrnames import MSTATUS, VCSR
+from softcard.isa.riscv.state import FFLAGS, FRM, NO_ADDRESS, RETURN_ADDRESS, VL, VSTART, VTYPE, VXRM, VXSAT, F
+from softcard.isa.riscv.vector.vtype import TEXTS, VILL
+from tests.engine.riscv.rig import CODE, CODE_BYTES, DATA, ENGINES, UNKNOWN_ORIGIN, Rig
 
 JUNK = 0xA5
-"""What registers and memory hold in each byte that a test does not set."""
+"""The initial value of each byte of registers and memory that a test does not set."""
 SEEN = 4096
 """Bytes of memory that are kept, from `DATA` on; as many at its end are zero before."""
 Elements = Sequence[int] | bytes
@@ -26,7 +26,7 @@ Elements = Sequence[int] | bytes
 
 @dataclass
 class After:
-    """Everything there is to see behind the last instruction, or before the one that trapped."""
+    """The whole state after the last instruction, or before the one that trapped."""
 
     sew: int
     vlen: int
@@ -45,7 +45,7 @@ class After:
     cause: int | None = None
     value: int = 0
     pc: int = 0
-    told: str = field(default="", compare=False)
+    reported: str = field(default="", compare=False)
 
     def v(self, n: int, count: int, width: int = 0) -> list[int]:
         """The first elements from register `n` on."""
@@ -143,7 +143,7 @@ def run(
         csr.write(hart, VCSR, vcsr, 3)
         if status is not None:
             hart.csr[MSTATUS] = status
-        rig.space.write(at, words, NOBODY)
+        rig.space.write(at, words, UNKNOWN_ORIGIN)
         rig.engine.code_written(rig.host(at), len(words))
         hart.pc, hart.words[RETURN_ADDRESS] = at, at + len(words)
         rig.device.log.clear()
@@ -168,7 +168,7 @@ def run(
         )
         if end.why is not Why.RETURN:
             assert end.why is Why.TRAP
-            after.cause, after.value, after.pc, after.told = end.cause, end.value, end.pc - at, end.detail
+            after.cause, after.value, after.pc, after.reported = end.cause, end.value, end.pc - at, end.detail
         found.append(after)
     assert found[0] == found[1], "the engines differ"
     return found[0]
@@ -179,15 +179,15 @@ def _packed(values: Elements, sew: int) -> bytes:
 
 
 def illegal(
-    code: str | int, vtype: str | int = "e32,m1", told: str = "", rule: str = "", vl: int = 4, **more: object
+    code: str | int, vtype: str | int = "e32,m1", reported: str = "", rule: str = "", vl: int = 4, **more: object
 ) -> After:
     """Run what must be illegal, and told so with this sentence and rule; gives the state."""
     after = run(code, vtype, vl, **more)  # type: ignore[arg-type]
     assert after.cause == ILLEGAL
-    assert told in after.told
-    assert f"[vector/{rule}: " in after.told or not rule
+    assert reported in after.reported
+    assert f"[vector/{rule}: " in after.reported or not rule
     if isinstance(code, int):
-        assert f"illegal instruction {code:#010x}" in after.told
+        assert f"illegal instruction {code:#010x}" in after.reported
     return after
 
 

@@ -21,22 +21,22 @@ def on(text: str, a: Sequence[int], b: Sequence[int] = (), **more: object) -> Af
 
 
 def values(text: str, a: Sequence[int], b: Sequence[int] = (), **more: object) -> list[int]:
-    """What v1 holds then."""
+    """The value of v1 afterwards."""
     return on(text, a, b, **more).v(1, len(a))
 
 
 def test_float_width() -> None:
     for width in (8, 16):
         for text in ("vfadd.vv v1, v2, v3", "vfmv.v.f v1, f6", "vfclass.v v1, v2", "vmfeq.vv v1, v2, v3"):
-            illegal(text, f"e{width},m1", f"floats of {width} bits: there are 32 and 64", "float-width")
+            illegal(text, f"e{width},m1", f"the floats have {width} bits, expected 32 or 64", "float-width")
     illegal("vfwcvt.f.f.v v2, v4", "e64,m1", "128 bits", "float-width")
-    illegal("vfncvt.f.f.w v2, v4", "e16,m1", "floats of 16 bits", "float-width")
+    illegal("vfncvt.f.f.w v2, v4", "e16,m1", "the floats have 16 bits", "float-width")
     assert run("vfwcvt.f.x.v v2, v4", "e16,m1", 2, {4: [1, -2]}).v(2, 2, 32) == s(1.0, -2.0)
 
 
 def test_fs_off() -> None:
     for text in ("vfadd.vv v1, v2, v3", "vfmv.v.f v1, f6", "vfsgnj.vv v1, v2, v3", "vfslide1up.vf v1, v2, f6"):
-        illegal(text, told="mstatus.FS is Off", status=VECTORS)
+        illegal(text, reported="mstatus.FS is Off", status=VECTORS)
     assert run("vadd.vv v1, v2, v3", status=VECTORS).cause is None
 
 

@@ -16,7 +16,7 @@ def on(text: str, a: Sequence[int], b: Sequence[int] = (), vtype: str = "e8,m1",
 
 
 def values(text: str, a: Sequence[int], b: Sequence[int] = (), vtype: str = "e8,m1", **more: object) -> list[int]:
-    """What v1 holds then."""
+    """The value of v1 afterwards."""
     return on(text, a, b, vtype, **more).v(1, len(a))
 
 
@@ -49,7 +49,7 @@ def test_extension() -> None:
 
 def test_extension_range() -> None:
     for text in ("vzext.vf2 v1, v2", "vsext.vf4 v1, v2", "vzext.vf8 v1, v2"):
-        illegal(text, "e8,m1", "there are 8, 16, 32 and 64", "eew-supported")
+        illegal(text, "e8,m1", "expected 8, 16, 32 or 64", "eew-supported")
 
 
 def test_carry() -> None:
@@ -66,7 +66,7 @@ def test_carry_unmasked() -> None:
 
 def test_carry_destination() -> None:
     for text in ("vadc.vvm v0, v2, v3, v0", "vsbc.vxm v0, v2, x6, v0"):
-        illegal(text, told="the destination overlaps the mask v0", rule="mask-overlap")
+        illegal(text, reported="the destination overlaps the mask v0", rule="mask-overlap")
 
 
 def test_carry_out() -> None:

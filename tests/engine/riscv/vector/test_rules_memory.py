@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.engine.riscv.api import LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, STORE_MISALIGNED
 from tests.engine.riscv.rig import DATA, DATA_BYTES, DEVICE
 from tests.engine.riscv.vector.machine import JUNK, bits, changed, e, illegal, run
-from understudy.engine.riscv.stops import LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, STORE_MISALIGNED
 
 END = DATA + DATA_BYTES
 J8, J16, J32 = JUNK, JUNK * 0x101, JUNK * 0x1010101
@@ -100,13 +100,13 @@ def test_sumop(code: int) -> None:
 
 def test_memory_emul() -> None:
     for text in ("vle64.v v8, (x10)", "vse64.v v8, (x10)", "vluxei64.v v8, (x10), v16", "vlse64.v v8, (x10), x6"):
-        illegal(text, "e32,m8", "EMUL 16 for elements of 64 bits", "emul-range")
+        illegal(text, "e32,m8", "EMUL is 16 for elements of 64 bits", "emul-range")
 
 
 def test_eew_supported() -> None:
     """Widths of 128 bits and more have mew 1; narrower ones than 8 come from SEW / 8."""
-    illegal("vzext.vf8 v1, v2", "e32,m1", "elements of 4 bits: there are 8, 16, 32 and 64", "eew-supported")
-    illegal("vsext.vf4 v1, v2", "e16,m1", "elements of 4 bits", "eew-supported")
+    illegal("vzext.vf8 v1, v2", "e32,m1", "the elements have 4 bits, expected 8, 16, 32 or 64", "eew-supported")
+    illegal("vsext.vf4 v1, v2", "e16,m1", "the elements have 4 bits", "eew-supported")
 
 
 def test_mew() -> None:
@@ -171,14 +171,14 @@ def test_segment_fields(fields: int) -> None:
 
 def test_segment_registers() -> None:
     for fields, lmul in ((3, 4), (5, 2), (2, 8)):
-        told = f"{fields} fields of {lmul} registers: at most 8 registers in all"
-        illegal(f"vlseg{fields}e8.v v8, (x10)", f"e8,m{lmul}", told, "segment-registers")
-        illegal(f"vsseg{fields}e8.v v8, (x10)", f"e8,m{lmul}", told, "segment-registers")
+        reported = f"{fields} fields of {lmul} registers need more than 8 registers"
+        illegal(f"vlseg{fields}e8.v v8, (x10)", f"e8,m{lmul}", reported, "segment-registers")
+        illegal(f"vsseg{fields}e8.v v8, (x10)", f"e8,m{lmul}", reported, "segment-registers")
 
 
 def test_segment_end() -> None:
-    illegal("vlseg8e8.v v25, (x10)", "e8,m1", "8 fields of 1 registers from v25 end behind v31", "segment-end")
-    illegal("vsseg4e8.v v26, (x10)", "e8,m2", "4 fields of 2 registers from v26 end behind v31", "segment-end")
+    illegal("vlseg8e8.v v25, (x10)", "e8,m1", "8 fields of 1 registers from v25 end after v31", "segment-end")
+    illegal("vsseg4e8.v v26, (x10)", "e8,m2", "4 fields of 2 registers from v26 end after v31", "segment-end")
     assert run("vlseg8e8.v v24, (x10)", "e8,m1").cause is None
 
 
@@ -264,9 +264,9 @@ def test_whole_count() -> None:
 
 def test_whole_group() -> None:
     for count in (2, 4, 8):
-        told = f"v{count // 2} does not begin a group of {count} registers"
-        illegal(f"vl{count}re8.v v{count // 2}, (x10)", told=told, rule="whole-group")
-        illegal(f"vs{count}r.v v{count // 2}, (x10)", told=told, rule="whole-group")
+        reported = f"v{count // 2} cannot begin a group of {count} registers"
+        illegal(f"vl{count}re8.v v{count // 2}, (x10)", reported=reported, rule="whole-group")
+        illegal(f"vs{count}r.v v{count // 2}, (x10)", reported=reported, rule="whole-group")
 
 
 def test_whole_misaligned() -> None:

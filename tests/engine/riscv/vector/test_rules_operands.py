@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.engine.riscv.api import LOAD_ACCESS, STORE_ACCESS
+from softcard.isa.riscv.isa import isa_of
+from softcard.isa.riscv.vector.vtype import VILL
 from tests.engine.riscv.rig import DATA, DATA_BYTES
 from tests.engine.riscv.vector.machine import JUNK, After, bits, changed, d, e, illegal, run, s
-from understudy.core.errors import WireError
-from understudy.engine.riscv.stops import LOAD_ACCESS, STORE_ACCESS
-from understudy.isa.riscv.isa import isa_of
-from understudy.isa.riscv.vector.vtype import VILL
 
 END = DATA + DATA_BYTES
 J8, J16, J32 = JUNK, JUNK * 0x101, JUNK * 0x1010101
@@ -26,13 +26,13 @@ def test_scalar_any_register() -> None:
 def test_eew_emul() -> None:
     after = run("vle8.v v1, (x10)", "e32,m4", 64, memory=bytes(range(64)))
     assert after.v(1, 64, 8) == list(range(64))
-    illegal("vle64.v v4, (x10)", "e32,m4", "v4 does not begin a group of 8 registers", "group-start")
+    illegal("vle64.v v4, (x10)", "e32,m4", "v4 cannot begin a group of 8 registers", "group-start")
 
 
 def test_emul_range() -> None:
-    illegal("vle64.v v8, (x10)", "e32,m8", "EMUL 16 for elements of 64 bits: it goes from 1/8 to 8", "emul-range")
+    illegal("vle64.v v8, (x10)", "e32,m8", "EMUL is 16 for elements of 64 bits, expected 1/8 to 8", "emul-range")
     assert run("vle8.v v8, (x10)", "e64,m1").cause is None
-    illegal("vwadd.vv v0, v8, v16", "e8,m8", "EMUL 16", "emul-range")
+    illegal("vwadd.vv v0, v8, v16", "e8,m8", "EMUL is 16", "emul-range")
 
 
 def test_overlap_equal() -> None:
@@ -231,8 +231,8 @@ def test_frm() -> None:
 def test_frm_reserved() -> None:
     for frm in (5, 6, 7):
         for text in ("vfadd.vv v1, v2, v3", "vfsgnj.vv v1, v2, v3", "vfmv.f.s f1, v2", "vfcvt.rtz.x.f.v v1, v2"):
-            illegal(text, told=f"frm is {frm}, which is reserved", rule="frm-reserved", frm=frm)
-    illegal("vfadd.vv v1, v2, v3", told="frm is 5, which is reserved", rule="frm-reserved", frm=5, vl=0)
+            illegal(text, reported=f"frm is {frm}, which is reserved", rule="frm-reserved", frm=frm)
+    illegal("vfadd.vv v1, v2, v3", reported="frm is 5, which is reserved", rule="frm-reserved", frm=5, vl=0)
     assert run("vadd.vv v1, v2, v3", frm=7).cause is None
 
 
@@ -245,10 +245,10 @@ def test_widening() -> None:
 
 
 def test_widening_range() -> None:
-    illegal("vwadd.vv v2, v4, v6", "e64,m1", "elements of 128 bits", "eew-supported")
-    illegal("vwadd.vv v0, v8, v16", "e8,m8", "EMUL 16", "emul-range")
-    illegal("vwadd.vv v1, v4, v6", "e8,m1", "v1 does not begin a group of 2 registers", "group-start")
-    illegal("vfwadd.vv v2, v4, v6", "e64,m1", "floats of 128 bits", "float-width")
+    illegal("vwadd.vv v2, v4, v6", "e64,m1", "the elements have 128 bits", "eew-supported")
+    illegal("vwadd.vv v0, v8, v16", "e8,m8", "EMUL is 16", "emul-range")
+    illegal("vwadd.vv v1, v4, v6", "e8,m1", "v1 cannot begin a group of 2 registers", "group-start")
+    illegal("vfwadd.vv v2, v4, v6", "e64,m1", "the floats have 128 bits", "float-width")
 
 
 def test_narrowing() -> None:
@@ -257,9 +257,9 @@ def test_narrowing() -> None:
 
 
 def test_narrowing_range() -> None:
-    illegal("vnsrl.wi v2, v4, 1", "e64,m1", "elements of 128 bits", "eew-supported")
-    illegal("vnsrl.wi v0, v8, 1", "e8,m8", "EMUL 16", "emul-range")
-    illegal("vnsrl.wi v2, v5, 1", "e8,m1", "v5 does not begin a group of 2 registers", "group-start")
+    illegal("vnsrl.wi v2, v4, 1", "e64,m1", "the elements have 128 bits", "eew-supported")
+    illegal("vnsrl.wi v0, v8, 1", "e8,m8", "EMUL is 16", "emul-range")
+    illegal("vnsrl.wi v2, v5, 1", "e8,m1", "v5 cannot begin a group of 2 registers", "group-start")
 
 
 # ---- chapters 17 and 18 --------------------------------------------------------------------------------------------
@@ -290,12 +290,12 @@ def test_zvl() -> None:
     assert isa_of("rv64gcv_zvl256b") is isa_of("RV64GCV_Zvl128b_Zvl256b")
     assert (isa_of("rv64gcv_zvl256b").least_vlen, isa_of("rv64gcv").least_vlen) == (256, 0)
     assert repr(isa_of("rv64gcv_zbb_zvl1024b")) == "RV64GCV_Zbb_Zvl1024b"
-    for name, told in (
-        ("rv64gcv_zvl100b", "'Zvl100b' asks for no power of two from 32 to 65536"),
-        ("rv64gcv_zvl16b", "'Zvl16b' asks for no power of two"),
-        ("rv64gc_zvl128b", "'Zvl128b' is of vectors, and there is no V"),
+    for name, reported in (
+        ("rv64gcv_zvl100b", "the width in 'Zvl100b' must be a power of two from 32 to 65536"),
+        ("rv64gcv_zvl16b", "the width in 'Zvl16b' must be a power of two"),
+        ("rv64gc_zvl128b", "'Zvl128b' requires V"),
     ):
-        with pytest.raises(WireError, match=told):
+        with pytest.raises(WireError, match=reported):
             isa_of(name)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.engine.riscv.api import LOAD_ACCESS
+from softcard.isa.riscv.vector.vtype import VILL
 from tests.engine.riscv.rig import DATA
 from tests.engine.riscv.vector.machine import JUNK, After, bits, e, illegal, run
-from understudy.core.errors import WireError
-from understudy.engine.riscv.stops import LOAD_ACCESS
-from understudy.isa.riscv.vector.vtype import VILL
 
 OFF, INITIAL, CLEAN, DIRTY = (k << 9 for k in range(4))
 FLOATS = 3 << 13
@@ -24,7 +24,7 @@ def vset(vtype: int, avl: int = 1 << 20, **more: object) -> After:
 def test_elen() -> None:
     assert vset(0b011_000).vtype == 0b011_000
     assert vset(0b100_000).vtype == VILL
-    illegal("vwadd.vv v2, v4, v6", "e64,m1", "elements of 128 bits", "eew-supported")
+    illegal("vwadd.vv v2, v4, v6", "e64,m1", "the elements have 128 bits", "eew-supported")
 
 
 @pytest.mark.parametrize("vlen", [64, 128, 256, 512, 1024, 65536])
@@ -40,7 +40,7 @@ def test_csrs() -> None:
         assert after.x[5] == value
     for name, value in (("vl", 3), ("vtype", 0x10), ("vlenb", 64)):
         assert run(f"csrrs x5, {name}, x0", vl=3).x[5] == value
-        illegal(f"csrrw x0, {name}, x6", told="read-only csr")
+        illegal(f"csrrw x0, {name}, x6", reported="read-only csr")
 
 
 def test_registers() -> None:
@@ -53,9 +53,9 @@ def test_registers() -> None:
 
 def test_vs_off() -> None:
     for text in ("vadd.vv v1, v2, v3", "vle32.v v1, (x10)", "vsetivli x0, 1, e8,m1,ta,ma", "vmv1r.v v1, v2"):
-        illegal(text, told="mstatus.VS is Off", rule="vs-off", status=OFF | FLOATS)
+        illegal(text, reported="mstatus.VS is Off", rule="vs-off", status=OFF | FLOATS)
     for name in ("vstart", "vxsat", "vxrm", "vcsr", "vl", "vtype", "vlenb"):
-        illegal(f"csrrs x5, {name}, x0", told="mstatus.VS is off", status=OFF | FLOATS)
+        illegal(f"csrrs x5, {name}, x0", reported="mstatus.VS is Off", status=OFF | FLOATS)
 
 
 def test_vs_dirty() -> None:
@@ -83,7 +83,7 @@ def test_misa_v() -> None:
 
 def test_vtype_by_vset() -> None:
     for text in ("csrrw x0, vtype, x6", "csrrs x0, vtype, x6", "csrrci x0, vtype, 1"):
-        assert illegal(text, told="read-only csr", x={6: 1}).vtype == 0x10
+        assert illegal(text, reported="read-only csr", x={6: 1}).vtype == 0x10
 
 
 def test_vtype_fields() -> None:
@@ -131,7 +131,7 @@ def test_group_start() -> None:
     for lmul in (2, 4, 8):
         for n in (1, lmul // 2, lmul + 1):
             for text in (f"vadd.vv v{n}, v8, v16", f"vadd.vv v8, v{n}, v16", f"vadd.vv v8, v16, v{n}"):
-                illegal(text, f"e8,m{lmul}", f"v{n} does not begin a group of {lmul} registers", "group-start")
+                illegal(text, f"e8,m{lmul}", f"v{n} cannot begin a group of {lmul} registers", "group-start")
 
 
 def test_mask_one_register() -> None:
@@ -182,7 +182,7 @@ def test_vill_zero() -> None:
 
 def test_vl_by_vset() -> None:
     for text in ("csrrw x0, vl, x6", "csrrsi x0, vl, 1", "csrrc x0, vl, x6"):
-        assert illegal(text, told="read-only csr", x={6: 1}).vl == 4
+        assert illegal(text, reported="read-only csr", x={6: 1}).vl == 4
     for text in ("vadd.vv v1, v2, v3", "vle32.v v1, (x10)", "vcpop.m x5, v2", "vcompress.vm v1, v2, v0"):
         assert run(text).vl == 4
     assert run("vle32ff.v v1, (x10)", x={10: DATA + (0x21_0000 - 8)}).vl == 2
@@ -235,8 +235,8 @@ def test_vstart_resumes() -> None:
 
 
 def test_vstart_illegal_keeps() -> None:
-    assert illegal("vadd.vv v1, v2, v3", told="vstart is 2", rule="vstart-never", vstart=2).vstart == 2
-    assert illegal("vle64.v v1, (x10)", "e8,m8", told="EMUL", rule="emul-range", vstart=2).vstart == 2
+    assert illegal("vadd.vv v1, v2, v3", reported="vstart is 2", rule="vstart-never", vstart=2).vstart == 2
+    assert illegal("vle64.v v1, (x10)", "e8,m8", reported="EMUL", rule="emul-range", vstart=2).vstart == 2
 
 
 def test_vstart_behind() -> None:
@@ -248,12 +248,17 @@ def test_vstart_behind() -> None:
 def test_vstart_beyond() -> None:
     after = run("vle64.v v1, (x6)", "e64,m1", 8, vstart=200, x={6: 8})
     assert (after.vstart, after.cause, after.vectors) == (0, None, bytes([JUNK]) * 2048)
-    illegal("vadd.vv v1, v2, v3", "e64,m1", "vstart is 200: only loads", "vstart-never", vstart=200)
+    illegal("vadd.vv v1, v2, v3", "e64,m1", "vstart is 200, expected 0: only loads", "vstart-never", vstart=200)
 
 
 def test_vstart_never() -> None:
     for text in ("vadd.vv v1, v2, v3", "vmv.x.s x5, v1", "vid.v v1", "vfadd.vv v1, v2, v3", "vmv1r.v v1, v2"):
-        illegal(text, told="vstart is 1: only loads and stores begin in the middle", rule="vstart-never", vstart=1)
+        illegal(
+            text,
+            reported="vstart is 1, expected 0: only loads and stores can start in the middle of a vector",
+            rule="vstart-never",
+            vstart=1,
+        )
 
 
 def test_rounding() -> None:
@@ -286,8 +291,8 @@ def test_vcsr() -> None:
 
 
 def test_reset() -> None:
+    from softcard.isa.riscv import csr
     from tests.engine.riscv.rig import ENGINES, Rig
-    from understudy.isa.riscv import csr
 
     rig = Rig(ENGINES["reference"]())
     csr.reset(rig.hart)
@@ -325,6 +330,6 @@ def test_mask_layout() -> None:
         assert after.mask(1, 5) == [1, 0, 1, 1, 0]
 
 
-def test_a_trap_is_told_with_its_element() -> None:
+def test_a_trap_is_reported_with_its_element() -> None:
     after = run("vle32.v v1, (x10)", x={10: DATA + 0x21_0000 - 8})
     assert (after.cause, after.vstart, after.pc) == (LOAD_ACCESS, 2, 0)

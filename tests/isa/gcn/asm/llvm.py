@@ -12,7 +12,7 @@ import pytest
 LLVM_MC = shutil.which("llvm-mc-19")
 needs_llvm = [pytest.mark.oracle, pytest.mark.skipif(LLVM_MC is None, reason="needs llvm-mc-19 (package llvm-19)")]
 S_NOP = 0xBF80_0000
-"""What stands behind every instruction under test, with its number, so that refused ones can be told."""
+"""An instruction with a number that follows every instruction under test, so that refused ones can be identified."""
 
 
 def _run(arguments: Sequence[str], source: str) -> subprocess.CompletedProcess[str]:

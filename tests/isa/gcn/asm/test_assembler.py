@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.core.errors import WireError
-from understudy.isa.gcn.asm.assembler import assemble, assemble_one
-from understudy.isa.gcn.asm.printer import text
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.target import TARGETS
+from softcard.core.errors import WireError
+from softcard.isa.gcn.asm.assembler import assemble, assemble_one
+from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.target import TARGETS
 
 GFX7, GFX8, GFX9 = (TARGETS[name] for name in ("gfx700", "gfx803", "gfx900"))
 
@@ -94,27 +94,27 @@ def test_encodings(target, source, expected) -> None:  # type: ignore[no-untyped
         (GFX8, "s_mov_b32 s1", "s_mov_b32 takes 2 operands here, not 1"),
         (GFX8, "s_mov_b32 s1, s2, s3", "s_mov_b32 takes 2 operands here, not 3"),
         (GFX8, "s_mov_b32 v1, s2", "'v1' must be a scalar register"),
-        (GFX8, "s_mov_b32 s1, s[2:3]", "s[2:3] must be 1 registers here"),
+        (GFX8, "s_mov_b32 s1, s[2:3]", "s[2:3] must name 1 registers here"),
         (GFX8, "s_mov_b64 s[1:2], s[4:5]", "operand code 1 cannot begin 2 scalar registers on gfx803"),
         (GFX8, "s_mov_b32 s1, nonsense", "'nonsense' must be a register or a number"),
         (GFX8, "s_mov_b32 s1, 0x123456789", "0x123456789 must fit into 32 bits"),
         (GFX8, "s_add_u32 s1, 1000, 1001", "1001 is a second literal constant"),
         (GFX8, "s_mov_b32 s1, s2 glc", "SOP1 has no glc"),
-        (GFX8, "s_mov_b32 s1, s2 wide", "'wide' is no modifier"),
-        (GFX8, "v_readlane_b32 s1, v2, v3", "v3 cannot stand here: the operand is scalar"),
+        (GFX8, "s_mov_b32 s1, s2 wide", "unknown modifier 'wide'"),
+        (GFX8, "v_readlane_b32 s1, v2, v3", "v3 is not allowed here: the operand must be scalar"),
         (GFX8, "v_add_f32_e32 v1, v2, s3", "src1 must be a vector register in this encoding"),
         (GFX8, "v_add_f32_e64 v1, v2, 1000", "1000 must be an inline constant: VOP3A holds no literal"),
         (GFX8, "s_mov_b64 s[0:1], 1.1", "1.1 must be an inline constant: a literal of b64 is an integer"),
         (GFX8, "v_mov_b32 v0, 1e-40", "1e-40 is too small for the operand's b32"),
         (GFX8, "v_add_u16 v0, 65520.0, v1", "65520.0 does not fit into the operand's u16"),
         (GFX7, "v_fma_f32 v0, v1, v2, 0.15915494", "0.15915494 must be an inline constant: VOP3A holds no literal"),
-        (GFX8, "v_add_u32_e64 v1, s[2:3], -v2, v3", "-v2: this operand has no sign"),
+        (GFX8, "v_add_u32_e64 v1, s[2:3], -v2, v3", "-v2: this operand cannot be negated or made absolute"),
         (GFX8, "v_add_f32_e64 v1, v2, v3 mul:8", "mul:8 must be one of mul:2, mul:4, div:2"),
-        (GFX8, "v_mad_f32 v[1:2], v2, v3, v4", "v[1:2] must be 1 registers here"),
+        (GFX8, "v_mad_f32 v[1:2], v2, v3, v4", "v[1:2] must name 1 registers here"),
         (GFX8, "v_mov_b32_sdwa v1, v2 dst_sel:HALF", "dst_sel 'HALF' must be one of BYTE_0"),
         (GFX8, "v_mov_b32_dpp v1, v2 row_shl:16", "row_shl '16' must be a number from 0 to 0xf"),
         (GFX8, "v_mov_b32_dpp v1, v2 row_shl:0", "row_shl must be 1 to 15"),
-        (GFX8, "v_mov_b32_dpp v1, v2 row_bcast:7", "row_bcast:7 is no lane pattern"),
+        (GFX8, "v_mov_b32_dpp v1, v2 row_bcast:7", "unknown lane pattern row_bcast:7"),
         (GFX8, "v_mov_b32_dpp v1, v2 quad_perm:[0,1,2,4]", "quad_perm must be four lanes like [0,1,2,3]"),
         (GFX8, "v_mov_b32_dpp v1, v2 row_mask:16", "row_mask '16' must be a number from 0 to 0xf"),
         (GFX9, "v_pk_add_f16 v1, v2, v3 op_sel:[1,0,1]", "op_sel must have 2 numbers"),
@@ -124,17 +124,17 @@ def test_encodings(target, source, expected) -> None:  # type: ignore[no-untyped
         (
             GFX8,
             "buffer_load_dword v1, v2, s[0:3], 0 offen offset:4096",
-            "offset = 4096 cannot be encoded: it goes from 0 to 4095",
+            "offset = 4096 cannot be encoded, expected a value from 0 to 4095",
         ),
         (GFX8, "buffer_load_dword v1, v2, s[0:3], 0", "'v2' must be off"),
         (GFX8, "buffer_load_dword v1, off, s[2:5], 0", "srsrc must begin at a multiple of 4, not 2"),
-        (GFX8, "tbuffer_load_format_x v1, off, s[0:3], 0 format:[X]", "'X' is no buffer format"),
+        (GFX8, "tbuffer_load_format_x v1, off, s[0:3], 0 format:[X]", "unknown buffer format 'X'"),
         (GFX8, "s_load_dword s0, s[2:3], v1", "v1 must be one scalar register"),
         (GFX8, "s_load_dword s0, s[2:3], x", "'x' must be a register or a number"),
         (GFX8, "s_load_dword s0, s[2:3], s4 offset:4", "SMEM has no offset"),
-        (GFX9, "s_load_dword s0, s[2:3], 4 offset:4", "4 must be a register: there is an offset already"),
-        (GFX9, "global_load_dword v1, v2, s4", "s4 must be 2 registers here"),
-        (GFX8, "exp mrt9 v0, v0, v0, v0", "'mrt9' is no export target"),
+        (GFX9, "s_load_dword s0, s[2:3], 4 offset:4", "4 must be a register, since an offset is given already"),
+        (GFX9, "global_load_dword v1, v2, s4", "s4 must name 2 registers here"),
+        (GFX8, "exp mrt9 v0, v0, v0, v0", "unknown export target 'mrt9'"),
         (GFX8, "exp mrt0 s0, v0, v0, v0", "'s0' must be a vector register or off"),
         (GFX8, "v_interp_p1_f32 v0, v1, attr64.x", "'attr64.x' must be like attr0.x, up to attr63"),
         (GFX8, "v_interp_mov_f32 v0, p1, attr0.x", "'p1' must be one of p10, p20, p0"),
@@ -183,16 +183,16 @@ def test_constants_are_compared_by_value(line: str, expected: str) -> None:
     assert assemble_one(GFX9, text(decode(GFX9, code))) == code
 
 
-def test_a_name_without_suffix_tells_all_its_complaints() -> None:
+def test_a_name_without_suffix_reports_all_its_complaints() -> None:
     with pytest.raises(WireError) as caught:
         assemble(GFX8, "v_add_f32 v1, s2, 1000")
     assert "src1 must be a vector register in this encoding; or 1000 must be an inline" in str(caught.value)
 
 
 def test_labels_stand_once_and_within_reach() -> None:
-    with pytest.raises(WireError, match=r"^label a stands twice, at line 2 \(a: s_nop 0\)$"):
+    with pytest.raises(WireError, match=r"^label a is defined twice, at line 2 \(a: s_nop 0\)$"):
         assemble(GFX8, "a: s_nop 0\na: s_nop 0")
-    with pytest.raises(WireError, match=r"^far is 131072 bytes away: a branch reaches 131072 in steps of 4$"):
+    with pytest.raises(WireError, match=r"^far is 131072 bytes away, but a branch reaches 131072 bytes in steps of 4$"):
         assemble_one(GFX8, "s_branch far", 0, {"far": 0x20004})
     with pytest.raises(WireError, match=r"^there is no label 'far'$"):
         assemble_one(GFX8, "s_branch far", 0, {})

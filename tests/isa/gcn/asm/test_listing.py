@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from understudy.core.errors import UnderstudyError
-from understudy.isa.gcn.asm.assembler import assemble_one
-from understudy.isa.gcn.asm.listing import listing
-from understudy.isa.gcn.asm.printer import branch_target, text
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.encoding.formats import FORMATS
-from understudy.isa.gcn.target import target
+from softcard.core.errors import SoftcardError
+from softcard.isa.gcn.asm.assembler import assemble_one
+from softcard.isa.gcn.asm.listing import listing
+from softcard.isa.gcn.asm.printer import branch_target, text
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import FORMATS
+from softcard.isa.gcn.target import target
 
 LITERALS = (0, 1, 64, 65, 0x3F80_0000, 0xBF80_0000, 0x3E22_F983, 0x3C00, 0xFFFF, 0xFFFF_FFF0, 0xFFFF_FFEF, 0x7FC0_0001)
 
@@ -39,7 +39,7 @@ def printed(processor, code: bytes, pc: int) -> tuple[int, str]:
     """Size and text of the instruction at the beginning of code, looked at by itself."""
     try:
         insn = decode(processor, code, pc)
-    except UnderstudyError:
+    except SoftcardError:
         return 4, f".long {int.from_bytes(code[:4], 'little'):#010x}"
     words = ", ".join(f"{word:#010x}" for word in insn.words)
     is_same = assemble_one(processor, text(insn), pc) == code[: insn.size]

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.encoding.decode import IllegalInstruction, decode
+from softcard.isa.gcn.encoding.encode import encode_insn
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.target import TARGETS
 from tests.isa.gcn.asm.llvm import assembled, disassembled, needs_llvm
 from tests.isa.gcn.words import Slot, fillings, sweep
-from understudy.isa.gcn.asm.printer import text
-from understudy.isa.gcn.encoding.decode import IllegalInstruction, decode
-from understudy.isa.gcn.encoding.encode import encode_insn
-from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.target import TARGETS
 
 pytestmark = [*needs_llvm, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ HALVES = {
 
 @pytest.mark.parametrize("processor", SLOTS)
 def test_every_opcode_of_llvm(processor: str) -> None:
-    """What LLVM takes as an instruction, we do too, under the same name; counted by slot."""
+    """Every encoding that LLVM accepts as an instruction is accepted here under the same name; counted by slot."""
     target = TARGETS[processor]
     rows = list(sweep(target.level))
     slots: set[Slot] = set()
@@ -127,7 +127,7 @@ def test_every_slot_of_gfx7_is_confirmed_by_the_assembler() -> None:
 
 
 def test_random_words() -> None:
-    """What LLVM refuses for a bit that must be 0 we may take; what it takes we refuse only for a reserved register."""
+    """Random words: LLVM may refuse more (a bit that must be 0), and we refuse more only for a reserved register."""
     chance = random.Random(3)
     codes = [chance.getrandbits(64).to_bytes(8, "little") for _ in range(4000)]
     for code, shown in zip(codes, disassembled("gfx900", codes), strict=True):
@@ -136,7 +136,7 @@ def test_random_words() -> None:
         with contextlib.suppress(IllegalInstruction):
             decode(TARGETS["gfx900"], code)
             continue
-        assert refused(code, "cannot begin|lane mask|is scalar|is reserved|no scalar register"), shown
+        assert refused(code, "cannot begin|lane mask|must be scalar|is reserved|be a scalar register"), shown
 
 
 def refused(code: bytes, reasons: str) -> bool:

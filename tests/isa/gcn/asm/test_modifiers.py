@@ -6,12 +6,12 @@ import struct
 
 import pytest
 
+from softcard.core.errors import BeyondModel, WireError
+from softcard.isa.gcn.semantics.source import inline, literal
+from softcard.isa.gcn.state import EXEC, M0
 from tests.isa.gcn.semantics import float_oracle as fl
 from tests.isa.gcn.semantics.alu_rig import FULL, GPUS, OLD, PARTIAL, Alu, forms, operation
 from tests.isa.gcn.semantics.float_oracle import H, S
-from understudy.core.errors import BeyondModel, WireError
-from understudy.isa.gcn.semantics.source import inline, literal
-from understudy.isa.gcn.state import EXEC, M0
 
 NO_IEEE = 0x0C0
 """binary32 denormals flushed, IEEE off: output modifiers work."""
@@ -265,7 +265,7 @@ def test_nothing_happens_in_nops() -> None:
 @pytest.mark.parametrize("name", ["v_mov_fed_b32", "s_mov_fed_b32", "s_mov_regrd_b32", "s_getreg_regrd_b32"])
 def test_undocumented_operations_are_beyond_the_model(name: str) -> None:
     op = operation(name, "gfx700")
-    with pytest.raises(BeyondModel, match=f"{name}: the manuals do not say"):
+    with pytest.raises(BeyondModel, match=f"{name} is not modelled: the manuals do not"):
         Alu("gfx700").execute(op, forms(op)[0], sdst=4, simm16=0)
 
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.core.errors import ModelBug, WireError
-from understudy.isa.gcn.asm import macros
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.asm.constants import constant, literal_value, register
-from understudy.isa.gcn.asm.listing import listing
-from understudy.isa.gcn.asm.printer import branch_target, text
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.encoding.operands import refusal, scalars
-from understudy.isa.gcn.encoding.shape import Slot, parse, slots
-from understudy.isa.gcn.operations.table import OPS
-from understudy.isa.gcn.target import TARGETS, target
+from softcard.core.errors import ModelBug, WireError
+from softcard.isa.gcn.asm import macros
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.asm.constants import constant, literal_value, register
+from softcard.isa.gcn.asm.listing import listing
+from softcard.isa.gcn.asm.printer import branch_target, text
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.operands import refusal, scalars
+from softcard.isa.gcn.encoding.shape import Slot, parse, slots
+from softcard.isa.gcn.operations.table import OPS
+from softcard.isa.gcn.target import TARGETS, target
 
 GFX7, GFX8, GFX9 = (TARGETS[name] for name in ("gfx700", "gfx803", "gfx900"))
 
@@ -152,7 +152,11 @@ def test_small_languages_give_back_any_bits(value: int, level: int) -> None:
         (macros.read_swizzle, "swizzle(SWAP,3)", "SWAP of 3 lanes must be a power of two"),
         (macros.read_swizzle, "swizzle(BROADCAST,8,8)", "lane 8 must be below 8"),
         (macros.read_swizzle, "swizzle(QUAD_PERM,0,1,2,4)", "QUAD_PERM '4' must be 0 to 3"),
-        (macros.read_swizzle, 'swizzle(BITMASK_PERM,"0q000")', "mask '0q000' must be five of 0, 1, p, i"),
+        (
+            macros.read_swizzle,
+            'swizzle(BITMASK_PERM,"0q000")',
+            "mask '0q000' must be five characters, each 0, 1, p or i",
+        ),
         (macros.read_swizzle, "swizzle(TURN,1)", "'swizzle(TURN,1)' must be swizzle(QUAD_PERM,a,b,c,d)"),
     ],
 )
@@ -177,10 +181,10 @@ def test_registers(name: str, code: int, words: int) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("s102", "s102 must be of s0 to s101 on gfx803"),
-        ("v[254:256]", "v[254:256] must be of v0 to v255"),
-        ("v[5:4]", "v[5:4] must be of v0 to v255"),
-        ("ttmp12", "ttmp12 must be of ttmp0 to ttmp11 on gfx803"),
+        ("s102", "register s102 must be in the range s0 to s101 on gfx803"),
+        ("v[254:256]", "register v[254:256] must be in the range v0 to v255"),
+        ("v[5:4]", "register v[5:4] must be in the range v0 to v255"),
+        ("ttmp12", "register ttmp12 must be in the range ttmp0 to ttmp11 on gfx803"),
     ],
 )
 def test_registers_out_of_range(name: str, message: str) -> None:
@@ -236,7 +240,7 @@ def test_signatures_have_the_widths_of_their_names() -> None:
 
 
 def test_names_of_places_are_labels() -> None:
-    """Where they can be, and each once; what branches go to has a label in any case."""
+    """Labels take the names of places if possible, each once; branch targets always have a label."""
     gfx9 = target("gfx900")
     code = assemble(gfx9, "a: s_branch b\nb: s_branch a\nc: s_nop 0\nd: s_branch c\ns_endpgm", 0x1000)
     names = {0x1000: "L1004", 0x1008: "L1004", 0x100C: "no label", 0x1010: "end", 0x1002: "inside", 0x2000: "beyond"}

@@ -1,4 +1,4 @@
-"""Where instructions begin in a whole array of code: as decoding one after the other finds."""
+"""The begins of instructions in a whole array of code agree with decoding one after the other."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from softcard.isa.gcn.encoding.bounds import Words, format_names, instruction_bounds
+from softcard.isa.gcn.encoding.decode import IllegalInstruction, decode
+from softcard.isa.gcn.target import TARGETS, Target
 from tests.isa.gcn_words import PROCESSORS, random_words
-from understudy.isa.gcn.encoding.bounds import Words, format_names, instruction_bounds
-from understudy.isa.gcn.encoding.decode import IllegalInstruction, decode
-from understudy.isa.gcn.target import TARGETS, Target
 
 
 def one_by_one(target: Target, words: Words) -> Iterator[tuple[int, int, str] | None]:
-    """What `decode` finds at each place that the bounds name."""
+    """Return the result of `decode` at each position that the bounds contain."""
     found = instruction_bounds(target, words)
     for start, size, number in zip(*(each.tolist() for each in found), strict=True):
         try:

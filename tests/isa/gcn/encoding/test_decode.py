@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.core.errors import ModelBug, WireError
-from understudy.isa.gcn.asm.assembler import assemble_one
-from understudy.isa.gcn.asm.printer import text
-from understudy.isa.gcn.encoding.decode import IllegalInstruction, decode
-from understudy.isa.gcn.encoding.encode import encode, encode_insn
-from understudy.isa.gcn.insn import ops
-from understudy.isa.gcn.operations.table import OPS, find, named, opcode_table
-from understudy.isa.gcn.target import TARGETS
+from softcard.core.errors import ModelBug, WireError
+from softcard.isa.gcn.asm.assembler import assemble_one
+from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.encoding.decode import IllegalInstruction, decode
+from softcard.isa.gcn.encoding.encode import encode, encode_insn
+from softcard.isa.gcn.insn import ops
+from softcard.isa.gcn.operations.table import OPS, find, named, opcode_table
+from softcard.isa.gcn.target import TARGETS
 
 GFX7, GFX8, GFX9 = (TARGETS[name] for name in ("gfx700", "gfx803", "gfx900"))
 FORMS = [
@@ -131,7 +131,7 @@ def test_unused_fields_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("target", "words", "message"),
     [
-        (GFX8, [], "no code here, at pc 0x40"),
+        (GFX8, [], "the code ends before this instruction, at pc 0x40"),
         (GFX8, [0xC002_0106], "illegal instruction 0xc0020106: the code ends inside it, at pc 0x40"),
         (GFX8, [0xBE82_00FF], "illegal instruction 0xbe8200ff: the code ends inside it, at pc 0x40"),
         (GFX8, [0xCC00_0000, 0], "illegal instruction 0xcc000000: gfx803 has no such encoding, at pc 0x40"),
@@ -157,12 +157,12 @@ def test_unused_fields_are_ignored() -> None:
         (
             GFX9,
             [0xD11C_0604, 0x0412_0902 | 0x1FF << 18],
-            "operand code 511 is no register pair that a lane mask can lie in",
+            "operand code 511 must be a register pair for a lane mask",
         ),
-        (GFX9, [0xD289_0004, 0x0002_0902], "v4 cannot stand here: the operand is scalar"),
+        (GFX9, [0xD289_0004, 0x0002_0902], "v4 is not allowed here: the operand must be scalar"),
         (GFX8, [0xD101_0004, 0x0002_08FF], "operand code 255 is reserved on gfx803"),
-        (GFX8, [0x7FFE_0502], "operand code 255 is no scalar register"),
-        (GFX7, [0xC002_0CF0], "operand code 240 is no scalar register"),
+        (GFX8, [0x7FFE_0502], "operand code 255 must be a scalar register"),
+        (GFX7, [0xC002_0CF0], "operand code 240 must be a scalar register"),
     ],
 )
 def test_refusals(target, words, message) -> None:  # type: ignore[no-untyped-def]
@@ -198,7 +198,7 @@ def test_any_words(target, words) -> None:  # type: ignore[no-untyped-def]
 def test_two_operations_on_one_opcode_are_our_mistake() -> None:
     rows = ops("vop1", (("a", 1, 1, 1, "b32 = b32", None), ("b", None, 1, 1, "b32 = b32", None)))
     assert opcode_table(rows, GFX7)
-    with pytest.raises(ModelBug, match=r"gfx803: b and a are both vop1 0x1$"):
+    with pytest.raises(ModelBug, match=r"gfx803: b and a have the same encoding vop1 0x1$"):
         opcode_table(rows, GFX8)
 
 
@@ -215,9 +215,9 @@ def test_every_table_holds_together(target) -> None:  # type: ignore[no-untyped-
 @pytest.mark.parametrize(
     ("form", "fields", "message"),
     [
-        ("VOP2", {"vdst": 256}, "vdst = 256 cannot be encoded: it goes from 0 to 255"),
+        ("VOP2", {"vdst": 256}, "vdst = 256 cannot be encoded, expected a value from 0 to 255"),
         ("VOP2", {"src1": 4}, "src1 must be a vector register in this encoding"),
-        ("VOP2", {"glc": 1}, "no field glc here"),
+        ("VOP2", {"glc": 1}, "unknown field glc, expected op, src0, src1, vdst"),
         ("VOP2_SDWA", {"src0": 4}, "src0 must be a vector register in this encoding"),
         ("SMRD", {}, "gfx803 has no SMRD encoding"),
     ],
@@ -234,5 +234,5 @@ def test_resources_begin_at_multiples_of_four() -> None:
     with pytest.raises(WireError, match=r"^srsrc must begin at a multiple of 4, not 6$"):
         encode(GFX8, op, "MUBUF", {"srsrc": 6})
     (compare,) = named(GFX8, "v_cmp_lt_f32")
-    with pytest.raises(WireError, match=r"^an SDWA comparison writes VCC before GFX9$"):
+    with pytest.raises(WireError, match=r"^an SDWA comparison can write only VCC before GFX9$"):
         encode(GFX8, compare, "VOPC_SDWA", {"src0": 256, "src1": 256, "sdst": 4})

@@ -8,9 +8,9 @@ from types import FrameType
 
 import pytest
 
-from understudy.isa.gcn.encoding import operands
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.target import TARGETS
+from softcard.isa.gcn.encoding import operands
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.target import TARGETS
 
 MOVES = 6
 """`decode`, the operation, the fields, the operands (and what flags make of them), the instruction."""

@@ -1,14 +1,14 @@
-"""What only graphics uses is decoded and shown, and says that it is not modelled."""
+"""Graphics instructions are decoded and printed, and raise that they are not modelled."""
 
 from __future__ import annotations
 
 import pytest
 
-from understudy.core.errors import BeyondModel
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.operations.graphics import OPS
-from understudy.isa.gcn.target import TARGETS
+from softcard.core.errors import BeyondModel
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.operations.graphics import OPS
+from softcard.isa.gcn.target import TARGETS
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: f"{op.family}-{op.name}")
@@ -20,6 +20,6 @@ def test_graphics_is_not_modelled(op) -> None:  # type: ignore[no-untyped-def]
     }.get(op.name, "v_interp_p2_f32 v0, v1, attr0.x")
     target = TARGETS["gfx900"]
     insn = decode(target, assemble(target, source))
-    with pytest.raises(BeyondModel, match=f"^{insn.name} is of the graphics pipeline, which is not modelled$"):
-        op.meaning(None, insn)
+    with pytest.raises(BeyondModel, match=f"^{insn.name} belongs to the graphics pipeline, which is not modelled$"):
+        op.semantics(None, insn)
     assert op.accuracy.kind == "absent"

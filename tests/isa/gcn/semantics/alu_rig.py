@@ -12,18 +12,18 @@ from random import Random
 
 import numpy as np
 
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.lane_float import quiet
-from understudy.engine.gcn.reference.lanes import Lanes, View
-from understudy.isa.gcn import state as gcn
-from understudy.isa.gcn.asm.assembler import assemble
-from understudy.isa.gcn.encoding.decode import VOP3B_NAMES, decode
-from understudy.isa.gcn.insn import Insn, Op
-from understudy.isa.gcn.operations import sop, sopk, sopp, vop1, vop2, vop3, vop3p, vopc
-from understudy.isa.gcn.operations.table import NOT_PROMOTED
-from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import EXEC, VCC, Wave, aligned
-from understudy.isa.gcn.target import target
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.lane_float import quiet
+from softcard.engine.gcn.reference.lanes import Lanes, View
+from softcard.isa.gcn import state as gcn
+from softcard.isa.gcn.asm.assembler import assemble
+from softcard.isa.gcn.encoding.decode import VOP3B_NAMES, decode
+from softcard.isa.gcn.insn import Insn, Op
+from softcard.isa.gcn.operations import sop, sopk, sopp, vop1, vop2, vop3, vop3p, vopc
+from softcard.isa.gcn.operations.table import NOT_PROMOTED
+from softcard.isa.gcn.semantics.execute import execute
+from softcard.isa.gcn.state import EXEC, VCC, Wave, aligned
+from softcard.isa.gcn.target import target
 
 GPUS = ("gfx700", "gfx803", "gfx900", "gfx906")
 FULL = (1 << 64) - 1
@@ -31,10 +31,10 @@ PARTIAL = 0xF0F1_7E5A_8001_C3A5
 DEFAULT_MODE = 0x3F0
 """Round to nearest, all denormals kept, DX10_CLAMP, IEEE."""
 FLUSH32 = 0x3C0
-"""The same with binary32 denormals flushed."""
+"""The mode of `MODE` with binary32 denormals flushed."""
 PC = 0x1000
 OLD = 0xDEAD_BEEF
-"""What destination registers hold before."""
+"""The values of destination registers before each instruction."""
 LDS_BYTES = 256
 
 OPS: tuple[Op, ...] = (*sop.OPS, *sopk.OPS, *sopp.OPS, *vop1.OPS, *vop2.OPS, *vop3.OPS, *vopc.OPS, *vop3p.OPS)
@@ -56,7 +56,7 @@ class Alu:
         words[gcn.MODE] = mode
         self.set_s64(EXEC, exec_)
         self.lanes = Lanes(GpuMemory(), None, lambda _, what, n: self.hints.append((what, n)), self._trap)
-        self.view = View(self.wave)
+        self.view = View(self.wave, bool(self.target.matrix))
 
     def _trap(self, wave: Wave, number: int) -> bool:
         self.traps.append(number)
@@ -224,7 +224,7 @@ def vector_results(
 
 
 OLD_VALUES = [OLD + 0x0137_1001 * n & 0xFFFF_FFFF for n in range(64)]
-"""What the destination of an operation with an `old` source holds."""
+"""The value of the destination of an operation with an `old` source."""
 
 
 HARD = {
@@ -256,7 +256,8 @@ def batches(
 
 @cache
 def _rows(widths: tuple[int, ...], hard: tuple[tuple[int, ...], ...], seed: int, limit: int) -> list[tuple[int, ...]]:
-    """The same for all operations of these widths: there are tens of thousands of combinations to shuffle."""
+    """Return rows of operands for all operations of these widths: there are tens of thousands of combinations to
+    shuffle."""
     random = Random(seed)
     rows = list(product(*hard))
     random.shuffle(rows)

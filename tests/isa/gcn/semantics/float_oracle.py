@@ -57,7 +57,7 @@ class Env:
 
 
 def env_of(mode: int, f: Format) -> Env:
-    """What MODE says for a format."""
+    """The MODE fields of a format."""
     shift = 0 if f is S else 2
     denormals = mode >> 4 + shift & 3
     return Env(mode >> shift & 3, bool(denormals & 1), bool(denormals & 2))

@@ -64,7 +64,7 @@ def half(n: int) -> int:
 
 
 def read(width: int, nfmt: int, n: int, position: int = 0) -> int | None:
-    """What a register gets from a component; None where there is no such format."""
+    """Return the register value of a component; None if there is no such format."""
     if nfmt == UINT:
         return n
     if nfmt == SINT:

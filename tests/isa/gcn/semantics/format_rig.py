@@ -7,20 +7,20 @@ from typing import cast
 
 import numpy as np
 
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.lane_rounding import quiet
-from understudy.engine.gcn.reference.lanes import Lanes
-from understudy.isa.gcn.semantics import memory_formats
-from understudy.isa.gcn.semantics.memory_formats import Lanes as Array
-from understudy.isa.gcn.semantics.memory_formats import lanes
-from understudy.isa.gcn.word import Word
-from understudy.isa.word import Value
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.lane_float import quiet
+from softcard.engine.gcn.reference.lanes import Lanes
+from softcard.isa.gcn.semantics import memory_formats
+from softcard.isa.gcn.semantics.memory_formats import Lanes as Array
+from softcard.isa.gcn.semantics.memory_formats import lanes
+from softcard.isa.gcn.word import Word
+from softcard.isa.word import Value
 
 _ALGEBRA = Lanes(GpuMemory())
 
 
 def through(function: Callable[[list[Word]], list[Word]], arrays: Sequence[Array]) -> list[Array]:
-    """What a function of 32-bit words makes of arrays, 64 items at a time."""
+    """Apply a function of 32-bit words to arrays, 64 items at a time."""
     size = len(arrays[0])
     parts = []
     for start in range(0, size, 64):

@@ -1,7 +1,4 @@
-"""What integer operations do, from the manuals, over Python integers: one entry for each, by newest name.
-
-Sources come as unsigned numbers of their width; results are taken modulo the width of the destination.
-"""
+"""An oracle of the integer operations, from the manuals, over Python integers: one entry for each, by newest name."""
 
 from __future__ import annotations
 

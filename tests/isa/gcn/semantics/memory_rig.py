@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference.lane_float import quiet
-from understudy.engine.gcn.reference.lanes import Lanes, View
-from understudy.isa.gcn import state as gcn
-from understudy.isa.gcn.insn import Insn, Op
-from understudy.isa.gcn.operations import buffer, ds, flat, image, smem
-from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import Wave, aligned
-from understudy.isa.gcn.target import target
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.lane_float import quiet
+from softcard.engine.gcn.reference.lanes import Lanes, View
+from softcard.isa.gcn import state as gcn
+from softcard.isa.gcn.insn import Insn, Op
+from softcard.isa.gcn.operations import buffer, ds, flat, image, smem
+from softcard.isa.gcn.semantics.execute import execute
+from softcard.isa.gcn.state import Wave, aligned
+from softcard.isa.gcn.target import target
 
 GPUS = ("gfx700", "gfx803", "gfx900")
 BASE = 0x12_3450_0000
@@ -37,7 +37,8 @@ FULL = (1 << 64) - 1
 TABLE: dict[tuple[str, int, str], Op] = {
     (op.family, level, op.names[level]): op
     for op in (*buffer.OPS, *ds.OPS, *flat.OPS, *image.OPS, *smem.OPS)
-    for level in op.opcodes
+    for level, processor in ((7, "gfx700"), (8, "gfx803"), (9, "gfx906"))
+    if op.on(target(processor))
 }
 FORMS = {
     "ds": "DS",
@@ -66,7 +67,7 @@ def mnemonics(family: str, gpu: str, part: str = "") -> list[str]:
 
 
 class Model:
-    """What a rig holds, as Python integers and bytearrays; `x` is EXEC."""
+    """The state of a rig as Python integers and bytearrays; `x` is EXEC."""
 
     def __init__(self, rig: Rig) -> None:
         self.v: list[list[int]] = rig.wave.vgpr[:SHOWN].tolist()
@@ -127,8 +128,8 @@ class Rig:
         self.memory.map(BASE, self.ram)
         self.memory.map(SCRATCH, self.scratch)
         self.hints: list[str] = []
-        told = self.hints  # not through this rig: a circle would keep its memory until somebody looks for garbage
-        self.lanes = Lanes(self.memory, self.gds, lambda wave, what, n: told.append(what))
+        reported = self.hints  # not through this rig: a circle would keep its memory until somebody looks for garbage
+        self.lanes = Lanes(self.memory, self.gds, lambda wave, what, n: reported.append(what))
         self.wave = Wave()
         self.wave.vgpr[:SHOWN] = random(0, 1 << 32, (SHOWN, 64), np.uint32)
         self.wave.sgpr[:] = random(0, 1 << 32, 128, np.uint32)

@@ -26,7 +26,7 @@ EXACT: dict[str, Callable[[Any], Any]] = {
 BOUND = {"f32": Fraction(1), "f16": Fraction(51, 100), "f64": Fraction(1 << 29)}
 """Units in the last place."""
 FINER = {"f32": Fraction(52, 100), "f16": Fraction(501, 1000), "f64": Fraction(3, 2)}
-"""What this model promises."""
+"""The error bounds that this model promises, in units of the last place."""
 DOMAIN = {
     "rcp": (2.0**-120, 2.0**120), "rsq": (2.0**-120, 2.0**120), "sqrt": (2.0**-120, 2.0**120), "exp": (2.0**-30, 100.0),
     "log": (2.0**-120, 2.0**120), "sin": (2.0**-60, 256.0), "cos": (2.0**-60, 256.0),

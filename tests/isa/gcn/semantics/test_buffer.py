@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from softcard.isa.gcn.insn import Insn
 from tests.isa.gcn.semantics.memory_rig import BASE, GPUS, M0, Model, Rig, mnemonics
 from tests.isa.gcn.semantics.test_flat import ATOMIC, WIDTH, loaded
-from understudy.isa.gcn.insn import Insn
 
 START = BASE + 0x800
 RSRC, SOFFSET = 40, 50

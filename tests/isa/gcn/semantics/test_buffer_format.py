@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import BeyondModel
+from softcard.isa.gcn.insn import Insn
 from tests.isa.gcn.semantics import format_oracle as formats
 from tests.isa.gcn.semantics.memory_rig import GPUS, Model, Rig
 from tests.isa.gcn.semantics.test_buffer import RSRC, Buffer, in_range, place
-from understudy.core.errors import BeyondModel
-from understudy.isa.gcn.insn import Insn
 
 ONE = 0x3F80_0000
 SELECTS = ((4, 5, 6, 7), (6, 1, 0, 4), (7, 7, 1, 5))
@@ -25,7 +25,7 @@ def packed(gpu: str) -> bool:
 
 
 def components(m: Model, where: tuple[int, int, bool | None], b: Buffer) -> list[int]:
-    """What the four components are, in the buffer's order."""
+    """The four components, in the buffer's order."""
     element = m.peek("global", where[0], formats.size(b.dfmt)) if in_range(where, b, 0) else None
     if element is None:
         return [0, 0, 0, 0]

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from softcard.core.errors import WireError
+from softcard.isa.gcn.asm.assembler import assemble_one
+from softcard.isa.gcn.encoding.operands import FLOATS, HALVES
+from softcard.isa.gcn.target import TARGETS
 from tests.isa.gcn.asm.llvm import assembled, needs_llvm
-from understudy.core.errors import WireError
-from understudy.isa.gcn.asm.assembler import assemble_one
-from understudy.isa.gcn.encoding.operands import FLOATS, HALVES
-from understudy.isa.gcn.target import TARGETS
 
 pytestmark = needs_llvm
 
@@ -77,7 +77,7 @@ def spellings(seed: int, count: int) -> Iterator[str]:
 
 
 def is_named(line: str, text: str) -> bool:
-    """What we take and LLVM refuses: hexadecimal literals of 16-bit operands with more than 16 bits."""
+    """Constants that we accept and LLVM refuses: hexadecimal literals of 16-bit operands with more than 16 bits."""
     return "16" in line and text.startswith(("0x", "-0x")) and "p" not in text
 
 

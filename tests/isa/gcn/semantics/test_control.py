@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.core.errors import BeyondModel
+from softcard.isa.gcn import state as gcn
+from softcard.isa.gcn.state import ENDED, EXEC, M0, VCC
 from tests.isa.gcn.semantics.alu_rig import FULL, GPUS, LDS_BYTES, PC, Alu
-from understudy.core.errors import BeyondModel
-from understudy.isa.gcn import state as gcn
-from understudy.isa.gcn.state import ENDED, EXEC, M0, VCC
 
 TAKEN = 4 + 4 * 5
 NOT_TAKEN = 4
@@ -118,7 +118,7 @@ def test_other_hardware_registers() -> None:
 
 
 def test_unknown_hardware_registers_are_beyond_the_model() -> None:
-    with pytest.raises(BeyondModel, match=r"hardware register 9: modelled are MODE, STATUS"):
+    with pytest.raises(BeyondModel, match=r"hardware register 9 is not modelled, only MODE, STATUS"):
         Alu().run("s_getreg_b32 s4, hwreg(9)")
 
 
@@ -128,7 +128,7 @@ def test_trap_handlers_are_beyond_the_model(name: str) -> None:
         Alu("gfx803").run(name)
 
 
-def test_debug_branches_look_at_status() -> None:
+def test_debug_branches_inspect_status() -> None:
     alu = Alu()
     for name in ("sys", "user", "sys_or_user", "sys_and_user"):
         assert alu.run(f"s_cbranch_cdbg{name} 5") == NOT_TAKEN
@@ -185,7 +185,7 @@ def test_gpr_indexing(gpu: str) -> None:
 def test_dpp_while_indexing_is_beyond_the_model() -> None:
     alu = Alu("gfx900")
     alu.run("s_set_gpr_idx_on s4, gpr_idx(SRC0)")
-    with pytest.raises(BeyondModel, match="DPP while GPR indexing"):
+    with pytest.raises(BeyondModel, match="DPP is not modelled while GPR indexing"):
         alu.run("v_mov_b32_dpp v0, v1 row_mirror row_mask:0xf bank_mask:0xf")
 
 
@@ -205,7 +205,7 @@ def test_fork_and_join_run_both_sides(gpu: str) -> None:
     alu = Alu(gpu, exec_=0xFF)
     alu.set_s64(20, 0x3)
     alu.set_s64(22, PC + 0x40)
-    # Two lanes pass: they go first, to the target; the six others wait for the join, with the address behind the fork.
+    # Two lanes pass: they go first, to the target; the six others wait for the join, with the address after the fork.
     assert alu.run("s_cbranch_g_fork s[20:21], s[22:23]") == 0x40
     assert alu.s64(EXEC) == 0x3
     assert (alu.s64(0), alu.s64(2)) == (0xFC, PC + 4)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from softcard.isa.gcn.insn import Op
+from softcard.isa.gcn.target import target
 from tests.isa.gcn.semantics import float_oracle as fl
 from tests.isa.gcn.semantics.alu_rig import (
     FULL,
@@ -23,8 +25,6 @@ from tests.isa.gcn.semantics.alu_rig import (
 )
 from tests.isa.gcn.semantics.float_oracle import D, Env, Format, H, S, env_of
 from tests.isa.gcn.semantics.integer_oracle import join
-from understudy.isa.gcn.insn import Op
-from understudy.isa.gcn.target import target
 
 MODES = (0x3F0, 0x3C0, 0x300, 0x3FA, 0x3C5, 0x30F)
 

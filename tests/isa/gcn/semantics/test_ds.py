@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from softcard.core.errors import BeyondModel
+from softcard.isa.gcn.insn import Insn
 from tests.isa.gcn.semantics.memory_rig import EXEC, FULL, GDS, GPUS, LDS, M0, Model, Rig, mnemonics
 from tests.isa.gcn.semantics.test_flat import ATOMIC, as_float, signed
-from understudy.core.errors import BeyondModel
-from understudy.isa.gcn.insn import Insn
 
 NAME = re.compile(
     r"ds_(?P<what>[a-z]+?)(?P<two>2(?:st64)?)?(?P<back>_rtn)?_(?P<type>[a-z])(?P<bits>\d+)(?P<d16>_d16(_hi)?)?"

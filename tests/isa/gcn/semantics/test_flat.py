@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault
+from softcard.isa.gcn.insn import Insn
 from tests.isa.gcn.semantics.memory_rig import (
     BASE,
     FULL,
@@ -21,8 +23,6 @@ from tests.isa.gcn.semantics.memory_rig import (
     Rig,
     mnemonics,
 )
-from understudy.core.errors import AccessFault
-from understudy.isa.gcn.insn import Insn
 
 WIDTH = {
     "ubyte": 8, "sbyte": 8, "byte": 8, "ushort": 16, "sshort": 16, "short": 16,
@@ -62,7 +62,7 @@ ATOMIC: dict[str, Callable[[int, int, int, int], int]] = {
 
 
 def loaded(name: str, memory: int, old: int) -> int:
-    """What a register holds after loading `memory`, by the type in the mnemonic."""
+    """Return the register value after loading `memory`, by the type in the mnemonic."""
     kind, _, half = name.partition("_d16")
     w = WIDTH[kind]
     value = signed(w, memory) if kind[0] == "s" and kind != "short" else memory
@@ -154,7 +154,7 @@ def test_every_global_operation(subtests: pytest.Subtests, saddr: int) -> None:
 
 
 def private_place(lane: int, offset: int) -> int:
-    """Where a private byte lies: dwords of the lanes side by side."""
+    """Return the address of a private byte: dwords of the lanes are adjacent."""
     return offset // 4 * 256 + lane * 4 + offset % 4
 
 

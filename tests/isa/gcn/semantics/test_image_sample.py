@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from softcard.core.errors import BeyondModel
 from tests.isa.gcn.semantics.image_oracle import ONE, Image, Sampler, fetch, sample, taps
 from tests.isa.gcn.semantics.memory_rig import FULL, GPUS, Model, Rig, mnemonics
 from tests.isa.gcn.semantics.test_image import LEVEL
-from understudy.core.errors import BeyondModel
 
 RSRC, SSAMP = 40, 48
 IMAGES = (
@@ -68,7 +68,7 @@ def close(rig: Rig, expected: Model) -> None:
 
 
 def run(rig: Rig, name: str, image: Image, s: Sampler, linear: bool, at: list[list[Fraction]], **extra: int) -> None:
-    """Put the coordinates behind whatever is in front of them, execute, compare."""
+    """Put the coordinates after the preceding address registers, execute, compare."""
     first = extra.pop("first", 2)
     slices = [0] * 64
     for k, axis in enumerate(at):
@@ -226,7 +226,7 @@ def test_a_gather_compares_each_texel() -> None:
 @pytest.mark.parametrize(
     ("name", "front", "back", "wanted"),
     [
-        # Registers in front of and behind the coordinates; which lanes magnify (those of lanes 0 to 31).
+        # Registers before and after the coordinates; which lanes magnify (those of lanes 0 to 31).
         ("image_sample_l", [], [0.0, 0.5], "low"),
         ("image_sample_l", [], [-3.0, 0.01], "low"),
         ("image_sample_lz", [], [], "all"),
@@ -262,7 +262,7 @@ def test_the_lod_chooses_the_filter(
 @pytest.mark.parametrize(
     ("step", "bias", "sampler_bias"), [(0.25, 0.0, 0), (0.125, 0.0, 0), (0.125, 1.5, 0), (0.5, 0.0, -600)]
 )
-def test_quads_tell_the_lod(step: float, bias: float, sampler_bias: int) -> None:
+def test_quads_report_the_lod(step: float, bias: float, sampler_bias: int) -> None:
     """Coordinates that grow by `step` of a 16-texel image from lane to lane of a quad: log2(16 step) + biases."""
     image = Image(width=16, height=16, pitch=16)
     s = Sampler((2, 2, 2), magnify=0, minify=1, bias=sampler_bias)
@@ -291,7 +291,7 @@ def test_quads_tell_the_lod(step: float, bias: float, sampler_bias: int) -> None
 
 @pytest.mark.parametrize("gpu", GPUS)
 def test_every_variant_finds_its_coordinates(gpu: str) -> None:
-    """All the registers of a variant in front are 0 (or a reference that passes), the coordinates behind them."""
+    """All address registers of a variant before the coordinates are 0 (or a reference that passes)."""
     image = Image(width=8, height=4, pitch=8)
     s = Sampler((2, 2, 2), compare=7)
     names = [n for n in mnemonics("mimg", gpu) if n.startswith(("image_sample", "image_gather4")) and n[-1] != "h"]

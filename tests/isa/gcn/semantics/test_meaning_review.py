@@ -1,4 +1,4 @@
-"""What an independent reading of the manuals found: expected values are written down from them, not computed."""
+"""Results of an independent review of the manuals: expected values are written down from them, not computed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_median_orders_zeros(gpu: str, sources: tuple[int, int, int], expect
     assert one("v_med3_f32 v0, v2, v4, v6", *sources, gpu=gpu) == expected
 
 
-def test_the_median_tells_denormals_apart_where_maxima_do() -> None:
+def test_the_median_distinguishes_denormals_where_maxima_do() -> None:
     assert one("v_med3_f32 v0, v2, v4, v6", 1, 2, 3, gpu="gfx803", mode=FLUSH32) == 2
 
 

@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
+from softcard.core.errors import BeyondModel
+from softcard.core.rule import load_choices
+from softcard.isa.gcn.operations import buffer, ds, flat, image, smem
+from softcard.isa.gcn.semantics import memory_formats as formats
 from tests.isa.gcn.semantics import format_oracle as oracle
 from tests.isa.gcn.semantics import format_rig as rig
-from understudy.core.errors import BeyondModel
-from understudy.core.rule import load_choices
-from understudy.isa.gcn.operations import buffer, ds, flat, image, smem
-from understudy.isa.gcn.semantics import memory_formats as formats
 
 # fmt: off
 HARD = [
@@ -135,6 +135,6 @@ def test_d16_keeps_halves() -> None:
 
 
 def test_every_choice_an_operation_names_exists() -> None:
-    known = set(load_choices("understudy.isa.gcn"))
+    known = set(load_choices("softcard.isa.gcn"))
     named = {op.accuracy.source for op in (*buffer.OPS, *ds.OPS, *flat.OPS, *image.OPS, *smem.OPS)}
     assert {source for source in named if source.startswith("gcn/")} <= known

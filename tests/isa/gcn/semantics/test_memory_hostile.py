@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softcard.core.errors import BeyondModel, GuestFault
+from softcard.isa.gcn.target import target
 from tests.isa.gcn.semantics.memory_rig import BASE, FIELDS, FORMS, GPUS, SIZE, TABLE, Rig
-from understudy.core.errors import BeyondModel, GuestFault
-from understudy.isa.gcn.target import target
 
 SMALL = {"dmask": 16, "dfmt": 16, "nfmt": 8, "offset": 4096, "offset0": 256, "offset1": 256, "soffset": 256, "imm": 1}
 REGISTERS = ("vdst", "addr", "data", "data0", "data1", "vdata", "vaddr")

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault
+from softcard.core.space import Ram
+from softcard.engine.gcn.api import Dispatch, Engine
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.insn import IllegalInstruction
+from softcard.isa.gcn.state import MODE_BITS, PTR32, Mode
+from softcard.isa.gcn.target import target
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import DATA, SCRATCH
 from tests.isa.gcn.semantics.alu_rig import Alu
-from understudy.core.errors import AccessFault
-from understudy.core.space import Ram
-from understudy.engine.gcn.api import Dispatch, Engine
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.reference.engine import ReferenceEngine
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.insn import IllegalInstruction
-from understudy.isa.gcn.state import MODE_BITS, PTR32, Mode
-from understudy.isa.gcn.target import target
 
 SMALL = 0x3C0 | PTR32
 LDS = 0x1_0000
@@ -204,7 +204,7 @@ def test_setreg_leaves_it_alone(gpu: str, known: bool, engine: Engine) -> None:
 
 @every_gpu
 def test_one_code_under_both_modes(gpu: str, engine: Engine) -> None:
-    """Translations are told apart by the mode: with 64 bits the register behind counts."""
+    """Translations depend on the mode: with 64-bit pointers the next register is part of the address."""
     made = small("v_mov_b32 v8, 0x200000 | v_mov_b32 v9, 1 | flat_store_dword v[8:9], v3", gpu)
     large = Dispatch(
         made.target, made.memory, made.entry, made.shapes, made.groups, group_id_sgprs=made.group_id_sgprs,
@@ -229,12 +229,16 @@ def test_one_code_under_both_modes(gpu: str, engine: Engine) -> None:
     ("text", "message", "address"),
     [
         ("v_mov_b32 v8, -4 | flat_load_dword v4, v[8:9] offset:8", "no memory there, at lane 0", 0x1_0000_0004),
-        ("v_mov_b32 v8, 8 | global_load_dword v4, v[8:9], off offset:-16", "addresses have 48 bits", (1 << 64) - 8),
+        (
+            "v_mov_b32 v8, 8 | global_load_dword v4, v[8:9], off offset:-16",
+            "the address exceeds the 48 bits of the address space",
+            (1 << 64) - 8,
+        ),
         (f"v_mov_b32 v8, {LDS:#x} | global_load_dword v4, v[8:9], off", "no memory there", LDS),
         ("s_mov_b32 s4, -4 | s_load_dword s6, s[4:5], 0x10", "no memory there", 0x1_0000_000C),
         (
             f"v_mov_b32 v8, {PRIVATE + 32:#x} | flat_load_dword v4, v[8:9]",
-            "0x20020: a lane has 0x20 bytes",
+            "0x20020 is out of bounds: a lane has 0x20 bytes",
             PRIVATE + 32,
         ),
         (

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from softcard.isa.gcn.insn import Op
+from softcard.isa.gcn.state import EXEC
+from softcard.isa.gcn.target import target
 from tests.isa.gcn.semantics.alu_rig import FULL, GPUS, HARD, OPS, Alu, batches, signed
 from tests.isa.gcn.semantics.integer_oracle import (
     M32,
@@ -20,9 +23,6 @@ from tests.isa.gcn.semantics.integer_oracle import (
     sign_run,
     trailing,
 )
-from understudy.isa.gcn.insn import Op
-from understudy.isa.gcn.state import EXEC
-from understudy.isa.gcn.target import target
 
 Oracle = Callable[..., Any]
 """Gives the results in the order: destination, EXEC, SCC, as far as the operation has them."""

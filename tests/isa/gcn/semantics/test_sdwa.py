@@ -26,7 +26,7 @@ def part(select: str, value: int, sext: bool = False) -> int:
 
 
 def placed(select: str, unused: str, value: int, old: int) -> int:
-    """What the destination holds afterwards."""
+    """Return the value of the destination afterwards."""
     kind, _, number = select.partition("_")
     if kind == "DWORD":
         return value

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from softcard.core.errors import AccessFault
+from softcard.isa.gcn.state import RETIRED
 from tests.isa.gcn.semantics.memory_rig import BASE, GPUS, Rig, mnemonics
 from tests.isa.gcn.semantics.test_flat import ATOMIC
-from understudy.core.errors import AccessFault
-from understudy.isa.gcn.state import RETIRED
 
 SBASE, DATA, OFFSET = 8, 32, 20
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from softcard.isa.gcn.insn import Op
+from softcard.isa.gcn.target import target
 from tests.isa.gcn.semantics import float_oracle as fl
 from tests.isa.gcn.semantics.alu_rig import (
     FULL,
@@ -24,8 +26,6 @@ from tests.isa.gcn.semantics.alu_rig import (
     width,
 )
 from tests.isa.gcn.semantics.float_oracle import BY_KIND, D, Env, Format, H, S, env_of
-from understudy.isa.gcn.insn import Op
-from understudy.isa.gcn.target import target
 
 MODES = (0x3F0, 0x3C0, 0x300, 0x0F0, 0x3A5, 0x35A, 0x0FF)
 """Denormals kept; binary32 flushed; all flushed; IEEE off; other rounding with other halves of the denormal bits."""
@@ -248,6 +248,7 @@ def test_no_float_operation_is_left_out() -> None:
         if (
             op.family in ("vop1", "vop2", "vop3")
             and op.signature
+            and any(op.on(target(gpu)) for gpu in ("gfx700", "gfx803", "gfx906"))  # `test_cdna` has the later ones
             and any(kind[0] == "f" for kind in op.results + op.sources)
         ):
             assert op.name in ORACLE or any(f"_{word}" in op.name for word in others), op.name

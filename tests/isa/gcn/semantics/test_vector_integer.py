@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from softcard.isa.gcn.insn import Op
+from softcard.isa.gcn.target import target
 from tests.isa.gcn.semantics.alu_rig import (
     FULL,
     GPUS,
@@ -19,8 +21,6 @@ from tests.isa.gcn.semantics.alu_rig import (
     width,
 )
 from tests.isa.gcn.semantics.integer_oracle import VECTOR, Oracle, clamped
-from understudy.isa.gcn.insn import Op
-from understudy.isa.gcn.target import target
 
 LANES_DIFFER = {"v_mbcnt_lo_u32_b32", "v_mbcnt_hi_u32_b32"}
 

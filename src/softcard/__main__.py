@@ -1,0 +1,7 @@
+"""`python -m softcard`: the command line."""
+
+import sys
+
+from softcard.cli import main
+
+sys.exit(main())

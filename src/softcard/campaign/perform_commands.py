@@ -1,0 +1,149 @@
+"""The execution of generated command buffers and packets on their devices."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from softcard.campaign.cached_gpu import GPU_CACHE
+from softcard.campaign.generators.command_text import ACCELDEV_SLOTS, AQL_CELLS, REFSI_BYTES
+from softcard.campaign.task import Task
+from softcard.core.errors import WireError
+from softcard.device.acceldev.commands import Fence, Fill, Nop, UserCommand
+
+REFSI_BUFFER: Final = 0x4100_0000
+"""The address of RefSi's command buffer, after the memory that its commands write."""
+AQL_SLOTS: Final = 64
+"""The size of the AQL queue; also the number of packets that are submitted at a time."""
+ADD: Final = """s_load_dwordx2 s[4:5], s[0:1], 0x0
+s_load_dword s6, s[0:1], {offset}
+s_waitcnt lgkmcnt(0)
+v_mov_b32 v1, s4
+v_mov_b32 v2, s5
+v_mov_b32 v3, s6
+flat_atomic_add v[1:2], v3
+s_endpgm
+"""
+
+
+def run_refsi(task: Task, source: str) -> tuple[bytes, float]:
+    """Run a command buffer on RefSi and return the content of DRAM; raise the device's error if it fails."""
+    from softcard.device.refsi.device import RefSiDevice
+    from softcard.device.refsi.registers import DRAM_BASE
+    from softcard.device.refsi.toolkit.listing import assemble
+
+    data = assemble(source)
+    began = time.perf_counter()
+    with RefSiDevice("m", engine=task.engine) as device:
+        device.write(REFSI_BUFFER, data)
+        device.submit(REFSI_BUFFER, len(data))
+        for status in device.wait():
+            if status.error is not None:
+                raise status.error
+        return bytes(device.read(DRAM_BASE, REFSI_BYTES)), time.perf_counter() - began
+
+
+def run_acceldev(task: Task, source: str) -> tuple[bytes, float]:
+    """Run user commands on Acceldev; return the content of their buffers, followed by the fence counter."""
+    from softcard.host.acceldev.acceldev import Acceldev
+
+    commands = [_user_command(line) for line in source.splitlines() if line]
+    began = time.perf_counter()
+    with Acceldev.open(engine=task.engine) as driver, driver.open_context() as context:
+        buffers = [context.create_buffer(size) for size in ACCELDEV_SLOTS]
+        if commands:
+            context.run(context.create_code(*commands))
+            context.drain()
+        left = b"".join(bytes(each.view) for each in buffers)
+        return left + context.fence_counter.to_bytes(8, "little"), time.perf_counter() - began
+
+
+def _number(text: str, line: str) -> int:
+    """Return a number from 0 to 2^32 - 1; raise a `WireError` that quotes the line for anything else."""
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 32:
+        raise WireError(f"{line[:80]!r} has {text[:40]!r}, expected a number from 0 to 2^32 - 1")
+    return number
+
+
+def _user_command(line: str) -> UserCommand:
+    match line.split():
+        case ["fill", *numbers] if len(numbers) == 4:
+            slot, value, start, length = (_number(each, line) for each in numbers)
+            return Fill(value=value, buffer_slot=slot, start=start, length=length)
+        case ["fence"]:
+            return Fence()
+        case ["nop"]:
+            return Nop()
+    raise WireError(f"{line!r} is not a user command, expected fill SLOT VALUE START LENGTH, fence or nop")
+
+
+def run_aql(task: Task, source: str, agent: str) -> tuple[bytes, float]:
+    """Run AQL packets; return the content of the memory cells that their kernels add to, and the run time in seconds.
+
+    Raise the error that stops the queue.
+    """
+    began = time.perf_counter()
+    lines = [line.split() for line in source.splitlines() if line]
+    with GPU_CACHE.device(agent, task) as gpu:
+        kernel = GPU_CACHE.loaded(gpu, _adding(agent)).kernel("add")
+        cells, arguments = gpu.zeros(AQL_CELLS, np.uint32), gpu.zeros((max(1, len(lines)), 4), np.uint32)
+        queue = gpu.queue(AQL_SLOTS)
+        packets, arguments[: len(lines)] = _packets(kernel.address, gpu.address(cells), gpu.address(arguments), lines)
+        for at in range(0, len(packets), AQL_SLOTS):
+            queue.submit(*packets[at : at + AQL_SLOTS])
+            if queue.error is not None:
+                raise queue.error
+        left = cells.tobytes()
+        queue.destroy()
+        for array in (cells, arguments):
+            gpu.free(array)
+    return left, time.perf_counter() - began
+
+
+@cache
+def _adding(agent: str) -> bytes:
+    """Return the code object of the kernel that packets run; it adds its argument to a memory cell."""
+    from softcard.image.hsa.writer import bare_code_object
+    from softcard.isa.gcn.asm.assembler import assemble
+    from softcard.isa.gcn.target import target
+
+    code = assemble(target(agent), ADD.format(offset="0x2" if target(agent).level == 7 else "0x8"))
+    return bare_code_object(
+        code, agent, name="add", vgprs=4, sgprs=16, kernarg_bytes=16, user_sgprs=("kernarg_segment_ptr",)
+    )
+
+
+def _packets(kernel: int, cells: int, arguments: int, lines: list[list[str]]) -> tuple[list[bytes], Any]:
+    """Return the AQL packets for the lines, and the kernel arguments of each packet."""
+    from softcard.device.hsa.queues.packets import BarrierPacket, KernelDispatchPacket, PacketType
+
+    packets: list[bytes] = []
+    rows: list[tuple[int, ...]] = []
+    for words in lines:
+        row = (0, 0, 0, 0)
+        match words:
+            case ["add", *numbers] if len(numbers) == 5:
+                cell, value, grid, group, barrier = (_number(each, " ".join(words)) for each in numbers)
+                address = cells + 4 * cell
+                row = (address & 0xFFFF_FFFF, address >> 32, value, 0)
+                packet: Any = KernelDispatchPacket(
+                    kernel_object=kernel, dimensions=1, workgroup_size_x=group, grid_size_x=grid, barrier=barrier,
+                    kernarg_address=arguments + 16 * len(rows),
+                )  # fmt: skip
+            case ["and"]:
+                packet = BarrierPacket(packet_type=PacketType.BARRIER_AND)
+            case ["or"]:
+                packet = BarrierPacket(packet_type=PacketType.BARRIER_OR)
+            case _:
+                text = f"{' '.join(words)!r} is not a packet, expected add CELL VALUE GRID GROUP BARRIER, and, or or"
+                raise WireError(text)
+        packets.append(packet.pack())
+        rows.append(row)
+    return packets, rows or np.zeros((0, 4), np.uint32)

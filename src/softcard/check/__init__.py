@@ -1,0 +1,1 @@
+"""Static checks of machine code and other files: nothing is run."""

@@ -1,0 +1,5 @@
+"""The `softcard` command line."""
+
+from softcard.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,1 @@
+"""Commands that provide devices to programs in other processes: `exec` and `serve`."""

@@ -1,0 +1,305 @@
+"""Devices for unmodified host programs: the server of each interface, and the environment in which programs find it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from softcard.cli.exits import UsageError, usage_errors
+from softcard.cli.records import NO_MACHINE_CODE, NOT_COUNTED, ExecRecords, RunSummary, print_findings
+
+if TYPE_CHECKING:
+    from softcard.cli.records import Report
+    from softcard.core.event import Event
+    from softcard.core.findings import Finding
+    from softcard.device.hsa.device import HsaDevice
+    from softcard.device.refsi.device import RefSiDevice
+
+
+FLETCHER_PROFILES: Final = ("spec", "hardware")
+REFSI_PROFILES: Final = ("refsidrv", "spec")
+CHECKED_PROFILE: Final = (
+    "RefSi: --check uses profile spec, and reads window scales as hosts of the reference driver encode them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOptions:
+    """The command line's options for devices; each interface uses the options that apply to it."""
+
+    kernel: str = ""
+    schemas: tuple[Path, ...] = ()
+    profile: str = ""
+    map: str = ""
+    offset: str = "0"
+    threaded: bool = False
+    trace: bool = False
+    preload: bool = False
+    agents: tuple[str, ...] = ()
+    engine: str = "jit"
+    time_limit: float | None = None
+    json_file: Path | None = None
+    trace_file: Path | None = None
+    profile_file: Path | None = None
+    check: str = ""
+    suppressions: Path | None = None
+    equal_stores: bool = False
+    findings_file: Path | None = None
+    command: tuple[str, ...] = ()
+    """The host program and its arguments; messages about findings name the program."""
+    code: tuple[Path, ...] = ()
+    """The paths of files that may hold the code of the program's kernels."""
+    report: Report | None = None
+    """The report that records the devices' events; None without --report."""
+    trace_waves: int = 0
+    """The number of waves for which events are recorded in each launch."""
+    poison: int | None = None
+    """The value that fills undefined GPU registers and memory; None for the device's default."""
+    registers_at: tuple[str, ...] = ()
+    """The points of the program, as in --registers-at, at which the report shows registers."""
+    large_bar: bool = True
+    """True if host programs can load from and store to the memory of GPUs."""
+    window_scale: str = ""
+    """RefSi's encoding of the window field SCALE_A; "" if the user gave none."""
+
+    @property
+    def program(self) -> str:
+        """The program's name as given on the command line."""
+        return self.command[0] if self.command else ""
+
+    def records(self, stack: ExitStack) -> ExecRecords:
+        """Return the writers of traces, profiles and reports that the options request; `stack` closes them."""
+        return ExecRecords(stack, self.report, self.trace_file, self.profile_file, self.command, self.code)
+
+    def profile_of(self, names: tuple[str, ...]) -> str:
+        """Return the profile that the user chose, or by default the first of `names`.
+
+        Raise `UsageError` if the chosen profile is not in `names`.
+        """
+        if self.profile and self.profile not in names:
+            raise UsageError(f"unknown profile {self.profile!r}, expected one of {', '.join(names)}")
+        return self.profile or names[0]
+
+
+Say = Callable[[str], None]
+"""The type of a function that prints a line about the device's events; it never blocks."""
+Attachment = Callable[[DeviceOptions, Say], AbstractContextManager[Mapping[str, str]]]
+"""The type of a context manager that starts a device and its server.
+
+It provides the environment variables by which programs find the server.
+"""
+
+
+@contextmanager
+def fletcher(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
+    """Provide a Fletcher device to programs that use Fletcher's run-time library, whatever platform they name."""
+    from softcard.cli.fletcher import need_pyarrow, parse_offset
+
+    profile = wanted.profile_of(FLETCHER_PROFILES)
+    need_pyarrow()
+    from softcard.attach.fletcher import DevicePlatform, Server, build_library
+    from softcard.cli.attach.serve_fletcher import event_printer, load_kernel, register_map
+    from softcard.cli.attach.serving import SWITCH_INTERVAL_S
+    from softcard.core.lint import OFF
+    from softcard.core.settings import SYNCHRONOUS, THREADED
+    from softcard.device.fletcher.device import FletcherDevice
+    from softcard.device.fletcher.settings import Settings
+
+    kernel = load_kernel(wanted.kernel or "sum")
+    execution = THREADED if wanted.threaded else SYNCHRONOUS
+    settings = Settings(profile=profile, execution=execution, lints=OFF)
+    plan = register_map(kernel, list(wanted.schemas), wanted.map or "fletchgen", parse_offset(wanted.offset))
+    library = build_library()
+    device = FletcherDevice(plan, kernel, settings)
+    if wanted.threaded:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softcard-"))
+        server = stack.enter_context(Server(DevicePlatform(device)))
+        printer = event_printer(wanted.trace, say)
+        server.probes.subscribe(printer)
+        device.probes.subscribe(printer)
+        records = wanted.records(stack)
+        records.follow(device.probes)
+        records.note(NO_MACHINE_CODE)
+        path = Path(folder, "fletcher.sock")
+        server.listen(path)
+        thread = threading.Thread(target=server.serve, name="fletcher", daemon=True)
+        thread.start()
+        try:
+            yield library.environment(path, autodetect=True)
+        finally:
+            server.close()
+            thread.join()
+            device.close()
+        if not server.sessions:
+            say("no program has opened a Fletcher platform: nothing was emulated")
+
+
+KERNEL_COMMANDS: Final = ("RUN_INSTANCES", "RUN_KERNEL_SLICE")
+"""The opcodes of the RefSi commands that run kernels."""
+
+
+@contextmanager
+def refsi(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
+    """Provide RefSi devices to programs that use the driver library; the program chooses the device family."""
+    wanted.profile_of(REFSI_PROFILES)
+    from softcard.attach.refsi import Options, Server, build_library, events
+    from softcard.cli.attach.serve_refsi import event_printer, profile_for, settings_of
+    from softcard.core.checks import default_checks
+    from softcard.device.refsi.events import BufferFinished, BufferStarted, KernelLaunch
+
+    profile, window_scale = profile_for(wanted.check, wanted.profile, wanted.window_scale)
+    check = wanted.check if profile == "spec" or wanted.check != default_checks() else ""
+    suppressions = wanted.suppressions if check else None
+    settings = settings_of(profile, window_scale, wanted.engine, check, suppressions, wanted.equal_stores)
+    if profile == "spec" and not wanted.profile:
+        say(CHECKED_PROFILE)
+    library = build_library()
+    findings: list[Finding] = []
+    with ExitStack() as stack:
+        records = wanted.records(stack)
+        more: dict[str, Any] = {"count_instructions": True} if records.shows_code else {}
+        more |= {"trace_instances": wanted.trace_waves} if wanted.trace_waves else {}
+        ran = RunSummary()
+
+        def count_kernels(device: RefSiDevice) -> None:
+            """Count the kernels of a device, and the failed ones."""
+            in_buffer = 0
+
+            def hear(event: Event) -> None:
+                nonlocal in_buffer
+                if isinstance(event, KernelLaunch):
+                    in_buffer += 1
+                    ran.kernels += 1
+                elif isinstance(event, BufferStarted):
+                    in_buffer = 0
+                elif isinstance(event, BufferFinished) and in_buffer:
+                    ran.unfinished += event.status.opcode in KERNEL_COMMANDS and not event.status.ok
+
+            device.probes.subscribe(hear, KernelLaunch, BufferStarted, BufferFinished)
+
+        def opened(device: RefSiDevice) -> None:
+            if check:
+                count_kernels(device)
+            records.open_refsi(device)
+
+        def closing_one(device: RefSiDevice) -> None:
+            ran.instructions = (ran.instructions or 0) + device.steps
+            records.close_refsi(device)
+
+        options = Options((*settings.items(), *more.items()), True, opened, closing_one)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softcard-"))
+        server = stack.enter_context(Server(options))
+        server.probes.subscribe(event_printer(wanted.trace, say, errors=False, checks=False))
+        server.probes.subscribe(lambda event: findings.extend(getattr(event, "findings", ())), events.Checked)
+        path = Path(folder, "refsi.sock")
+        server.listen(path)
+        thread = threading.Thread(target=server.serve, name="refsi", daemon=True)
+        thread.start()
+        try:
+            yield library.environment(path, preload=wanted.preload)
+        finally:
+            server.close()
+            thread.join()
+        if check:
+            _report_findings(wanted, findings, ran)
+        if not server.sessions:
+            say("no program has opened a RefSi device (if its RPATH names another librefsidrv.so: --preload)")
+
+
+@contextmanager
+def rocm(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
+    """Provide AMD GPUs to ROCm programs through the kernel driver's interface.
+
+    The GPUs are those of `--agent`, or one gfx900.
+    """
+    from softcard.attach.rocm import Server, build_library
+    from softcard.cli.attach.exec_rocm import (
+        CheckedAgents,
+        RocmReporter,
+        environment,
+        not_opened,
+        options,
+        why_not_counted,
+    )
+    from softcard.cli.attach.serving import SWITCH_INTERVAL_S
+    from softcard.cli.running.registers_at import ProgramSnapshots
+    from softcard.core.checks import checks_of
+    from softcard.device.kfd.device import KfdDevice, known_checks
+
+    settings, moments = options(wanted), ProgramSnapshots(wanted.registers_at, lambda: records.code_files)
+    why_not = "" if wanted.report is None else why_not_counted(wanted.engine, wanted.check)
+    settings["count_instructions"] = wanted.report is not None and not why_not
+    with usage_errors():
+        device = KfdDevice(wanted.agents or ("gfx900",), large_bar=wanted.large_bar, **settings)
+    checked = CheckedAgents(device) if wanted.check else None
+    if wanted.check:
+        known_checks(checks_of(wanted.check))
+    library = build_library()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softcard-"))
+        verdicts = RocmReporter(device, say, calls=wanted.trace)
+        records = wanted.records(stack)
+        device.code_files = lambda: records.code_files
+        if records:
+            device.on_code = records.gpu_code
+        records.follow(device.probes)
+        if why_not:
+            records.note(NOT_COUNTED.format(why_not))
+
+        def follow_agent(agent: HsaDevice) -> None:
+            if checked is not None:
+                checked.follow(agent)
+            records.follow(agent.probes)
+            moments.follow(agent)
+
+        device.on_device = follow_agent
+        server = stack.enter_context(Server(device))
+        server.write_files(Path(folder))
+        path = Path(folder, "rocm.sock")
+        server.listen(path)
+        device.prepare()
+        thread = threading.Thread(target=server.serve, name="rocm", daemon=True)
+        thread.start()
+        try:
+            yield {**environment(checks_of(wanted.check)), **library.environment(path, folder)}
+        finally:
+            server.close()
+            thread.join()
+            device.close()
+        for line in moments.missed():
+            say(line)
+        findings = [] if checked is None else checked.findings
+        _report_findings(wanted, findings, RunSummary() if checked is None else checked.ran)
+        if wanted.json_file is not None:
+            verdicts.write(wanted.json_file, findings)
+        if not server.sessions:
+            say(not_opened(os.environ))
+
+
+def _report_findings(wanted: DeviceOptions, findings: Sequence[Finding], ran: RunSummary) -> None:
+    """Print the checks' findings on standard error, and write them to the --findings file and to the report.
+
+    `ran` is the summary of what was run.
+    """
+    if wanted.check:
+        print_findings(findings, sys.stderr, ran)
+    if wanted.findings_file is not None:
+        from softcard.cli.records import write_findings
+
+        write_findings(wanted.findings_file, Path(wanted.program), findings)
+    if wanted.report is not None:
+        wanted.report.found(findings)
+
+
+ATTACHMENTS: Final[dict[str, Attachment]] = {"fletcher": fletcher, "refsi": refsi, "rocm": rocm}
+"""The context manager of every interface that `exec` provides, by the interface's name in `--device`."""

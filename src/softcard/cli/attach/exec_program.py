@@ -1,0 +1,223 @@
+"""`softcard exec`: run an unmodified host program with a virtual device in place of a real one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from softcard.cli.attach.exec_devices import ATTACHMENTS, DeviceOptions
+from softcard.cli.exits import UsageError
+from softcard.cli.files import reading
+from softcard.cli.options import (
+    CheckOption,
+    Engine,
+    EngineOption,
+    EqualStoresOption,
+    FindingsOption,
+    FletcherKernelOption,
+    MapOption,
+    MapProfile,
+    OffsetOption,
+    PoisonOption,
+    RegistersAtOption,
+    ReportOption,
+    SchemaOption,
+    SuppressionsOption,
+    ThreadedOption,
+    TraceWavesOption,
+    WindowScaleOption,
+    check_outputs,
+    checked,
+    complete_cards,
+    poison_of,
+)
+from softcard.cli.output import Output
+from softcard.cli.records import reporting
+from softcard.core.checks import default_checks
+
+SIGNALLED: Final = 128
+"""The number added to a signal's number for the exit status of a program that the signal ended, as in shells."""
+
+
+def exec_program(
+    program: Annotated[
+        list[str],
+        typer.Argument(metavar="PROGRAM [ARGS]...", help="The program and its arguments, best placed after --."),
+    ],
+    devices: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device", metavar="NAME", help="Device of the program: fletcher (default), refsi, rocm; can be repeated."
+        ),
+    ] = None,
+    kernel: FletcherKernelOption = "sum",
+    schemas: SchemaOption = None,
+    profile: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Fletcher: spec (registers as documented) or hardware (registers as generated). "
+            "RefSi: refsidrv (the reference driver) or spec (the document, each error on standard error); "
+            "with --check spec, --window-scale driver.",
+        ),
+    ] = "",
+    window_scale: WindowScaleOption = None,
+    order: MapOption = MapProfile.FLETCHGEN,
+    offset: OffsetOption = "0",
+    threaded: ThreadedOption = False,
+    trace: Annotated[
+        bool,
+        typer.Option(
+            "--trace", help="Print every register access; RefSi: connections and opened devices; ROCm: every ioctl."
+        ),
+    ] = False,
+    preload: Annotated[
+        bool,
+        typer.Option(
+            "--preload", help="RefSi: preload the driver library, for programs whose RPATH names another one."
+        ),
+    ] = False,
+    agents: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent",
+            metavar="NAME",
+            help="ROCm: a GPU of the machine: gfx803, gfx900, gfx906; can be repeated.",
+            autocompletion=complete_cards,
+        ),
+    ] = None,
+    no_large_bar: Annotated[
+        bool,
+        typer.Option("--no-large-bar", help="ROCm: loads from and stores to GPU memory by the program raise SIGSEGV."),
+    ] = False,
+    engine: EngineOption = Engine.JIT,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", metavar="SECONDS", help="ROCm: time limit of a kernel.")
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="ROCm: write errors, findings and calls to FILE, as JSON."),
+    ] = None,
+    trace_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace-file", metavar="FILE", help="Write every event of the devices, as JSON lines; see `trace`."
+        ),
+    ] = None,
+    profile_file: Annotated[
+        Path | None,
+        typer.Option("--profile-file", metavar="FILE", help="Write a profile of the devices, for speedscope.app."),
+    ] = None,
+    check: CheckOption = "",
+    suppressions: SuppressionsOption = None,
+    equal_stores: EqualStoresOption = False,
+    poison: PoisonOption = "",
+    findings: FindingsOption = None,
+    trace_waves: TraceWavesOption = 0,
+    registers_at: RegistersAtOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print events of the device.")] = False,
+    report: ReportOption = None,
+    code: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--code",
+            metavar="FILE",
+            help="A file with the program's kernels, for names and source lines in messages; can be repeated.",
+        ),
+    ] = None,
+) -> None:
+    """Run a host program, unmodified, with a virtual device for the real one.
+
+    The device is started, the environment names it, and it ends with the
+    program. Its events, and the program's mistakes, are printed on standard
+    error. The exit status is the program's, or 128 plus the number of the
+    signal that ended it.
+
+      softcard exec --kernel sum -- ./sum_host data.arrow
+
+      softcard exec --kernel kernels.py:upper -- python host.py
+
+      softcard exec --device refsi -- ./program args
+
+      softcard exec --agent gfx900 -- ./program args
+    """
+    for name in devices or ():
+        if name not in ATTACHMENTS:
+            raise UsageError(f"unknown device {name!r}, expected one of {', '.join(ATTACHMENTS)}")
+    wanted = DeviceOptions(
+        kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload,
+        tuple(agents or ()), engine.value, time_limit, json_file, trace_file, profile_file,
+        checked(check) or default_checks(), suppressions, equal_stores, findings, tuple(program), tuple(code or ()),
+        trace_waves=trace_waves, registers_at=tuple(registers_at or ()), poison=poison_of(poison),
+        window_scale=window_scale or "", large_bar=not no_large_bar,
+    )  # fmt: skip
+    is_rocm = bool(agents) or "rocm" in (devices or ())
+    has_checks = is_rocm or "refsi" in (devices or ())
+    if poison and not is_rocm:
+        raise UsageError("--poison requires --agent (or --device rocm)")
+    if no_large_bar and not is_rocm:
+        raise UsageError("--no-large-bar requires --agent (or --device rocm)")
+    if trace_waves and not has_checks:
+        raise UsageError("--trace-waves requires --agent, --device rocm or refsi")
+    if registers_at and not is_rocm:
+        raise UsageError("--registers-at requires --agent (or --device rocm)")
+    if registers_at and report is None:
+        raise UsageError("--registers-at needs --report FILE.html, which shows the registers")
+    if (check or findings or suppressions) and not has_checks:
+        raise UsageError("--check, --findings and --suppressions require --agent, --device rocm or refsi")
+    check_outputs(findings, suppressions, wanted.check, equal_stores)
+    for path in code or ():
+        with reading(path), path.open("rb") as file:
+            file.read(1)
+    title = Path(program[0]).name
+    environment = dict(os.environ)
+    with reporting(report, title) as gathered, ExitStack() as stack:
+        wanted = replace(wanted, report=gathered)
+        output = stack.enter_context(closing(Output(sys.stderr)))
+        for name in dict.fromkeys(devices or ["rocm" if agents else "fletcher"]):
+            say = (lambda line: None) if quiet else output.say
+            environment |= stack.enter_context(ATTACHMENTS[name](wanted, say))
+        status = _run(program, environment)
+    raise typer.Exit(status)
+
+
+def _run(program: list[str], environment: Mapping[str, str]) -> int:
+    """Run a program with these environment variables and return its exit status.
+
+    The program gets the signals of this process.
+    """
+    try:
+        started = subprocess.Popen(program, env=environment)
+    except OSError as error:
+        raise UsageError(f"cannot run {program[0]}: {error.strerror or error}") from None
+    with _passed_on(started):
+        status = started.wait()
+    return SIGNALLED - status if status < 0 else status
+
+
+@contextmanager
+def _passed_on(program: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass SIGTERM and SIGHUP on to the program; ignore Ctrl-C, which the terminal sends to the program too."""
+
+    def pass_on(number: int, _: object) -> None:
+        program.send_signal(number)
+
+    def leave(number: int, _: object) -> None:
+        pass
+
+    handlers = {signal.SIGINT: leave, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,255 @@
+"""`softcard serve`: devices for virtual machines and for host programs in other processes."""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from enum import StrEnum
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from softcard.attach.vfio_user import Server, Settings, SharedMemory
+from softcard.attach.vfio_user import events as session
+from softcard.cli.attach.serve_fletcher import serve_fletcher
+from softcard.cli.attach.serve_refsi import serve_refsi
+from softcard.cli.attach.serving import SWITCH_INTERVAL_S, RepeatLimiter, ended_by_signals, rule_of
+from softcard.cli.exits import UsageError, usage_errors
+from softcard.cli.options import QuietOption
+from softcard.cli.output import Output
+from softcard.core.event import Event
+from softcard.core.lint import OFF
+from softcard.core.settings import THREADED
+from softcard.device.acceldev import events
+from softcard.device.acceldev.commands import FenceCommand
+from softcard.device.acceldev.device import AcceldevDevice
+from softcard.device.acceldev.registers import CMDS_BUFFER_SIZE, Interrupt
+from softcard.device.acceldev.settings import Settings as AcceldevSettings
+
+if TYPE_CHECKING:
+    from softcard.core.errors import SoftcardError
+    from softcard.core.event import Event
+
+
+app = typer.Typer(help="Plug a device into QEMU or another vfio-user client, or into a host program.")
+app.command("fletcher")(serve_fletcher)
+app.command("refsi")(serve_refsi)
+
+
+@app.callback()
+def _serve() -> None:
+    """Plug a device into QEMU or another vfio-user client, or into a host program."""
+
+
+class Sharing(StrEnum):
+    """The kinds of guest memory that the device maps; it accesses all other memory by messages."""
+
+    SEALED = "sealed"
+    ANY = "any"
+    NONE = "none"
+
+
+@app.command()
+def acceldev(
+    paths: Annotated[
+        list[Path],
+        typer.Option("--vfio-user", metavar="PATH", help="Socket to make; can be repeated, for one device each."),
+    ],
+    sharing: Annotated[
+        Sharing,
+        typer.Option(
+            "--shared-memory",
+            help="Guest memory to map: what is sealed against shrinking (QEMU's memory-backend-memfd with share=on), "
+            "any that the client passes (one that truncates it then kills this process by SIGBUS), or none.",
+        ),
+    ] = Sharing.SEALED,
+    bus_master: Annotated[bool, typer.Option(help="Fail DMA until the driver has enabled bus mastering.")] = True,
+    poison: Annotated[
+        bool, typer.Option("--poison", help="Fill registers with junk at reset, where the document gives no value.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict-access", help="Let unaligned and wrongly sized register accesses raise MEM_ERROR.")
+    ] = False,
+    pause: Annotated[
+        float, typer.Option(help="Seconds to wait after each device command, to model a slow device.")
+    ] = 0.0,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once",
+            help="End after the first client of each device has disconnected; a client that sent nothing does not "
+            "count.",
+        ),
+    ] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Serve an Acceldev on the PCI bus of a virtual machine, and report its driver's mistakes.
+
+    Start this first, then QEMU 10.1 or later with
+    -device '{"driver": "vfio-user-pci", "socket": {"type": "unix", "path": "PATH"}}'.
+    Interrupt it to end.
+    """
+    if len(set(paths)) != len(paths):
+        raise UsageError("--vfio-user names a socket twice, expected a different one for each device")
+    if not 0 <= pause < inf:
+        raise UsageError(f"--pause is {pause}, expected a number of seconds of 0 or more")
+    options = AcceldevSettings(
+        execution=THREADED,
+        poison=poison,
+        strict_access=strict,
+        pause_seconds=pause,
+        user_command_events=False,
+        lints=OFF,
+    )
+    settings = Settings(shared_memory=SharedMemory(sharing.value), bus_master=bus_master)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    if sharing is Sharing.ANY and sys.stderr is not None:
+        faulthandler.enable()  # prints a message if a client truncates its memory, which raises SIGBUS here
+    with ExitStack() as stack:
+        output = stack.enter_context(closing(Output()))
+        servers = []
+        for path in paths:
+            device = AcceldevDevice(options)
+            stack.callback(device.close)
+            server = stack.enter_context(Server(device, settings))
+            if not quiet:
+                _report(server, device, output, path.name)
+            servers.append(server)
+        stack.enter_context(ended_by_signals(servers))
+        for path, server in zip(paths, servers, strict=True):
+            with usage_errors():
+                server.listen(path)
+            output.say(f"{path.name}: listening at {path}")
+        _serve_all(servers, 1 if once else None)
+
+
+def _report(server: Server, device: AcceldevDevice, output: Output, name: str) -> None:
+    """Print the actions of the device's driver to `output`, in lines that begin with `name`."""
+    report = Report(lambda line: output.say(f"{name}: {line}"))
+    device.probes.subscribe(report)
+    server.probes.subscribe(report)
+
+    def sum_up(event: Event) -> None:
+        if isinstance(event, session.Disconnected):
+            device.driver_gone()
+            report.sum_up()
+
+    server.probes.subscribe(sum_up)
+
+
+def _serve_all(servers: list[Server], sessions: int | None) -> None:
+    """Run all servers until each has served `sessions` sessions, or without a limit until they are closed.
+
+    The first one runs in the main thread, which receives signals, the others in threads.
+    """
+    threads = [threading.Thread(target=server.serve, args=(sessions,), name="serve") for server in servers[1:]]
+    for thread in threads:
+        thread.start()
+    try:
+        servers[0].serve(sessions)
+    finally:
+        if sessions is None:
+            for server in servers[1:]:
+                server.close()
+        for thread in threads:
+            thread.join()
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+
+
+class Report:
+    """An observer of a server and its device, which prints their events with `say`.
+
+    `say` must not block, as it is called while the device's lock is held.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Reset all counts for a new client."""
+        self._findings = RepeatLimiter(self._say)
+        self._reported: SoftcardError | None = None
+        self._commands = self._fences = self._user_fences = self._deepest = 0
+        self._raised: Counter[str] = Counter()
+        self._cleared: Counter[str] = Counter()
+
+    def __call__(self, event: Event) -> None:
+        """Handle an event of the server or the device; any thread may call this."""
+        with self._lock:
+            self._hear(event)
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case events.CommandQueued(free=free):
+                self._deepest = max(self._deepest, CMDS_BUFFER_SIZE - free)
+            case events.CommandStarted(command=FenceCommand()):
+                self._fences += 1
+            case events.CommandFinished(error=error, fences=fences):
+                self._commands += 1
+                self._user_fences += fences
+                if error is not None and error is not self._reported:
+                    self._findings.report(f"error {rule_of(error)}", f"error: {error}")
+            case events.ContextErrored(context=context, error=error):
+                self._reported = error
+                self._findings.report(f"error {rule_of(error)}", f"context {context} failed: {error}")
+            case events.InterruptRaised(interrupt=interrupt, coalesced=False):
+                self._raised[str(interrupt.name)] += 1
+            case events.InterruptCleared(interrupts=interrupts):
+                self._cleared.update(str(each.name) for each in interrupts)
+            case events.Coalesced(interrupt=Interrupt.USER_FENCE_WAIT):
+                self._findings.count("lint interrupt-coalesced (USER_FENCE_WAIT)")
+            case events.Coalesced(interrupt=interrupt):
+                self._findings.report(f"lint interrupt-coalesced ({interrupt.name})", f"lint: {event}")
+            case events.Lint(check=check):
+                self._findings.report(f"lint {check}", f"lint: {event}")
+            case _:
+                self._hear_session(event)
+
+    def _hear_session(self, event: Event) -> None:
+        match event:
+            case session.Connected(session=number):
+                self._begin()
+                self._say(f"client {number} connected")
+            case session.Disconnected(session=number, error=error):
+                why = "" if error is None or error is self._reported else f": {error}"
+                self._say(f"client {number} is gone{why}")
+            case session.Waits(time=time, session=number):
+                silent = "" if time else ", which has sent nothing"
+                text = f"another client waits: client {number} is connected{silent}"
+                self._findings.report("another client waited", text)
+            case session.TurnedAway(reason=reason):
+                self._findings.report("turned away", f"connection turned away: {reason}")
+            case session.Refused(error=error):
+                if self._findings.report(f"refused {rule_of(error)}", f"refused: {error}"):
+                    self._reported = error
+            case session.DmaFailed():
+                self._findings.count("DMA failed")  # the error of the command is reported already
+            case session.Mapped(direct=False, reason=reason, flags=flags) if flags & 2 and "sealed" in reason:
+                text = f"guest memory at {event.address:#x} is reached by messages, which is slow: {reason}"
+                self._findings.report("slow guest memory", text)
+
+    def sum_up(self) -> None:
+        """Print a summary of the actions of the last client's driver, and how often each finding occurred."""
+        with self._lock:
+            if self._commands or self._raised:
+                self._say(
+                    f"summary: {self._commands} commands, at most {self._deepest} in the queue; {self._fences} FENCEs, "
+                    f"{self._user_fences} user FENCEs; interrupts raised: {_counts(self._raised)}; "
+                    f"cleared: {_counts(self._cleared)}"
+                )
+            if self._findings.counts:
+                self._say(f"summary: {_counts(self._findings.counts)}")
+
+
+def _counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{number} x {what}" for what, number in counts.items()) or "none"

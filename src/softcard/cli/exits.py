@@ -1,0 +1,86 @@
+"""Exit codes of the command line, and error messages."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Final
+
+from softcard import __version__
+from softcard.core.display import printable
+from softcard.core.errors import BeyondModel, ModelBug, NotInstalled, SoftcardError
+
+LONGEST_LINE: Final = 2000
+FIRST: Final = 1000
+LAST: Final = 500
+"""The number of characters at the end of a very long error line that are still shown."""
+
+
+class ExitCode(IntEnum):
+    """The exit statuses of `softcard`."""
+
+    OK = 0
+    """The status of success."""
+    GUEST = 1
+    """The status of a guest program or file that violated a rule."""
+    USAGE = 2
+    """The status of an invalid command line or script, or of one that needs something that is not installed."""
+    BEYOND = 3
+    """The status of something that the real device may support, but that Softcard does not model."""
+    BUG = 4
+    """The status of a bug in Softcard."""
+
+
+class UsageError(SoftcardError):
+    """The error for an invalid command line or script."""
+
+
+def exit_code(error: SoftcardError) -> ExitCode:
+    """Return the exit status for an error that ends a command."""
+    match error:
+        case UsageError() | NotInstalled():
+            return ExitCode.USAGE
+        case BeyondModel():
+            return ExitCode.BEYOND
+        case ModelBug():
+            return ExitCode.BUG
+        case _:
+            return ExitCode.GUEST
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn errors of the block into a `UsageError`, since the block only reads command-line options."""
+    try:
+        yield
+    except (BeyondModel, ModelBug):
+        raise
+    except SoftcardError as error:
+        raise UsageError(error.message, rule=error.rule, path=error.path) from None
+
+
+def report(error: SoftcardError) -> None:
+    """Print an error on standard error."""
+    kind = {ExitCode.BEYOND: "not modelled", ExitCode.BUG: "bug in softcard"}.get(exit_code(error), "error")
+    text = printable(f"{kind}: {error.in_full()}")
+    print("\n".join(map(_readable, text.split("\n"))), file=sys.stderr)
+
+
+def _readable(line: str) -> str:
+    """Return a line without its middle part if it is too long; its end, with the location and the rule, is kept."""
+    return line if len(line) <= LONGEST_LINE else f"{line[:FIRST]} ... {line[-LAST:]}"
+
+
+def report_bug(error: BaseException, arguments: list[str]) -> None:
+    """Print what a bug report needs to know about an unexpected exception, without the traceback."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{frame.name} (line {frame.lineno})"
+    text = (
+        f"bug in softcard: {type(error).__name__}: {error}\n"
+        f"  in {place}, version {__version__}, arguments: {' '.join(arguments)}\n"
+        "  This is a bug in Softcard, please report it. Run again with --debug to see the traceback."
+    )
+    print(printable(text), file=sys.stderr)

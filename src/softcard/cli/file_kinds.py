@@ -1,0 +1,208 @@
+"""The detection of a file's kind by its content, and the reading of command buffers in each of their forms."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from softcard.cli.files import parse_number, read_file, read_text
+from softcard.core.errors import SoftcardError, WireError
+from softcard.device.acceldev.commands import CMD_TYPE_MASK, USER_CMD_BYTES, USER_COMMANDS
+from softcard.device.refsi.commands import CHUNK_BYTES, COMMANDS, HEADER, PACKET_ID, Finish, Opcode, decode_all
+from softcard.device.refsi.toolkit.listing import assemble
+from softcard.image.elf.layout import MACHINE_AMDGPU, MACHINE_RISCV
+from softcard.image.hsa.bundle import holds_bundles, is_bundle
+from softcard.image.hsa.elf import MACHINES_AMDCL2
+
+# ---- command buffers -------------------------------------------------------------------------------------------------
+
+
+class Form(StrEnum):
+    """The forms in which a file holds a command buffer."""
+
+    AUTO = "auto"
+    BINARY = "binary"
+    WORDS = "words"
+    LISTING = "listing"
+
+
+def read_buffer(path: Path, form: Form = Form.AUTO) -> bytes:
+    """Read a command buffer: little-endian binary, 64-bit words as in a script, or a listing."""
+    if form in (Form.AUTO, Form.BINARY):
+        data = read_file(path)
+        return data if form is Form.BINARY else to_binary(data)
+    text = read_text(path, "ascii")
+    return assemble(text) if form is Form.LISTING else words_to_bytes(text)
+
+
+def to_binary(data: bytes) -> bytes:
+    """Return the binary form of a command buffer that is given in any form."""
+    form = guess(data)
+    if form is Form.BINARY:
+        return data
+    text = data.decode("ascii")  # `guess` takes other data for binary
+    return assemble(text) if form is Form.LISTING else words_to_bytes(text)
+
+
+def guess(data: bytes) -> Form:
+    """Return the likely form of a command buffer. A byte 0xc0 of command headers never occurs in ASCII text."""
+    if not data.isascii() or b"\0" in data:
+        return Form.BINARY
+    named = re.search(rb"(?m)^\s*(0x[0-9a-f]+:\s*)?(\.chunk|\.byte|" + _OPCODES + rb")\b", data)
+    return Form.LISTING if named else Form.WORDS
+
+
+_OPCODES: Final = "|".join(Opcode.__members__).encode()
+
+
+def words_to_bytes(text: str) -> bytes:
+    """Convert text with 64-bit words, in decimal or 0x hex, to bytes.
+
+    Spaces or commas separate the words; # comments and the word ``cb`` are skipped.
+    """
+    out = bytearray()
+    for number, line in enumerate(text.splitlines(), 1):
+        tokens = line.partition("#")[0].replace(",", " ").split()
+        for token in tokens[1:] if tokens[:1] == ["cb"] else tokens:
+            try:
+                word = parse_number(token, 64)
+            except WireError as error:
+                raise error.at("line", number) from None
+            out += word.to_bytes(CHUNK_BYTES, "little")
+    return bytes(out)
+
+
+# ---- kinds of files --------------------------------------------------------------------------------------------------
+
+
+class FileKind(StrEnum):
+    """The kinds of files, detected by content."""
+
+    HSA = "hsa"
+    """The kind of AMD HSA code objects, of offload bundles of them, and of HIP host files that contain them."""
+    AMDCL2 = "amdcl2"
+    """The kind of AMD OpenCL 2.0 programs."""
+    RISCV = "riscv"
+    """The kind of RISC-V ELF files."""
+    REFSI = "refsi"
+    """The kind of RefSi command buffers: binary, 64-bit words, or a listing."""
+    ACCELDEV = "acceldev"
+    """The kind of Acceldev code buffers, which contain user commands."""
+    SCHEMA = "schema"
+    """The kind of Arrow schemas, and of Arrow files with a RecordBatch."""
+    TRACE = "trace"
+    """The kind of event traces in JSON lines."""
+
+
+NAMES: Final = {
+    FileKind.HSA: "code object",
+    FileKind.AMDCL2: "AMD OpenCL 2.0 program",
+    FileKind.RISCV: "RISC-V ELF file",
+    FileKind.REFSI: "RefSi command buffer",
+    FileKind.ACCELDEV: "list of Acceldev user commands",
+    FileKind.SCHEMA: "Arrow schema",
+    FileKind.TRACE: "trace",
+}
+HEAD_BYTES: Final = 64
+"""The number of bytes at the start of a file by which a trace is recognised.
+
+A trace can be too long for memory, so that its start must be enough.
+"""
+GPU_MACHINES: Final = (MACHINE_AMDGPU, *MACHINES_AMDCL2)
+"""The values of e_machine in ELF files for AMD GPUs."""
+_EVENT: Final = re.compile(rb'\s*\{\s*"time":\s*\d+,\s*"event":')
+_WORDS: Final = re.compile(rb"\s*(?:#[^\n]*\n\s*)*(?:cb\s+)?(?:0[xX][0-9a-fA-F]+|\d+)(?:[\s,#]|$)")
+"""A pattern for the beginning of a text of 64-bit words, as in scripts."""
+CODE_SUFFIXES: Final = (".co", ".hsaco")
+END_OF_KERNEL: Final = 0xBF81_0000
+"""The encoding of s_endpgm, which ends a GPU kernel."""
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+
+
+def is_trace(head: bytes) -> bool:
+    """Return True if a file with this beginning is a trace."""
+    return _EVENT.match(head) is not None
+
+
+def kind_of(data: bytes, name: str = "") -> FileKind:
+    """Return the kind of a file with this content and name.
+
+    Raise a `WireError` that lists the known kinds if the file is of an unknown kind.
+    """
+    if is_trace(data[:HEAD_BYTES]):
+        return FileKind.TRACE
+    if is_bundle(data):
+        return FileKind.HSA
+    if data[:4] == b"\x7fELF":
+        return _kind_of_elf(data)
+    if data.startswith((b"ARROW1", _CONTINUATION)) or Path(name).suffix == ".as":
+        return FileKind.SCHEMA
+    if _is_refsi(data):
+        if guess(data) is Form.BINARY and _may_be_code(data, name) and not _is_finished(data):
+            raise WireError(
+                f"file starts with {data[:4].hex(' ')}, which can begin a RefSi command buffer or bare code of an "
+                "AMD GPU: "
+                "--as refsi reads it as a command buffer. `disasm --agent` and `run --agent` read it as bare code"
+            ).at("byte", 0)
+        return FileKind.REFSI
+    if _is_acceldev(data):
+        return FileKind.ACCELDEV
+    if not data:
+        raise WireError("the file is empty").at("byte", 0)
+    *names, last = NAMES.values()
+    known = f"{', '.join(names)} or {last}"
+    raise WireError(f"file starts with {data[:4].hex(' ')}, expected {known}; name its kind with --as").at("byte", 0)
+
+
+def _kind_of_elf(data: bytes) -> FileKind:
+    machine = int.from_bytes(data[18:20], "little")
+    if machine == MACHINE_RISCV:
+        return FileKind.RISCV
+    if machine == MACHINE_AMDGPU:
+        return FileKind.HSA
+    if machine in MACHINES_AMDCL2:
+        return FileKind.AMDCL2
+    if holds_bundles(data):
+        return FileKind.HSA
+    known = ", ".join(f"{each:#x}" for each in (MACHINE_RISCV, *GPU_MACHINES))
+    raise WireError(f"e_machine is {machine:#x}, expected one of {known} (RISC-V and AMD GPUs)").at("byte", 18)
+
+
+def _is_refsi(data: bytes) -> bool:
+    """Return True if `data` is text of RefSi commands or words, or begins with a RefSi command header."""
+    form = guess(data)
+    if form is Form.BINARY:
+        if len(data) < CHUNK_BYTES:
+            return False
+        first = HEADER.decode(int.from_bytes(data[:CHUNK_BYTES], "little"))
+        known = first["PACKET_ID"] == PACKET_ID and first["OPCODE"] in COMMANDS
+        return known and not first["RESERVED"] and not first["COUNT"] % 2
+    return form is Form.LISTING or _WORDS.match(data) is not None
+
+
+def _may_be_code(data: bytes, name: str) -> bool:
+    """Return True if a file has a suffix of code, or contains s_endpgm, which ends kernels of AMD GPUs."""
+    if Path(name).suffix in CODE_SUFFIXES:
+        return True
+    return END_OF_KERNEL in memoryview(data)[: len(data) & -4].cast("I")
+
+
+def _is_finished(data: bytes) -> bool:
+    """Return True if the data is a valid RefSi command buffer with a FINISH command."""
+    if len(data) % CHUNK_BYTES:
+        return False
+    try:
+        commands = decode_all(memoryview(data).cast("Q"))
+    except SoftcardError:
+        return False
+    return any(isinstance(command, Finish) for _, command in commands)
+
+
+def _is_acceldev(data: bytes) -> bool:
+    """Return True if the data consist of Acceldev commands of known types, without unknown bits in their headers."""
+    if not data or len(data) % USER_CMD_BYTES:
+        return False
+    headers = {int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), USER_CMD_BYTES)}
+    return all(header & CMD_TYPE_MASK in USER_COMMANDS and not header & ~CMD_TYPE_MASK for header in headers)

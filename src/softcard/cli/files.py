@@ -1,0 +1,120 @@
+"""The files that the command line names; errors in reading and writing them are usage errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from softcard.cli.exits import UsageError
+from softcard.core.errors import WireError
+from softcard.core.files import Unreadable, read_at_most
+
+MAX_FILE_BYTES: Final = 64 << 20
+"""The maximum size in bytes of files whose content is shown."""
+MAX_CODE_BYTES: Final = 1 << 30
+"""The maximum size in bytes of code objects: libraries of kernels can have hundreds of MiB."""
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """Raise `UsageError` if the block cannot read the file."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    except Unreadable as error:
+        raise UsageError(f"cannot read {path}: {error.why}") from None
+
+
+@contextmanager
+def open_file(path: Path, shown: str = "") -> Iterator[BinaryIO]:
+    """Open a file, or standard input for ``-``, which is not closed. `shown` is its name in errors."""
+    with reading(shown or path):
+        if str(path) == "-":
+            if sys.stdin is None:
+                raise OSError("standard input is closed")
+            opened: AbstractContextManager[BinaryIO] = nullcontext(sys.stdin.buffer)
+        else:
+            try:
+                opened = path.open("rb")
+            except ValueError as error:  # a name with a null byte, which a script may hold
+                raise OSError(str(error)) from None
+    with opened as file:
+        yield file
+
+
+def read_file(path: Path, limit_bytes: int = MAX_FILE_BYTES, shown: str = "") -> bytes:
+    """Read the bytes of a file, or of standard input for ``-``. `shown` is its name in errors."""
+    with open_file(path, shown) as file, reading(shown or path):
+        data = read_at_most(file, limit_bytes)
+    if data is None:
+        raise UsageError(f"{shown or path} is larger than {limit_bytes} bytes")
+    return data
+
+
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """Read the text of a file, or of standard input for ``-``."""
+    data = read_file(path)
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        text = f"byte {data[error.start]:#04x} at {error.start:#x}"
+        raise UsageError(f"{path} has {text}, expected text in {encoding.upper()}") from None
+
+
+def is_standard_output(path: Path | None) -> bool:
+    """Return True if an option names standard output: ``-``."""
+    return path is not None and str(path) == "-"
+
+
+def write_file(path: Path, data: bytes | str) -> None:
+    """Write a file, or standard output for ``-``.
+
+    Text is written in UTF-8, with ``?`` for characters that UTF-8 cannot encode.
+    """
+    made = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    with writing(path):
+        if not is_standard_output(path):
+            path.write_bytes(made)
+        elif sys.stdout is None:
+            raise OSError("standard output is closed")
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(made)
+            sys.stdout.buffer.flush()
+
+
+def print_written(path: Path, text: str) -> None:
+    """Print a text about the file that was just written.
+
+    The text goes to standard error if the file itself went to standard output.
+    """
+    print(text, file=sys.stderr if is_standard_output(path) else sys.stdout)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise `UsageError` if the block cannot write the file; a closed pipe raises `BrokenPipeError` unchanged."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def parse_number(token: str, bits: int) -> int:
+    """Return the number in `token`, decimal or 0x hex.
+
+    Raise `WireError` unless it is a number of at most `bits` bits.
+    """
+    try:
+        number = int(token, 16) if token[:2] in ("0x", "0X") else int(token, 10)
+    except ValueError:
+        raise WireError(f"{token!r} is not a number, expected decimal or 0x hex") from None
+    if not 0 <= number < 1 << bits:
+        raise WireError(f"{token} does not fit {bits} bits")
+    return number

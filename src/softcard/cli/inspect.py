@@ -1,0 +1,311 @@
+"""`softcard inspect` and `softcard check`: the content of a file, and the mistakes in it. Nothing is run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from softcard.cli.exits import ExitCode, UsageError
+from softcard.cli.file_kinds import HEAD_BYTES, NAMES, FileKind, is_trace, kind_of
+from softcard.cli.files import MAX_CODE_BYTES, MAX_FILE_BYTES, open_file, read_file, reading
+from softcard.cli.options import HartsOption, JsonOption, check_processor, complete_processors
+from softcard.cli.tables import Terminal
+from softcard.core.display import count
+from softcard.core.errors import WireError
+from softcard.core.findings import Diagnostic, Level
+from softcard.device.hsa.memory.memory_model import Order
+from softcard.device.refsi.registers import M1_HARTS
+
+Document = dict[str, Any]
+"""The content of a file as JSON data: numbers, strings, lists, dicts."""
+CODE: Final = {FileKind.HSA: "hsa_code", FileKind.AMDCL2: "amdcl2", FileKind.RISCV: "riscv_program"}
+"""The report module of each kind of file with code."""
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="The file to read; - for standard input.")] = Path("-"),
+    as_json: JsonOption = False,
+    kernel: Annotated[str, typer.Option("--kernel", help="Show only this kernel or function.")] = "",
+    code: Annotated[bool, typer.Option("--code/--no-code", help="Show the disassembled code, or leave it out.")] = True,
+    agent: Annotated[
+        str,
+        typer.Option(
+            "--agent",
+            metavar="NAME",
+            help="Processor, if the file does not name the right one.",
+            autocompletion=complete_processors,
+        ),
+    ] = "",
+    zeros: Annotated[bool, typer.Option("--all", help="Show also fields that are 0.")] = False,
+    kind: Annotated[
+        FileKind | None, typer.Option("--as", help="The kind of file, if its content does not show it.")
+    ] = None,
+) -> None:
+    """Show the content of a file.
+
+    Code objects and programs of AMD GPUs: headers, kernels, arguments,
+    registers, disassembly. RISC-V ELF files: segments, instruction set,
+    functions, and why RefSi would not run them. Command buffers of RefSi and
+    Acceldev: commands. Arrow schemas: fields and Fletcher's registers. Traces:
+    events by kind, and what went wrong.
+
+    Exit status 1 for a file that cannot be read as what it is; what is odd in
+    one that can is a warning.
+
+      softcard inspect saxpy.co --kernel saxpy
+    """
+    check_processor(agent)
+    with open_file(file) as source:
+        try:
+            with reading(file):
+                head = source.read(HEAD_BYTES)
+            if kind is FileKind.TRACE or (kind is None and is_trace(head)):
+                document, lines = _trace(head, source, file)
+            else:
+                with reading(file):
+                    data = head + source.read(MAX_FILE_BYTES + 1 - len(head))
+                if len(data) > MAX_FILE_BYTES:
+                    raise UsageError(f"{file} is larger than {MAX_FILE_BYTES} bytes")
+                chosen = kind or kind_of(data, file.name)
+                document, lines = described(chosen, data, kernel, code, agent, zeros)
+        except WireError as error:
+            raise error.at("file", str(file)) from None
+    if as_json:
+        print(json.dumps(document, indent=2))
+        return
+    for line in lines:
+        print(line)
+
+
+Described = tuple[Document, Iterator[str]]
+"""The type of a file's content in two forms: as JSON data, and as lines of text."""
+
+
+def _trace(head: bytes, source: Any, file: Path) -> Described:
+    from softcard.cli.traces import lines_of
+    from softcard.trace.reading import read_records
+    from softcard.trace.timeline import describe, lines
+
+    rest = lines_of(source, file)
+    begun = head.split(b"\n")
+    joined = chain(begun[:-1], [begun[-1] + next(rest, b"")], rest)
+    document = describe(read_records(joined))
+    return document, lines(document)
+
+
+def described(
+    kind: FileKind, data: bytes, kernel: str = "", code: bool = True, agent: str = "", zeros: bool = False
+) -> Described:
+    """Return the content of a file that is not a trace, as JSON data and as lines of text."""
+    if kind in CODE:
+        report = import_module(f"softcard.report.{CODE[kind]}")  # here, since it imports the tables of instructions
+        document: Document = report.describe(data, kernel=kernel, code=code, target=agent)
+        return document, report.lines(document, zeros=zeros)
+    if kind is FileKind.SCHEMA:
+        from softcard.cli.fletcher import need_pyarrow
+
+        need_pyarrow()
+        from softcard.report import fletcher
+
+        document = fletcher.describe(data)
+        return document, fletcher.lines(document)
+    from softcard.cli.file_kinds import to_binary
+    from softcard.report import layouts
+
+    document = layouts.describe_refsi(to_binary(data)) if kind is FileKind.REFSI else layouts.describe_acceldev(data)
+    return document, layouts.lines(document)
+
+
+# ---- check -----------------------------------------------------------------------------------------------------------
+
+STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
+
+
+def check(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to read; - for standard input.")] = Path("-"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as a JSON array.")] = False,
+    sarif: Annotated[
+        bool, typer.Option("--sarif", help="Print the findings as SARIF 2.1.0, for code hosts and editors.")
+    ] = False,
+    kind: Annotated[
+        FileKind | None, typer.Option("--as", help="The kind of file, if its content does not show it.")
+    ] = None,
+    agent: Annotated[
+        str,
+        typer.Option(
+            "--agent",
+            metavar="NAME",
+            help="Processor, for code objects that do not name theirs.",
+            autocompletion=complete_processors,
+        ),
+    ] = "",
+    memory_model: Annotated[
+        bool, typer.Option("--memory-model", help="Code objects: list the memory order that each atomic has.")
+    ] = False,
+    order: Annotated[
+        Order | None,
+        typer.Option(help="Memory order that all atomics must have at agent scope; a weaker one is an error."),
+    ] = None,
+    pcie: Annotated[
+        bool,
+        typer.Option(
+            "--pcie", help="Assume atomics on host memory over PCIe; one that PCIe does not support is an error."
+        ),
+    ] = False,
+    only: Annotated[
+        str,
+        typer.Option(
+            "--check", metavar="NAMES", help="Code: show only findings of these checks, such as waits or object."
+        ),
+    ] = "",
+    profile: Annotated[
+        str, typer.Option(help="RefSi: behaviour of the document (spec) or of the reference driver (refsidrv).")
+    ] = "spec",
+    harts: HartsOption = M1_HARTS,
+) -> None:
+    """Look for mistakes in a file without running it.
+
+    Code objects and programs of AMD GPUs: headers, metadata, words that cannot
+    be decoded, waits and wait states that are missing on some path. RISC-V ELF
+    files: why RefSi would not run them. Command buffers of RefSi and Acceldev:
+    fields, registers, sequences. Arrow schemas: where Fletcher's generator and
+    run-time disagree. Traces: what went wrong in them.
+
+    With --memory-model: each atomic, with the memory order that the waits and
+    invalidations around it give it. Atomics are read-modify-writes and coherent
+    loads: an atomic store is the same instruction as an ordinary one and is not
+    listed, nor are loads from private memory.
+
+    Exit status 1 if there are errors, 0 if there are only warnings and notes.
+
+      softcard check commands.bin --sarif > commands.sarif
+    """
+    if as_json and sarif:
+        raise UsageError("--json and --sarif are two formats of the same output: give one of them")
+    if profile not in ("spec", "refsidrv"):
+        raise UsageError(f"unknown profile {profile!r}, expected spec or refsidrv")
+    check_processor(agent)
+    data = read_file(path, MAX_CODE_BYTES)
+    orders = memory_model or order is not None or pcie
+    try:
+        chosen = kind or kind_of(data, path.name)
+        if orders and chosen is not FileKind.HSA:
+            raise UsageError(
+                f"--memory-model, --order and --pcie require a code object, but {path} is: {NAMES[chosen]}"
+            )
+        findings = _only(only, chosen, _findings(chosen, data, agent, profile, harts))
+        if orders:
+            from softcard.check import files
+
+            findings += files.memory_orders(data, agent, order.value if order else "", pcie)
+    except WireError as error:
+        raise error.at("file", str(path)) from None
+    if sarif:
+        from softcard import __version__
+        from softcard.check.sarif import to_sarif
+
+        print(json.dumps(to_sarif(path, findings, __version__), indent=2))
+    elif as_json:
+        print(json.dumps([_plain(each) for each in findings], indent=2))
+    else:
+        for line in _orders(data, agent) if memory_model else ():
+            print(line)
+        _print_findings(NAMES[chosen], findings)
+    raise typer.Exit(ExitCode.GUEST if any(each.level is Level.ERROR for each in findings) else ExitCode.OK)
+
+
+def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int) -> Iterator[Diagnostic]:
+    from softcard.check import files
+
+    if kind is FileKind.RISCV:
+        return files.riscv(data)
+    if kind in CODE:
+        from softcard.check import waits
+
+        document: dict[str, Any] = import_module(f"softcard.report.{CODE[kind]}").describe(data, target=agent)
+        missing = waits.code_object_waits if kind is FileKind.HSA else waits.program_waits
+        return chain(files.code(document), missing(data, agent))
+    if kind is FileKind.REFSI:
+        from softcard.cli.file_kinds import to_binary
+
+        return files.refsi(to_binary(data), harts=harts, profile=profile)
+    if kind is FileKind.ACCELDEV:
+        return files.acceldev(data)
+    if kind is FileKind.SCHEMA:
+        from softcard.cli.fletcher import need_pyarrow
+
+        need_pyarrow()
+        return files.schema(data)
+    return _of_trace(data)
+
+
+def _only(names: str, kind: FileKind, findings: Iterator[Diagnostic]) -> list[Diagnostic]:
+    """Return the findings of the checks in `names`, which are separated by commas, or all findings if it is empty."""
+    from softcard.check.files import CHECKS
+
+    wanted, known = list(filter(None, names.split(","))), CHECKS.get(kind, ())
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"unknown check {name!r} of a {NAMES[kind]}, expected one of {', '.join(known) or 'none'}")
+    return [each for each in findings if not wanted or each.check in wanted]
+
+
+def _of_trace(data: bytes) -> Iterator[Diagnostic]:
+    """Yield the certain and the likely mistakes of the host or guest that a trace shows."""
+    from softcard.trace.page_file import find_rule
+    from softcard.trace.reading import read_records
+    from softcard.trace.timeline import finding_of
+
+    for number, record in enumerate(read_records(data.splitlines())):
+        found = finding_of(number, record)
+        if found is not None:
+            rule = find_rule(found.rule) if found.rule else None
+            yield Diagnostic(Level.ERROR, found.what, found.message, f"event {number}", rule=rule)
+
+
+def _plain(finding: Diagnostic) -> dict[str, Any]:
+    rule = finding.rule
+    return {
+        "level": finding.level.value,
+        "check": finding.check,
+        "message": finding.message,
+        "place": finding.place,
+        "byte": finding.byte,
+        "pc": finding.pc,
+        "kernel": finding.kernel,
+        "rule": rule.id if rule else "",
+        "clause": rule.clause if rule else "",
+        "other": finding.other,
+        "suggestion": finding.suggestion,
+        "count": finding.count,
+    }
+
+
+def _orders(data: bytes, agent: str) -> Iterator[str]:
+    """Yield a line about each atomic of a code object, with its memory order."""
+    from softcard.check.files import BASE, atomics_of
+    from softcard.image.hsa.code_object import read_code_object
+
+    code = read_code_object(data, agent)
+    for name in sorted(code.kernels):
+        found = atomics_of(code, name, agent)
+        head = f"{name}: {count(len(found), 'atomic')}" if found else f"{name}: no atomics"
+        yield from chain([head], (f"  {each.pc - BASE:#x} {each.text}: {each.order}" for each in found))
+
+
+def _print_findings(what: str, findings: list[Diagnostic]) -> None:
+    console = Terminal(highlight=False, soft_wrap=True)
+    for each in findings:
+        shown = Text(str(each))
+        shown.stylize(STYLES[each.level], 0, len(each.level.value))
+        console.print(shown)
+    counts = Counter(each.level for each in findings)
+    console.print(f"{what}: " + ", ".join(count(counts[level], level.value) for level in Level))

@@ -1,0 +1,295 @@
+"""The options that several commands share, each defined once, with value checks and shell completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from softcard.cli.exits import UsageError
+from softcard.cli.files import parse_number, reading
+from softcard.core.checks import CHECKS, RACES, checks_of, read_suppressions
+from softcard.core.errors import WireError
+
+DOCS_VARIABLE: Final = "SOFTCARD_DOCS"
+"""The environment variable with the address of the documentation, for links in reports."""
+
+# ---- completion ------------------------------------------------------------------------------------------------------
+
+
+def complete_agents(incomplete: str) -> list[str]:
+    """Return shell completions for an AMD HSA agent or a RISC-V hart."""
+    from softcard.device.hsa.agents import AGENTS
+    from softcard.image.assembly.program import RISCV_AGENTS
+
+    return beginning(incomplete, (*RISCV_AGENTS, *AGENTS))
+
+
+def complete_processors(incomplete: str) -> list[str]:
+    """Return shell completions for an AMD processor or a RISC-V hart."""
+    from softcard.image.assembly.program import RISCV_AGENTS
+    from softcard.isa.gcn.target import TARGETS
+
+    return beginning(incomplete, (*RISCV_AGENTS, *TARGETS))
+
+
+def complete_cards(incomplete: str) -> list[str]:
+    """Return shell completions for agents that ROCm programs can find."""
+    from softcard.device.kfd.node import PRODUCTS
+
+    return beginning(incomplete, PRODUCTS)
+
+
+def complete_checks(incomplete: str) -> list[str]:
+    """Return shell completions for the last name in a comma-separated list of checks."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + each for each in beginning(last, (*CHECKS, "all"))]
+
+
+def complete_fletcher_kernels(incomplete: str) -> list[str]:
+    """Return shell completions for built-in Fletcher kernels."""
+    from softcard.device.fletcher.kernels import BUILT_IN
+
+    return beginning(incomplete, BUILT_IN)
+
+
+def complete_interfaces(incomplete: str) -> list[str]:
+    """Return shell completions for interfaces that `bench` measures."""
+    from softcard.cli.running.bench_cases import INTERFACES
+
+    return beginning(incomplete, INTERFACES)
+
+
+def beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    """Return the names that begin with `incomplete`."""
+    return [name for name in names if name.startswith(incomplete)]
+
+
+# ---- output ----------------------------------------------------------------------------------------------------------
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+
+# ---- engines ---------------------------------------------------------------------------------------------------------
+
+
+class Engine(StrEnum):
+    """The engines that run kernels."""
+
+    JIT = "jit"
+    REFERENCE = "reference"
+
+
+class Tier(StrEnum):
+    """The tiers of the JIT engine: how far it optimises code."""
+
+    AUTO = "auto"
+    FIRST = "first"
+    OPTIMISED = "optimised"
+
+
+EngineOption = Annotated[Engine, typer.Option("--engine", help="The engine that runs kernels.")]
+TierOption = Annotated[
+    Tier,
+    typer.Option(
+        "--tier", help="Machine code of the JIT: auto (optimised where it runs often), or one kind for all code."
+    ),
+]
+BothEnginesOption = Annotated[
+    bool,
+    typer.Option(
+        "--both-engines", help="Run on both engines, and fail unless the results are the same, byte for byte."
+    ),
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of random arrays.")]
+BaseOption = Annotated[
+    str, typer.Option("--base", metavar="ADDRESS", help="RISC-V: address to which the code is linked.")
+]
+
+# ---- checks and reports ----------------------------------------------------------------------------------------------
+
+CheckOption = Annotated[
+    str,
+    typer.Option(
+        "--check",
+        metavar="NAMES",
+        help=f"Checks to switch on: {', '.join(CHECKS)}; several separated by commas, or all.",
+        autocompletion=complete_checks,
+    ),
+]
+SuppressionsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--suppressions",
+        metavar="FILE",
+        help="File with findings to leave out, one CHECK/KIND [KERNEL [PLACE]] per line.",
+    ),
+]
+
+EqualStoresOption = Annotated[
+    bool,
+    typer.Option("--equal-stores", help="With --check races: also report racing stores that write the same value."),
+]
+
+PoisonOption = Annotated[
+    str,
+    typer.Option(
+        "--poison",
+        metavar="WORD",
+        help="32-bit word to fill undefined registers and memory of GPUs with; default 0, junk with --check init.",
+    ),
+]
+FindingsOption = Annotated[
+    Path | None,
+    typer.Option("--findings", metavar="FILE", help="Write the findings of --check to this file, as .sarif or .json."),
+]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE.html", help="Write the run as an HTML page; see `report`.")
+]
+TraceWavesOption = Annotated[
+    int,
+    typer.Option(
+        "--trace-waves",
+        min=0,
+        metavar="N",
+        help="GPUs, RefSi: show the first N waves, or instances, of each launch as bars in traces and reports.",
+    ),
+]
+RegistersAtOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--registers-at",
+        metavar="WHERE",
+        help="GPUs, RefSi: show registers in the report at fault, end, a pc, KERNEL+OFFSET or FILE:LINE; can be "
+        "repeated.",
+    ),
+]
+
+
+def poison_of(text: str) -> int | None:
+    """Return the 32-bit word that the option --poison gives, or None without the option.
+
+    The word fills undefined registers and memory. Raise `UsageError` if the text is not a word of 32 bits.
+    """
+    if not text:
+        return None
+    try:
+        return parse_number(text, 32)
+    except WireError as error:
+        raise UsageError(f"--poison: {error.message}") from None
+
+
+def checked(names: str) -> str:
+    """Return `names`, the value of the option --check; raise `UsageError` for an unknown name."""
+    try:
+        checks_of(names)
+    except WireError as error:
+        raise UsageError(f"--check: {error.message}") from None
+    return names
+
+
+def check_processor(name: str, *more: str) -> None:
+    """Raise `UsageError` unless `name` is "", an AMD processor with optional features, or one of `more`."""
+    if not name:
+        return
+    from softcard.image.hsa import targets
+    from softcard.isa.gcn.target import TARGETS
+
+    processor, _ = targets.of_name(f"amdgcn-amd-amdhsa--{name}")
+    if targets.read_as(processor) not in TARGETS:
+        raise UsageError(f"unknown agent {name!r}, expected one of {', '.join((*more, *TARGETS))}")
+
+
+def check_outputs(findings: Path | None, suppressions: Path | None, check: str, equal_stores: bool = False) -> None:
+    """Raise `UsageError` if --findings, --suppressions or --equal-stores is unusable or does not fit --check."""
+    check_equal_stores(equal_stores, check)
+    if findings is not None and findings.suffix not in (".sarif", ".json"):
+        raise UsageError(f"--findings is {findings}, expected a name that ends in .sarif or .json")
+    if (findings or suppressions) and not check:
+        raise UsageError("--findings and --suppressions require --check")
+    if suppressions:
+        with reading(suppressions):
+            read_suppressions(suppressions)
+
+
+def check_equal_stores(equal_stores: bool, check: str) -> None:
+    """Raise `UsageError` if --equal-stores is given without the check `races`."""
+    if equal_stores and RACES not in checks_of(check):
+        raise UsageError("--equal-stores requires --check races")
+
+
+# ---- RefSi -----------------------------------------------------------------------------------------------------------
+
+
+class WindowScale(StrEnum):
+    """The interpretations of the number in the field SCALE_A of RefSi's windows."""
+
+    DOCUMENT = "document"
+    DRIVER = "driver"
+
+
+WindowScaleOption = Annotated[
+    WindowScale | None,
+    typer.Option(
+        "--window-scale",
+        help="RefSi, profile spec: n in SCALE_A of a window means 2^n (document), or 2^(n-1) (driver; default with "
+        "--check alone).",
+    ),
+]
+HartsOption = Annotated[int, typer.Option("--harts", min=1, max=255, help="RefSi: number of harts of the device.")]
+
+# ---- Fletcher --------------------------------------------------------------------------------------------------------
+
+
+class MapProfile(StrEnum):
+    """The sources of the register map of a Fletcher device."""
+
+    FLETCHGEN = "fletchgen"
+    RUNTIME = "runtime"
+
+
+FletcherKernelOption = Annotated[
+    str,
+    typer.Option(
+        "--kernel",
+        metavar="KERNEL",
+        help="Fletcher: a built-in kernel, or FILE.py:NAME for one of your own.",
+        autocompletion=complete_fletcher_kernels,
+    ),
+]
+SchemaOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--schema",
+        metavar="FILE",
+        help="Fletcher: Arrow schema of a RecordBatch instead of the kernel's; can be repeated.",
+    ),
+]
+MapOption = Annotated[
+    MapProfile, typer.Option("--map", help="Fletcher: register map of the generator, or of the run-time library.")
+]
+OffsetOption = Annotated[
+    str, typer.Option("--offset", metavar="N", help="Fletcher: address of the first register, decimal or 0x hex.")
+]
+ThreadedOption = Annotated[
+    bool,
+    typer.Option(
+        "--threaded", help="Fletcher: run the kernel in its own thread, so that register accesses do not wait for it."
+    ),
+]
+
+# ---- servers ---------------------------------------------------------------------------------------------------------
+
+SocketOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--socket", metavar="PATH", help="Path of the socket to make; by default one in a private folder of the user."
+    ),
+]
+LibraryOption = Annotated[
+    bool, typer.Option("--library/--no-library", help="Compile the library for host programs, and print how to use it.")
+]
+OnceOption = Annotated[bool, typer.Option("--once", help="End after the first host program has disconnected.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only the address at which the server listens.")]

@@ -1,0 +1,360 @@
+"""The records that a command makes of a run: findings of checks, report, trace and profile."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from softcard import __version__
+from softcard.cli.files import is_standard_output, write_file, writing
+from softcard.cli.options import DOCS_VARIABLE
+from softcard.core.display import count
+
+if TYPE_CHECKING:
+    from softcard.core.event import Event, Probes
+    from softcard.core.findings import Finding
+    from softcard.device.kfd.code_files import CodeFiles
+    from softcard.device.kfd.loaded_code import LoadedCode
+    from softcard.device.refsi.device import RefSiDevice
+    from softcard.image.elf.embedded import Files
+    from softcard.trace.code import Listing, Loaded
+    from softcard.trace.reading import Record
+
+
+# ---- findings --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class RunSummary:
+    """The run statistics of a checked program: the numbers of its kernels and instructions, and of `refused` launches.
+
+    A refused launch started no kernel; `refused` has the value None for an unknown number. `others` is the number of
+    copy and fill kernels of the run-time library itself. `unfinished` is the number of all these kernels that failed or
+    were stopped.
+    """
+
+    kernels: int = 0
+    instructions: int | None = 0
+    """The number of instructions, or None if it is unknown.
+
+    An unfinished kernel has no count; the summary omits the number if there is such a kernel.
+    """
+    refused: int | None = None
+    others: int = 0
+    unfinished: int = 0
+
+    def line(self, findings: Sequence[Finding]) -> str:
+        """Return a summary line of the kernels that ran, with the number of findings by check and kind."""
+        others = f" (and {self.others:,} of the run-time library)" if self.others else ""
+        kinds = sorted(Counter(f"{each.check}/{each.kind}" for each in findings).items())
+        refused = "" if self.refused is None else count(self.refused, "launch", "launches")
+        unfinished = f", {self.unfinished:,} did not finish" if self.unfinished else ""
+        has_count = self.instructions is not None and not self.unfinished
+        parts = [
+            f"{count(self.kernels, 'kernel')} ran{others}{unfinished}",
+            *([f"{refused} refused by the run-time library"] if refused else []),
+            *([count(self.instructions or 0, "instruction")] if has_count else []),
+            *(["findings: " + ", ".join(f"{kind} {number}" for kind, number in kinds)] if kinds else []),
+        ]
+        return "; ".join(parts)
+
+    def warnings(self) -> list[str]:
+        """Return warnings about reasons why "no findings" may be misleading."""
+        found = []
+        if self.refused:
+            found.append(
+                f"warning: the run-time library refused {count(self.refused, 'launch', 'launches')}: no kernel ran "
+                "for it; check hipGetLastError after each launch"
+            )
+        if not self.kernels:
+            found.append("warning: no kernel of the program ran, so nothing was checked")
+        return found
+
+    def verdict(self) -> str:
+        """Return the last line of a run without findings, which states how much was checked."""
+        if not self.kernels:
+            return "checked: nothing, since no kernel ran"
+        if self.unfinished:
+            return (
+                f"checked in part: {count(self.unfinished, 'kernel')} did not finish; there were no findings until then"
+            )
+        return "checked: no findings"
+
+
+def print_findings(findings: Sequence[Finding], to: TextIO, ran: RunSummary) -> None:
+    """Print each finding and its suggestion, then the run statistics, and the number of findings."""
+    for each in findings:
+        print(each, file=to)
+        if each.suggestion:
+            print(f"  {each.suggestion}", file=to)
+    for warning in ran.warnings():
+        print(warning, file=to)
+    print(ran.line(findings), file=to)
+    print(count(len(findings), "finding") if findings else ran.verdict(), file=to)
+
+
+def write_findings(path: Path, program: Path, findings: Sequence[Finding]) -> None:
+    """Write findings to a file: as SARIF 2.1.0 if its suffix is .sarif, or else as JSON."""
+    if path.suffix == ".sarif":
+        from softcard.check.sarif import to_sarif
+        from softcard.core.findings import Diagnostic
+
+        document: object = to_sarif(program, map(Diagnostic.of_run, findings), __version__)
+    else:
+        document = [each.as_dict() for each in findings]
+    write_file(path, json.dumps(document, indent=2) + "\n")
+
+
+# ---- --report --------------------------------------------------------------------------------------------------------
+
+
+class Report:
+    """The collector of data for an HTML report: device events, also from several threads, and executed code."""
+
+    def __init__(self, title: str, docs: str) -> None:
+        from softcard.trace.html import HtmlTrace
+
+        self.text = io.StringIO()
+        self._trace = HtmlTrace(self.text, title, docs)
+        self._lock = threading.Lock()
+        self.is_empty = True
+
+    def follow(self, probes: Probes) -> None:
+        """Collect all events of a device from now on."""
+        self.is_empty = False
+        probes.subscribe(self._take, later=True)
+
+    def _take(self, event: Event) -> None:
+        with self._lock:
+            self._trace(event)
+
+    def code(self, loaded: Loaded, counts: Mapping[int, int] | None, name: str = "") -> None:
+        """Add the code that a program executed to the report, or all of its code if `counts` has the value None.
+
+        `counts` has the number of executions of the instruction at each address.
+        """
+        self._trace.code(loaded, counts, name)
+
+    def listing(self, listing: Listing) -> None:
+        """Add code to the report whose listing the caller has made."""
+        with self._lock:
+            self._trace.listing(listing)
+
+    def loaded(self, kernels: Mapping[str, int]) -> None:
+        """Add the entry addresses of kernels, by name, as RefSi's events do not contain names."""
+        record: Record = {"time": 0, "event": "code-loaded", "kernels": {**kernels}}
+        with self._lock:
+            self._trace.write(record)
+
+    def note(self, text: str) -> None:
+        """Add a note to the report about code that it cannot show, with the reason."""
+        with self._lock:
+            self._trace.note(text)
+
+    def found(self, findings: Sequence[Any]) -> None:
+        """Add the findings of checks to the report."""
+        with self._lock:
+            for each in findings:
+                text = f"{each.message} ({each.place})" if each.place else each.message
+                text += f", see {each.other}" if getattr(each, "other", "") else ""
+                text += f", {each.count:,} times" if getattr(each, "count", 1) > 1 else ""
+                text += f"; {each.suggestion}" if getattr(each, "suggestion", "") else ""
+                rule = getattr(each, "rule", None)
+                text += f", [{rule.id}: {rule.clause}]" if rule is not None else ""
+                record: Record = {"time": 0, "event": "finding", "check": each.name, "message": text}
+                if each.pc is not None:
+                    record["pc"] = hex(each.pc)
+                self._trace.write(record)
+
+    def finish(self) -> str:
+        """Return the report as one HTML page."""
+        with self._lock:
+            self._trace.close()
+        return self.text.getvalue()
+
+
+@contextmanager
+def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
+    """Provide a report, or None without a `path`.
+
+    At the end, the report is written to `path` if it recorded a device.
+    """
+    if path is None:
+        yield None
+        return
+    was_empty = False
+    if not is_standard_output(path):
+        with writing(path):
+            path.open("ab").close()
+        was_empty = not path.stat().st_size
+    report = Report(title, os.environ.get(DOCS_VARIABLE, ""))
+    message = "report: no device was used, no report was written"
+    try:
+        yield report
+    except BaseException:
+        message = ""  # the error is enough
+        raise
+    finally:
+        if report.is_empty:
+            if was_empty:
+                path.unlink()
+            if message:
+                print(message, file=sys.stderr)
+        else:
+            write_file(path, report.finish())
+            print(f"report: {path}", file=sys.stderr)
+
+
+# ---- records of host programs ----------------------------------------------------------------------------------------
+
+ENTRY_BYTES = 16
+"""The number of bytes at a kernel's entry that must equal those in a file for the file's kernel name to be used."""
+NO_MACHINE_CODE = "Kernels of Fletcher devices are models or Python functions: there is no machine code to show."
+NOT_COUNTED = "Instructions were not counted: {}."
+
+
+class ExecRecords:
+    """The trace, profile and report writers of a program's devices.
+
+    `command` and `code` name files that may contain the program's kernels.
+    """
+
+    def __init__(
+        self, stack: ExitStack, report: Report | None, trace: Path | None, profile: Path | None,
+        command: tuple[str, ...], code: tuple[Path, ...],
+    ) -> None:  # fmt: skip
+        self._report = report
+        self._followers: list[Callable[[Probes], object]] = []
+        self._lock = threading.Lock()
+        self._wanted: list[Callable[[Listing], None]] = [] if report is None else [report.listing]
+        self._paths = [*code, *(Path(shutil.which(each) or each) for each in command[:1]), *map(Path, command[1:])]
+        self._files: Files | None = None
+        self._programs = 0
+        if trace is not None:
+            from softcard.trace import JsonlTrace
+
+            with writing(trace):
+                self._followers.append(stack.enter_context(JsonlTrace(trace)).follow)
+        if profile is not None:
+            from softcard.trace.speedscope import SpeedscopeTrace
+
+            with writing(profile):
+                scope = stack.enter_context(SpeedscopeTrace(profile, Path(command[0]).name if command else "device"))
+            self._followers.append(scope.follow)
+            self._wanted.append(scope.listing)
+        if report is not None:
+            self._followers.append(report.follow)
+
+    def __bool__(self) -> bool:
+        """Return True if a trace, a profile or a report is written."""
+        return bool(self._followers)
+
+    @property
+    def shows_code(self) -> bool:
+        """True if executed instructions have to be counted, since a report is written that shows code."""
+        return self._report is not None
+
+    def follow(self, probes: Probes) -> None:
+        """Write the events of the device with these `probes` from then on."""
+        for follow in self._followers:
+            follow(probes)
+
+    def note(self, text: str) -> None:
+        """Add a note to the report about something that it does not show, with the reason."""
+        if self._report is not None:
+            self._report.note(text)
+
+    @property
+    def files(self) -> Files:
+        """The files that may contain the program's kernels."""
+        from softcard.image.elf.embedded import Files
+
+        with self._lock:
+            if self._files is None:
+                self._files = Files(self._paths)
+            return self._files
+
+    def _show(self, listing: Listing) -> None:
+        if listing.functions:
+            for show in self._wanted:
+                show(listing)
+
+    # ---- AMD GPUs --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def code_files(self) -> CodeFiles:
+        """The code objects in the files that may contain the program's kernels."""
+        from softcard.device.kfd.code_files import CodeFiles
+
+        return CodeFiles(self.files)
+
+    def gpu_code(self, code: LoadedCode, counts: Mapping[int, int]) -> None:
+        """Add code that was loaded by an agent to the report, with the execution counts of its instructions."""
+        from softcard.trace.executed_code import listing_of_memory
+
+        if counts:
+            self._show(listing_of_memory(code, counts, f"code at {code.base:#x}", self.code_files))
+
+    # ---- RefSi -----------------------------------------------------------------------------------------------------
+
+    def open_refsi(self, device: RefSiDevice) -> None:
+        """Begin to record the events of a RefSi device that a program has opened."""
+        from softcard.device.refsi.events import KernelLaunch, KernelsNamed
+
+        def name(event: Event) -> None:
+            assert isinstance(event, KernelLaunch)
+            if event.entry not in named:
+                named.add(event.entry)
+                if found := self._kernel_at(device, event.entry):
+                    device.probes.emit(KernelsNamed(event.time, {found: event.entry}))
+
+        named: set[int] = set()
+        if self:
+            device.probes.subscribe(name, KernelLaunch)
+        self.follow(device.probes)
+
+    def _kernel_at(self, device: RefSiDevice, entry: int) -> str:
+        """Return the name of the function that begins at `entry`, from a file that has the same code there.
+
+        Return "" if the files have no such function.
+        """
+        from softcard.trace.executed_code import images
+
+        for image in images(self.files):
+            name, start = image.before(entry)
+            known = image.read(entry, ENTRY_BYTES) if start == entry else b""
+            if known and fetch(device, entry, len(known)) == known:
+                return name
+        return ""
+
+    def close_refsi(self, device: RefSiDevice) -> None:
+        """Add the code of a device to the report before the device is closed."""
+        from softcard.trace.executed_code import listing_of_words
+
+        words = device.executed_code() if self.shows_code else {}
+        if not words:
+            return
+        self._programs += 1
+        name = f"device {self._programs}"
+        self._show(
+            listing_of_words(
+                words, device.instruction_counts(), name, self.files, lambda at, size: fetch(device, at, size)
+            )
+        )
+
+
+def fetch(device: RefSiDevice, address: int, size: int) -> bytes:
+    """Return `size` bytes of code as the first hart sees them; raise `SoftcardError` for unmapped addresses."""
+    port = device.memory.port(0)
+    return b"".join(port.fetch(each).to_bytes(2, "little") for each in range(address, address + size, 2))

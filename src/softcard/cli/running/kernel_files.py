@@ -1,0 +1,443 @@
+"""The kernels in files of all interfaces: reading the file, and running a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from softcard.cli.exits import UsageError, usage_errors
+from softcard.cli.files import MAX_CODE_BYTES, read_file
+from softcard.cli.options import check_processor
+from softcard.cli.running.kernel_values import Lds
+from softcard.cli.running.registers_at import SNAPSHOTS, snapshot_at
+from softcard.core.errors import WireError, close_to
+
+if TYPE_CHECKING:
+    from softcard.cli.records import Report
+    from softcard.host.amdcl2 import program as amdcl2
+    from softcard.host.hsa import launch as hsa
+    from softcard.host.hsa.gpu import Gpu
+    from softcard.host.refsi.launch import LaunchResult
+    from softcard.trace.code import Loaded
+
+
+DEFAULT_GPU: Final = "gfx900"
+RISCV: Final = "rv64gc"
+MACHINE_RISCV: Final = 243
+MACHINES_AMDCL2: Final = (0xAF5A, 0xAF5B)
+GPU_SUFFIXES: Final = (".cl", ".hip")
+"""The suffixes of source files that are compiled for a GPU."""
+RAW_SUFFIXES: Final = (".bin", ".raw")
+"""The suffixes of files that contain raw code."""
+C_SUFFIXES: Final = (".c", ".cc", ".cpp", ".cxx")
+"""The suffixes of source files that are compiled for RefSi's harts."""
+NOT_COUNTED: Final = (
+    "Instructions were not counted, since --check was on, so all functions are shown. Run without --check for counts."
+)
+RAW_KERNEL: Final = "kernel"
+"""The name of the kernel in raw code; if the code's assembly text exports one symbol, that name is used instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a kernel run that the command line gives."""
+
+    agent: str = ""
+    engine: str = "jit"
+    tier: str = "auto"
+    exact: bool = False
+    machine_model: str = "large"
+    base: int = 0x1_0000
+    with_lines: bool = False
+    """True if debug information should have absolute source paths, so that a report finds the sources."""
+    report: Report | None = None
+    """The report that records the device's events and shows the executed code; None without --report."""
+    check: str = ""
+    suppressions: str | None = None
+    equal_stores: bool = False
+    poison: int | None = None
+    """The word that fills undefined registers and memory; None for the device's default."""
+    waves: int = 0
+    """The number of waves of a launch that the report shows as bars."""
+    registers_at: tuple[str, ...] = ()
+    """The points at which the report shows registers."""
+    findings: list[Any] = field(default_factory=list, compare=False)
+    """The findings of checks in all runs with these options, including failed runs."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The device settings about checks, which every interface has; empty without --check."""
+        if not self.check:
+            return {}
+        how = {"suppressions": self.suppressions, "equal_stores": self.equal_stores, "on_finding": "keep"}
+        return {"check": self.check, **how}
+
+    @property
+    def counts(self) -> bool:
+        """True if executed instructions are counted: with a report and without checks.
+
+        Code that checks accesses does not count instructions.
+        """
+        return self.report is not None and not self.check
+
+    @property
+    def traced(self) -> int:
+        """The number of waves for which the device emits events."""
+        return self.waves if self.report is not None else 0
+
+    @contextmanager
+    def collecting(self, findings: Callable[[], list[Any]]) -> Iterator[None]:
+        """Run the block, then add the device's findings, which `findings` returns, even if the block raises."""
+        try:
+            yield
+        finally:
+            self.findings[:] = findings()
+            if self.report is not None:
+                self.report.found(self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class RawHeader:
+    """The kernel header of raw GPU code, whose values the user has to give.
+
+    `user` has the names of the enabled user SGPRs: their enable bits without the common prefix.
+    """
+
+    vgprs: int = 256
+    sgprs: int = 96
+    kernarg_bytes: int = 256
+    lds_bytes: int = 0
+    scratch_bytes: int = 0
+    user: tuple[str, ...] = ("kernarg_segment_ptr",)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a kernel run, and the text that the kernel printed."""
+
+    result: hsa.Result | amdcl2.Result | LaunchResult
+    printed: str = field(default="", repr=False)
+
+
+Size = tuple[int, ...] | None
+Launch = Callable[[str, Size, Size, Sequence[Any]], Outcome]
+"""The type of a function that runs a kernel: name, grid, group (None for the kernel's own), and arguments.
+
+Array arguments are updated in place.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFile:
+    """A file with kernels. `opened` loads them on a device, according to `Options`, and provides a `Launch`.
+
+    `unit` is the unit of instruction counts. If `counts_elements`, the default grid has a work-item for each element of
+    the largest array. If `takes_header`, the user has to give the kernel's header.
+    """
+
+    interface: str
+    agent: str
+    kernels: tuple[str, ...]
+    opened: Callable[[Options], AbstractContextManager[Launch]]
+    unit: str = "wave instructions"
+    counts_elements: bool = True
+    takes_header: bool = False
+
+    def run(self, kernel: str, grid: Size, group: Size, args: Sequence[Any], how: Options) -> Outcome:
+        """Run a kernel once, on a new device."""
+        with self.opened(how) as launch:
+            return launch(kernel, grid, group, args)
+
+    def kernel(self, name: str) -> str:
+        """Return `name` if the file has such a kernel, or for "" the name of the file's only kernel.
+
+        Raise `UsageError` if the file has no such kernel.
+        """
+        if name in self.kernels:
+            return name
+        of_cpp = [each for each in self.kernels if name and each.startswith(f"_Z{len(name)}{name}")]
+        if len(of_cpp) == 1:
+            return of_cpp[0]
+        some = ", ".join(self.kernels[:20]) + (", ..." if len(self.kernels) > 20 else "")
+        listed = f"the file has {some or 'none'}" if len(self.kernels) < 2 else f"the file has {some}"
+        if name:
+            raise UsageError(f"unknown kernel {name!r}{close_to(name, self.kernels) or f': {listed}'}")
+        if len(self.kernels) != 1:
+            raise UsageError(f"name the kernel to run: {listed}")
+        return self.kernels[0]
+
+
+def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
+    """Read the kernels of a file of one of these kinds:
+
+    - a container: a code object, an AMD OpenCL 2.0 program or a RISC-V program
+    - source: OpenCL C (.cl), HIP (.hip), C or C++ (for RefSi) or assembly (.s)
+    - raw code
+
+    Raise `UsageError` if a header is given for a file that has one.
+    """
+    found = _read(path, options, header)
+    if header != RawHeader() and not found.takes_header:
+        options_of_raw = "--vgprs, --sgprs, --kernarg, --lds, --scratch and --user-sgpr"
+        raise UsageError(f"{options_of_raw} require raw GPU code, but {path} has a header with these values")
+    return found
+
+
+def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
+    data = read_file(path, MAX_CODE_BYTES)
+    if path.suffix in C_SUFFIXES:
+        from softcard.host.refsi.compile import compile_kernels
+
+        shorter = () if options.with_lines else (f"-fdebug-prefix-map={Path.cwd()}/=",)  # errors name lines
+        return _refsi(compile_kernels(path, options=shorter))
+    name = RAW_KERNEL
+    if path.suffix == ".s":
+        data, options, name = _assembled(data, options)
+    elif path.suffix in GPU_SUFFIXES:
+        from softcard.host.hsa.compile import COMPILERS, LINE_TABLES, text_of_file
+
+        text = text_of_file(path.absolute() if options.with_lines else path, data)
+        return _hsa(COMPILERS[path.suffix](text, options.agent or DEFAULT_GPU, options=LINE_TABLES), options)
+    if not data:
+        raise WireError("the file is empty")
+    from softcard.image.hsa.bundle import is_bundle
+
+    if is_bundle(data):
+        return _hsa(data, options)
+    if data[:4] == b"\x7fELF":
+        machine = int.from_bytes(data[18:20], "little")
+        if machine == MACHINE_RISCV:
+            return _refsi(data)
+        return _opencl(data, options) if machine in MACHINES_AMDCL2 else _hsa(data, options)
+    if not options.agent and path.suffix not in RAW_SUFFIXES:
+        head = f"file starts with {data[:4].hex(' ')}, expected 7f 45 4c 46 (ELF)"
+        raise WireError(f"{head}: for raw code name the target with --agent").at("byte", 0)
+    return _raw(data, options, header, name)
+
+
+def _show(how: Options, loaded: Loaded, counts: Callable[[], Mapping[int, int]]) -> None:
+    """Add the executed code to the report at the end of the block, even if the kernel failed."""
+    if how.report is not None:
+        if not how.counts:
+            how.report.note(NOT_COUNTED)
+        how.report.code(loaded, counts() if how.counts else None)
+
+
+def _assembled(source: bytes, options: Options) -> tuple[bytes, Options, str]:
+    """Assemble a source to a loadable file or to raw code.
+
+    Return the code, the options with the source's agent, and the kernel's name.
+    """
+    from softcard.image.assembly.program import assemble
+
+    made = assemble(source.decode("utf-8", "replace"), options.agent, options.base)
+    is_whole = made.is_object and (made.agent != RISCV or made.exports)
+    name = made.exports[0] if len(made.exports) == 1 else RAW_KERNEL
+    return (made.elf() if is_whole else made.code()), replace(options, agent=made.agent), name
+
+
+# ---- AMD HSA -------------------------------------------------------------------------------------------------------
+
+
+def _hsa(data: bytes, options: Options) -> KernelFile:
+    from softcard.device.hsa.agents import AGENTS
+    from softcard.device.hsa.agents import agent as agent_of
+    from softcard.image.hsa.code_object import read_code_object
+
+    if options.agent:
+        with usage_errors():
+            agent_of(options.agent)
+    code = read_code_object(data, options.agent)
+    agent = options.agent or (code.target if code.target in AGENTS else DEFAULT_GPU)
+
+    @contextmanager
+    def opened(how: Options) -> Iterator[Launch]:
+        from softcard.host.hsa.gpu import Gpu, Local
+
+        settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "machine_model": how.machine_model}
+        settings |= {"count_instructions": how.counts, "trace_waves": how.traced}
+        settings["snapshots"] = SNAPSHOTS if how.registers_at else 0
+        settings["poison"] = how.poison
+        with (
+            Gpu.open(agent, exact=how.exact, **settings, **how.settings) as gpu,
+            how.collecting(lambda: gpu.findings),
+            ExitStack() as after,
+        ):
+            if how.report is not None:
+                how.report.follow(gpu.device.probes)
+            loaded = gpu.load(data)
+            snapshot_at(loaded, how.registers_at)
+            if how.report is not None:
+                after.callback(lambda: _show(how, loaded, gpu.instruction_counts))
+
+            def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
+                if loaded.kernels[kernel].image.metadata is None:
+                    _check_typed(args)
+                arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
+                _name(gpu, arrays)
+                values = [Local(each.size) if isinstance(each, Lds) else each for each in arrays]
+                result = gpu.run(loaded, kernel, grid or 1, group, values)
+                for mine, theirs in zip(args, arrays, strict=True):
+                    if isinstance(mine, np.ndarray):
+                        mine[...] = theirs
+                        gpu.free(theirs)
+                return Outcome(result, result.text)
+
+            yield launch
+
+    return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), opened)
+
+
+def _check_typed(values: Sequence[Any]) -> None:
+    """Raise `UsageError` if one of the kernel arguments is a number without a type."""
+    for number, each in enumerate(values):
+        if type(each) in (int, float):
+            kind = "f32" if isinstance(each, float) else "u32"
+            text = f"argument {number} is {each}: the file has no metadata that gives the type of the argument"
+            raise UsageError(f"{text}, give the type, such as {kind}={each}")
+
+
+def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:
+    """Give each array on the device the name of its argument, for messages of findings."""
+    guard = gpu.device.memory.guard
+    for number, each in enumerate(arrays if guard is not None else ()):
+        found = guard.allocations.at(gpu.address(each)) if guard and isinstance(each, np.ndarray) else None
+        if found is not None:
+            found.name = f"argument {number}, {found.name}"
+
+
+# ---- AMD OpenCL 2.0 ------------------------------------------------------------------------------------------------
+
+
+def _opencl(data: bytes, options: Options) -> KernelFile:
+    from softcard.image.amdcl2.container import read_container
+
+    check_processor(options.agent)
+    container = read_container(data)
+
+    @contextmanager
+    def opened(how: Options) -> Iterator[Launch]:
+        from softcard.host.amdcl2.objects import Local
+        from softcard.host.amdcl2.program import Program
+
+        counting = how.counts
+        engine = how.engine if counting or how.registers_at else _engine(how)
+        settings: dict[str, Any] = {"count_instructions": counting, "trace_waves": how.traced, **how.settings}
+        settings["snapshots"] = SNAPSHOTS if how.registers_at else 0
+        settings["poison"] = how.poison
+        made = Program(container, engine, options.agent or None, **settings)
+        with made as program, how.collecting(lambda: program.findings), ExitStack() as after:
+            snapshot_at(program, how.registers_at)
+            if how.report is not None:
+                how.report.follow(program.probes)
+                after.callback(lambda: _show(how, program, program.instruction_counts))
+
+            def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
+                values = [Local(each.size) if isinstance(each, Lds) else each for each in args]
+                result = program.kernel(kernel).run(grid or 1, group, values)
+                return Outcome(result, result.text)
+
+            yield launch
+
+    agent = options.agent or container.target.name
+    return KernelFile("AMD OpenCL 2.0", agent, tuple(container.kernels), opened)
+
+
+def _engine(options: Options) -> Any:
+    """Return the engine's name, or a JIT engine that uses only the tier that `options` requests."""
+    if options.engine != "jit" or options.tier == "auto":
+        return options.engine
+    from softcard.device.hsa.compute import TIERS
+    from softcard.engine.gcn.tiered.engine import JitEngine
+
+    return JitEngine(tier=TIERS[options.tier])
+
+
+# ---- RefSi ---------------------------------------------------------------------------------------------------------
+
+
+def _refsi(data: bytes) -> KernelFile:
+    from softcard.image.riscv.program import read_elf
+
+    kernels = read_elf(data).kernels
+
+    @contextmanager
+    def opened(how: Options) -> Iterator[Launch]:
+        from softcard.host.refsi.refsi import RefSi
+
+        if how.exact or how.machine_model != "large":
+            raise UsageError("--exact and --machine-model require a kernel for AMD HSA")
+        if how.poison is not None:
+            raise UsageError("--poison requires a kernel for GPUs")
+        counting = how.counts
+        settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "count_instructions": counting}
+        settings |= {} if how.report is None else {"trace_instances": how.waves}
+        settings["snapshots"] = SNAPSHOTS if how.registers_at else 0
+        with (
+            RefSi.open(**settings, **how.settings) as device,
+            how.collecting(lambda: device.findings),
+            ExitStack() as after,
+        ):
+            program = device.load_elf(data)
+            snapshot_at(program, how.registers_at)
+            if how.report is not None:
+                how.report.follow(device.port.probes)
+                how.report.loaded({name: program.kernel(name).entry for name in kernels})
+                after.callback(lambda: _show(how, program, device.instruction_counts))
+
+            def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
+                if group is not None:
+                    raise UsageError(
+                        "--group requires a kernel for GPUs: RefSi has no work-groups, only instances (--grid)"
+                    )
+                for each in args:
+                    if isinstance(each, Lds | tuple):
+                        raise UsageError("a kernel for RefSi takes numbers and arrays only")
+                values = [0 if each is None else each for each in args]
+                result = device.launch(kernel, grid if grid and len(grid) > 1 else (grid or (1,))[0], values)
+                return Outcome(result, result.console.decode("utf-8", "replace"))
+
+            yield launch
+
+    return KernelFile("RefSi M1", RISCV, kernels, opened, "instructions", counts_elements=False)
+
+
+# ---- raw code ------------------------------------------------------------------------------------------------------
+
+
+def _raw(data: bytes, options: Options, header: RawHeader, name: str) -> KernelFile:
+    """Return the kernel file of raw code, whose only kernel begins at the first byte; `header` is its header."""
+    if options.agent == RISCV:
+        from softcard.image.assembly.program import assemble
+
+        rows = [", ".join(map(str, data[at : at + 64])) for at in range(0, len(data), 64)]
+        lines = [".text", f".globl {RAW_KERNEL}", f"{RAW_KERNEL}:", *(f".byte {row}" for row in rows)]
+        return _refsi(assemble("\n".join(lines), RISCV, options.base).elf())
+    if len(data) % 4:
+        raise WireError(f"the raw code has {len(data)} bytes, expected a multiple of 4")
+    from softcard.device.hsa.agents import AGENTS
+    from softcard.image.hsa.writer import bare_code_object
+
+    agent = options.agent or DEFAULT_GPU
+    if agent not in AGENTS:
+        raise UsageError(f"unknown agent {agent!r} for raw code, expected one of {', '.join((RISCV, *AGENTS))}")
+    try:
+        whole = bare_code_object(
+            data,
+            agent,
+            name=name,
+            vgprs=header.vgprs,
+            sgprs=header.sgprs,
+            kernarg_bytes=header.kernarg_bytes,
+            lds_bytes=header.lds_bytes,
+            scratch_bytes=header.scratch_bytes,
+            user_sgprs=header.user,
+        )
+    except WireError as error:
+        raise UsageError(error.message) from None
+    return replace(_hsa(whole, options), takes_header=True)

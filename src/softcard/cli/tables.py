@@ -1,0 +1,73 @@
+"""The output of tables: with borders on a terminal, as aligned columns in pipes."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from typing import IO, Final, TextIO, cast
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from softcard.cli.output import exact
+from softcard.core.display import printable
+
+STYLES: Final = {
+    **dict.fromkeys(("ok", "yes", "compiled"), "green"),
+    **dict.fromkeys(("missing", "slower"), "yellow"),
+    **dict.fromkeys(("broken", "differs"), "red"),
+}
+"""The styles of table cells that consist of one of these words."""
+
+
+class Terminal(Console):
+    """A rich console for commands, which escapes control characters in its input."""
+
+    @property
+    def file(self) -> IO[str]:
+        """The output stream, without escaping of control characters."""
+        return exact(cast(TextIO, super().file))
+
+    @file.setter
+    def file(self, file: IO[str]) -> None:
+        self._file = file
+
+    def on_broken_pipe(self) -> None:
+        """Raise the exception that `print` raises for a closed pipe."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of the output, after escaping control characters in the input."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
+def show(headings: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> None:
+    """Print a table; the columns with the numbers in `right` are aligned right. In a pipe, no line is cut or folded."""
+    console = Terminal(highlight=False)
+    if console.is_terminal:
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for number, each in enumerate(headings):
+            table.add_column(each, justify="right" if number in right else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
+        console.print(table)
+        return
+    for line in aligned((headings, *rows), right):
+        print(line)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
+    """Return each row as a line with aligned columns; the columns with the numbers in `right` are aligned right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,146 @@
+"""`softcard trace` and `softcard report`: a trace in the format of another program, or as one HTML file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final, TextIO
+
+import typer
+
+from softcard import __version__
+from softcard.cli.exits import UsageError
+from softcard.cli.files import is_standard_output, open_file, print_written, reading, write_file, writing
+from softcard.cli.options import DOCS_VARIABLE
+from softcard.core.errors import WireError
+from softcard.trace import ChromeTrace, JsonlTrace, TextTrace
+from softcard.trace.page_file import write_page
+from softcard.trace.reading import Record, read_records
+from softcard.trace.speedscope import SpeedscopeTrace
+from softcard.trace.vcd import VcdTrace
+from softcard.trace.writer import TraceWriter
+
+
+class Form(Enum):
+    """The output formats of a trace."""
+
+    PERFETTO = "perfetto"
+    VCD = "vcd"
+    SPEEDSCOPE = "speedscope"
+    TEXT = "text"
+    JSONL = "jsonl"
+
+
+def trace(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A trace in JSON lines; - for standard input.")],
+    to: Annotated[Form, typer.Option("--to", help="Output format.")] = Form.TEXT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write to; by default standard output.")
+    ] = None,
+) -> None:
+    """Convert a trace to the format of another program.
+
+    perfetto: JSON for ui.perfetto.dev and chrome://tracing. vcd: registers, signals and interrupts as waves, for
+    GTKWave or Surfer. speedscope: a profile of each unit. text: a line per event, for people and diff.
+
+    Example: softcard trace run.jsonl --to perfetto -o run.json
+    """
+    device = path.name.partition(".")[0] or "device"
+    with records(path) as events:
+        if output is None or is_standard_output(output):
+            with writing(Path("standard output")):
+                _write(events, to, device, sys.stdout)
+                sys.stdout.flush()
+            return
+        refuse_own_input(path, output)
+        try:
+            with writing(output), output.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+                _write(events, to, device, file)
+        except WireError:
+            if output.is_file():
+                output.unlink()  # a partial trace would look like a complete one
+            raise
+
+
+@contextmanager
+def records(path: Path) -> Iterator[Iterator[Record]]:
+    """Provide the events of a trace file, which must have at least one; errors name the file."""
+    with open_file(path) as file:
+        try:
+            events = read_records(lines_of(file, path))
+            first = next(events, None)
+            if first is None:
+                raise WireError("the file has no event, expected a trace in JSON lines, as JsonlTrace writes it")
+            yield chain([first], events)
+        except WireError as error:
+            raise error.at("file", str(path)) from None
+
+
+def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Return the lines of an open file, with a limit on their length; `path` is its name in errors."""
+
+    def line() -> bytes:
+        with reading(path):
+            return file.readline(_MAX_LINE_BYTES)
+
+    return iter(line, b"")
+
+
+def refuse_own_input(path: Path, output: Path) -> None:
+    """Raise `UsageError` if the output would overwrite the input."""
+    if is_standard_output(output) or not (os.path.exists(output) and os.path.exists(path)):  # or the name is too long
+        return
+    if output.samefile(path):
+        raise UsageError(f"{output} is the input itself: name another file with -o")
+
+
+def _write(events: Iterator[Record], to: Form, device: str, file: TextIO) -> None:
+    with _WRITERS[to](file, device) as writer:
+        for event in events:
+            writer.write(event)
+
+
+_MAX_LINE_BYTES: Final = 16 << 20
+_WRITERS: Final[dict[Form, Callable[[TextIO, str], TraceWriter]]] = {
+    Form.PERFETTO: ChromeTrace,
+    Form.VCD: lambda file, device: VcdTrace(file),
+    Form.SPEEDSCOPE: SpeedscopeTrace,
+    Form.TEXT: lambda file, device: TextTrace(file),
+    Form.JSONL: lambda file, device: JsonlTrace(file),
+}
+
+
+# ---- report ----------------------------------------------------------------------------------------------------------
+
+
+def report(
+    path: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace in JSON lines; - for standard input.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("report.html"),
+    title: Annotated[str, typer.Option("--title", help="Heading of the page; by default the name of the trace.")] = "",
+    docs: Annotated[
+        str,
+        typer.Option(
+            "--docs",
+            metavar="URL",
+            envvar=DOCS_VARIABLE,
+            help="Address of the documentation that links on the page lead to.",
+        ),
+    ] = "",
+) -> None:
+    """Write a trace as one HTML file that needs no network.
+
+    A timeline of commands, packets, DMA, harts and interrupts, memory and registers at any time, executed code with
+    counts, and mistakes with the clauses of the rules.
+
+    Example: softcard report run.jsonl -o report.html
+    """
+    refuse_own_input(path, output)
+    with records(path) as events:
+        text = write_page(events, title or ("standard input" if str(path) == "-" else path.name), __version__, docs)
+    write_file(output, text)
+    print_written(output, f"{output}: {len(text) / 1e6:.1f} MB")

@@ -1,0 +1,5 @@
+"""The foundation of all other packages.
+
+It has errors, machine words, records, registers, rules, memory, completions and events. This package depends on no
+device and no instruction set.
+"""

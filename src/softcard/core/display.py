@@ -1,0 +1,96 @@
+"""Display of objects for people: printable text, HTML tables in notebooks, and lists of names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+_HIDDEN: Final = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # bidirectional controls, line and paragraph separators
+    "\udc80-\udc9f"  # bytes of file names that are control characters
+    "]"
+)
+_UNENCODABLE: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
+
+
+def printable(text: str) -> str:
+    r"""Return text whose control characters are escaped (``\x1b``, ``\u202e``); tabs and line feeds stay."""
+    return text if text.isprintable() else _HIDDEN.sub(_escaped, text)
+
+
+def encodable(text: str) -> str:
+    """Return text that XML and UTF-8 can hold: printable, without surrogates and Unicode noncharacters."""
+    return text if text.isprintable() else _UNENCODABLE.sub(_escaped, printable(text))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code < 0xDD00:  # a byte of a name that is not UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+_LINE: Final = "border:1px solid rgba(128,128,128,.35);padding:.15em .6em;text-align:left;vertical-align:top"
+_TABLE: Final = "border-collapse:collapse;font-family:ui-monospace,monospace;font-size:90%;margin:.3em 0"
+_TITLE: Final = "font-family:ui-monospace,monospace;font-size:90%;font-weight:600"
+MOST_ROWS: Final = 200
+"""The maximum number of rows of a table; further rows are only counted."""
+MOST_NAMES: Final = 8
+"""The maximum number of names in one line."""
+
+Rows = Iterable[Sequence[object]]
+
+
+class RichDisplay:
+    """A base class of objects that notebooks show as a table with their `repr` as the title.
+
+    Subclasses define the method `_rows`: the first row has the column names, or is ().
+    """
+
+    __slots__ = ()
+
+    def _rows(self) -> Rows:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self).removeprefix("<").removesuffix(">"), self._rows())
+
+
+def html_table(title: str, rows: Rows) -> str:
+    """Return an HTML table with this title. The first of `rows` has the names of the columns, or is ()."""
+    from html import escape  # few programs show tables
+
+    head, *body = [[escape(str(cell)) for cell in row] for row in rows]
+    parts = [f'<div><div style="{_TITLE}">{escape(title)}</div><table style="{_TABLE}">']
+    if head:
+        parts.append("<thead>" + _row("th", head) + "</thead>")
+    parts += ["<tbody>", *(_row("td", cells) for cells in body[:MOST_ROWS])]
+    if len(body) > MOST_ROWS:
+        parts.append(_row("td", [f"{len(body) - MOST_ROWS} more"]))
+    return "".join([*parts, "</tbody></table></div>"])
+
+
+def _row(tag: str, cells: Iterable[str]) -> str:
+    return "<tr>" + "".join(f'<{tag} style="{_LINE}">{cell}</{tag}>' for cell in cells) + "</tr>"
+
+
+def fields_of(settings: Any) -> Rows:
+    """Return the table rows for the dataclass object `settings`: one for each field, with its name and value."""
+    assert is_dataclass(settings)
+    return [(), *((each.name, getattr(settings, each.name)) for each in fields(settings))]
+
+
+def some(names: Iterable[str], nothing: str = "none") -> str:
+    """Return the first few names as one text, with the number of omitted ones; without names, return `nothing`."""
+    every = list(names)
+    more = f" and {len(every) - MOST_NAMES} more" if len(every) > MOST_NAMES else ""
+    return ", ".join(every[:MOST_NAMES]) + more if every else nothing
+
+
+def count(number: int, thing: str, things: str = "") -> str:
+    """Return the number with its noun, as in ``1 buffer`` or ``2 buffers``; `things` is an irregular plural."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"

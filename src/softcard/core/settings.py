@@ -1,0 +1,216 @@
+"""The settings that users can choose for any device, and the errors for invalid settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from numbers import Real
+from typing import Any, ClassVar, Final, Self, TypedDict
+
+from softcard.core.checks import (
+    ALL,
+    CHECKS,
+    FINDINGS,
+    ON_FINDING,
+    RAISE,
+    are_set,
+    as_text,
+    checks_of,
+    default_checks,
+    having,
+)
+from softcard.core.checks import WARN as WARN_OF_FINDINGS
+from softcard.core.errors import BeyondModel, WireError
+from softcard.core.limits import checked_time_limit, default_time_limit
+from softcard.core.lint import LINTS, WARN
+
+SYNCHRONOUS: Final = "synchronous"
+THREADED: Final = "threaded"
+JIT: Final = "jit"
+REFERENCE: Final = "reference"
+AUTO: Final = "auto"
+FIRST: Final = "first"
+OPTIMISED: Final = "optimised"
+_USUAL: Final[dict[str, str]] = {}
+NOT_COUNTED: Final = "instructions are not counted: open the device with count_instructions=True"
+
+
+def set_usual(settings: Mapping[str, str]) -> None:
+    """Set default values of settings, by name, for new devices that have these settings; {} removes the defaults."""
+    _USUAL.clear()
+    _USUAL.update(settings)
+
+
+class DeviceOptions(TypedDict, total=False):
+    """The settings of every device, as keyword arguments; `DeviceSettings` describes them.
+
+    A test checks that both classes have equal fields.
+    """
+
+    lints: str
+
+
+class KernelOptions(DeviceOptions, total=False):
+    """The settings of devices that run kernels, as keyword arguments; `KernelSettings` describes them."""
+
+    tier: str
+    count_instructions: bool
+    time_limit_seconds: float | None
+    check: str | Iterable[str]
+    on_finding: str
+    finding_limit: int
+    suppressions: str | None
+    equal_stores: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSettings:
+    """The settings of every device; an invalid value raises a `WireError`.
+
+    `lints` determines the handling of lints, which are likely mistakes that the device accepts: "warn" issues a
+    `LintWarning` when the host's call ends, "raise" raises a `LintError` then, and "off" does nothing. Probes get the
+    lints in any case.
+
+    Subclasses add fields, with the words (`CHOICES`) and the least numbers (`LEAST`) that they accept.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    LEAST: ClassVar[Mapping[str, int]] = {}
+
+    lints: str = WARN
+
+    def __post_init__(self) -> None:
+        self.complete()
+        for name, known in {"lints": LINTS, **self.CHOICES}.items():
+            if getattr(self, name) not in known:
+                raise WireError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}")
+        for name, least in self.LEAST.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not isinstance(value, Real):
+                raise WireError(f"{name} is {value!r}, expected a number of {least} or more")
+            if value < least:
+                raise WireError(f"{name} is {value}, expected {least} or more")
+        self.verify()
+
+    def complete(self) -> None:
+        """Convert values that may be given in several forms to one form."""
+
+    def verify(self) -> None:
+        """Raise a `WireError` if settings contradict each other."""
+
+    @classmethod
+    def of(cls, given: Self | None, options: Mapping[str, object]) -> Self:
+        """Return a device's settings: the object `given`, or an object made of single `options` by name.
+
+        Raise `WireError` if both are given.
+        """
+        if given is not None:
+            if options:
+                raise WireError(
+                    f"settings were given twice, as {cls.__name__} and by name ({', '.join(options)}): give them in "
+                    "one way"
+                )
+            return given
+        known = [each.name for each in fields(cls)]
+        for name in options:
+            if name not in known:
+                from difflib import get_close_matches
+
+                near = get_close_matches(name, known, 1)
+                meant = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+                raise WireError(f"unknown setting {name}, {meant}")
+        usual: dict[str, object] = {name: value for name, value in _USUAL.items() if name in known}
+        chosen: dict[str, Any] = usual | dict(options)
+        return cls(**chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSettings(DeviceSettings):
+    """The settings of devices that run kernels of their users, which may never end.
+
+    `time_limit_seconds`: the maximum time of one kernel, without compile time; None for no limit.
+    `core.limits.default_time_limit` has the default.
+
+    `tier`: the tier of the engine "jit": "auto" (first tier at once, optimised for hot code), "first" (always the first
+    tier) or "optimised" (always optimised, compiled before the code runs). Results are the same.
+
+    `count_instructions`: count how often each instruction is executed (`instruction_counts`); waves then run without
+    optimised code.
+
+    `check`: the checks of running kernels, for instance "memory" (`core.checks.CHECKS` has all); several as
+    "memory,races" or a list of names; the environment variable ``SOFTCARD_CHECK`` has the default.
+
+    `on_finding`: "warn" (findings are in a list, and a `FindingWarning` reports each new one when the host's call
+    ends), "keep" (they are only in the list) or "raise" (the first one ends the kernel).
+
+    `finding_limit`: the maximum number of stored findings. `suppressions`: a file that lists findings to omit.
+    `equal_stores`: True if the check "races" also reports stores that leave memory unchanged.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"tier": (AUTO, FIRST, OPTIMISED), "on_finding": ON_FINDING}
+    RUNS_HARTS: ClassVar[bool] = False
+    """True if the device runs RISC-V harts, False if it runs GCN waves; this determines the checks that it supports."""
+
+    tier: str = AUTO
+    count_instructions: bool = False
+    time_limit_seconds: float | None = field(default_factory=default_time_limit)
+    check: str | Iterable[str] = field(default_factory=default_checks)
+    on_finding: str = WARN_OF_FINDINGS
+    finding_limit: int = FINDINGS
+    suppressions: str | None = None
+    equal_stores: bool = False
+
+    def complete(self) -> None:
+        """Convert `check` from a list of names to text."""
+        object.__setattr__(self, "check", as_text(self.check))
+
+    def verify(self) -> None:
+        """Raise an error unless the time limit is a number of seconds and all checks are known."""
+        checked_time_limit(self.time_limit_seconds)
+        missing = self.checks & self.unchecked()
+        if missing:
+            raise BeyondModel(
+                f"the device does not support check {', '.join(sorted(missing))!r}, only the other checks"
+            )
+        for name in sorted(self.checks):
+            other = CHECKS[name].requires
+            if other and other not in self.checks:
+                raise WireError(f"check {name!r} requires check {other!r}: use check={other + ',' + name!r}")
+        if self.equal_stores and not having(self.checks, lambda kind: kind.takes_equal_stores):
+            (name, *_) = having(CHECKS, lambda kind: kind.takes_equal_stores)
+            raise WireError(f"equal_stores requires check={name!r}")
+        if self.finding_limit < 1:
+            raise WireError(f"finding_limit is {self.finding_limit}, expected 1 or more")
+
+    @classmethod
+    def unchecked(cls) -> frozenset[str]:
+        """Return the checks that this device does not support. The value "all" selects only supported checks."""
+        return having(CHECKS, lambda kind: not (kind.harts if cls.RUNS_HARTS else kind.waves))
+
+    @property
+    def checks(self) -> frozenset[str]:
+        """The names of the checks in `check`, as a set."""
+        found = checks_of(self.check)
+        unchecked = self.unchecked()
+        left_out = found & unchecked
+        return found - unchecked if left_out and (found == ALL or are_set(as_text(self.check))) else found
+
+    @property
+    def counts_races_too(self) -> bool:
+        """True if instruction counts and the check `races` are requested together.
+
+        For waves, only the reference engine supports this.
+        """
+        return self.count_instructions and bool(having(self.checks, lambda kind: kind.orders_accesses))
+
+    @property
+    def warns(self) -> bool:
+        """True if findings are reported as warnings."""
+        return self.on_finding == WARN_OF_FINDINGS
+
+    @property
+    def raises(self) -> bool:
+        """True if the first finding ends the kernel."""
+        return self.on_finding == RAISE

@@ -1,0 +1,25 @@
+// OpenCL C for AMD GPUs without a device library: the built-in functions, as code that is inlined. Softcard's compile()
+// puts it in front of a source; any clang with the AMDGPU target takes it, together with -cl-no-stdinc -nogpulib.
+// __SOFTCARD_CODE_OBJECT__ is the code object version.
+#ifndef SOFTCARD_OPENCL_H
+#define SOFTCARD_OPENCL_H
+
+#ifndef __SOFTCARD_CODE_OBJECT__
+#define __SOFTCARD_CODE_OBJECT__ 5
+#endif
+#pragma OPENCL FP_CONTRACT OFF
+#include "opencl/types.h"
+#include "opencl/work_item.h"
+#include "opencl/atomic.h"
+#include "opencl/integer.h"
+#include "opencl/relational.h"
+#include "opencl/convert.h"
+#include "opencl/math.h"
+#include "opencl/media.h"
+#include "opencl/memory.h"
+#include "opencl/group.h"
+#include "opencl/image.h"
+#include "opencl/printf.h"
+#pragma OPENCL FP_CONTRACT ON
+
+#endif

@@ -1,0 +1,347 @@
+"""The initial machine state of HSA kernels: the registers that packet processor and SPI set.
+
+This module converts a kernel dispatch packet and the kernel's header in memory to a `Dispatch` for the wave engines.
+Its sources are "Initial kernel register state", "Flat scratch" and "AMD Kernel Code Object" of the ROCm Code Object
+specification. If that contradicts itself or is silent, they are the prologues that LLVM generates and the choices in
+`choices.toml`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from softcard.core.errors import AccessFault, BeyondModel
+from softcard.device.hsa.launch.plan import BAD_CODE, KERNARG_BYTES, DispatchRefused, LaunchPlan, Preload, read_plan
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.device.hsa.rules import GRID_CHECKS, KERNARG_ALIGNMENT, KERNARG_PRELOAD, KERNEL_OBJECT, TG_SPLIT
+from softcard.engine.gcn.api import Dispatch, Shapes, Words32, wave_scratch_bytes
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.isa.gcn.state import CHECKED, PTR32, VGPRS
+from softcard.isa.gcn.target import GFX9, Target
+
+LDS_GRANULE: Final = 512
+SIMDS: Final = 4
+"""The number of SIMDs of a compute unit, which runs a work-group.
+
+Each SIMD has `VGPRS` vector registers for its waves, and twice as many from gfx90a on.
+"""
+WORD: Final = 4
+MASK32: Final = 0xFFFF_FFFF
+MAX_GROUPS: Final = 1 << 24
+"""The maximum number of work-groups of one dispatch; the engine gets a table that lists all of them."""
+
+SMALL_GRID: Final = 4096
+"""The maximum number of work-groups of a dispatch whose table of work-groups is cached for later launches."""
+CACHED_TABLES: Final = 64
+
+Size = tuple[int, int, int]
+
+# Queue error codes, as bits in queue_inactive_signal.
+INSUFFICIENT_SCRATCH: Final = 1
+BAD_DIMENSION: Final = 2
+INVALID_PACKET: Final = 0x20
+BAD_GROUP_MEMORY: Final = 4
+GROUP_TOO_LARGE: Final = 64
+OUT_OF_VGPRS: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """The private memory of a queue: `size_bytes` at guest address `address`, for all its waves together.
+
+    `hidden_base` is SH_HIDDEN_PRIVATE_BASE_VIMID, the base of private memory's addresses on GFX7 and GFX8.
+    """
+
+    address: int
+    size_bytes: int
+    hidden_base: int = 0
+
+    def resource_descriptor(self, level: int) -> tuple[int, int, int, int]:
+        """Return the V# of the private memory, in the format of GFX level `level`.
+
+        The runtime writes it to amd_queue_t.scratch_resource_descriptor. It is swizzled by 4 bytes over 64 lanes and
+        adds the lane to the index. It has stride 0, `size_bytes` records, and four unsigned 32-bit components XYZW.
+        """
+        word1 = self.address >> 32 & 0xFFFF | 1 << 31  # swizzle enable
+        element_size = 0 if level == GFX9 else 1 << 19
+        word3 = 0xFAC | 4 << 12 | 4 << 15 | element_size | 3 << 21 | 1 << 23
+        return self.address & MASK32, word1, min(self.size_bytes, MASK32), word3
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The inputs of a launch that come from the agent and the queue, not from the packet.
+
+    `queue` is the address of amd_queue_t. `descriptor` is its scratch_resource_descriptor if that does not match
+    `scratch`. The apertures are flat addresses whose upper halves select LDS and private memory. With `ptr32`
+    (SH_MEM_CONFIG.PTR32, the small machine model) pointers have 32 bits, and the apertures themselves are the upper
+    halves.
+    """
+
+    target: Target
+    memory: GpuMemory
+    queue: int = 0
+    scratch: Scratch | None = None
+    descriptor: tuple[int, int, int, int] | None = None
+    shared_base: int = 0x0001_0000_0000_0000
+    private_base: int = 0x0002_0000_0000_0000
+    ptr32: bool = False
+    lds_limit_bytes: int = 65536
+    workgroup_limit: int = 1024
+    xccs: int = 1
+
+    @property
+    def v_sharp(self) -> tuple[int, int, int, int]:
+        """The words of the V# that kernels get for private memory."""
+        if self.descriptor is not None:
+            return self.descriptor
+        return self.scratch.resource_descriptor(self.target.level) if self.scratch else (0, 0, 0, 0)
+
+
+def launch(
+    around: Surroundings,
+    packet: KernelDispatchPacket,
+    packet_address: int,
+    dispatch_id: int = 0,
+    *,
+    plan: LaunchPlan | None = None,
+    **options: Any,
+) -> Dispatch:
+    """Return the dispatch for the packet at `packet_address`, packet number `dispatch_id` of its queue.
+
+    `plan` is the kernel's launch plan, or None to read it from memory. `options` are passed to `Dispatch` (step limit,
+    seed, poison, hooks). Raise `DispatchRefused` if the packet processor would report a queue error, and `BeyondModel`
+    for features that no supported agent has.
+    """
+    plan = plan or read_plan(around.memory, packet.kernel_object, around.target)
+    grid, group = packet.grid, packet.workgroup
+    _check(around, packet, grid, group)
+    if packet.kernarg_address % KERNARG_BYTES and plan.has_arguments(around.memory, packet.kernel_object):
+        raise DispatchRefused(
+            f"kernarg_address {packet.kernarg_address:#x} is not a multiple of {KERNARG_BYTES}",
+            INVALID_PACKET,
+            KERNARG_ALIGNMENT,
+        )
+    if plan.tg_split and packet.group_segment_size:
+        text = f"{packet.group_segment_size} bytes of LDS for a kernel with TG_SPLIT, expected 0"
+        raise DispatchRefused(text, BAD_GROUP_MEMORY, TG_SPLIT)
+    entry = packet.kernel_object + plan.entry_offset
+    if not 0 <= entry < around.memory.limit:
+        raise DispatchRefused(f"the kernel's entry {entry:#x} is outside of the address space", BAD_CODE, KERNEL_OBJECT)
+    shapes, groups = work_groups(packet, plan.workitem_id, packed=around.target.has_packed_ids)
+    most_waves = shapes.most_waves
+    _check_registers(plan.allocated_vgprs, most_waves, around.target)
+    scratch, lane_bytes = around.scratch, packet.private_segment_size + WORD - 1 & -WORD
+    gap = _scratch_gap(around.memory, scratch, lane_bytes) if lane_bytes else 0
+    slots = _scratch_slots(scratch, lane_bytes, most_waves, gap) if lane_bytes else 0
+    words = _user_words(around, packet, packet_address, dispatch_id)
+    sgprs = np.array(words, np.uint32)[plan.user_words]
+    if plan.preload is not None:
+        sgprs = np.concatenate([sgprs, preloaded(around.memory, packet.kernarg_address, plan.preload)])
+    return Dispatch(
+        target=around.target,
+        memory=around.memory,
+        entry=entry,
+        shapes=shapes,
+        groups=groups,
+        sgprs=sgprs,
+        group_id_sgprs=plan.group_id_sgprs,
+        group_info_sgpr=plan.group_info_sgpr,
+        wave_offset_sgpr=plan.wave_offset_sgpr,
+        sets_flat_scratch=plan.sets_flat_scratch and lane_bytes > 0,
+        tg_split=plan.tg_split,
+        xccs=around.xccs,
+        mode=plan.mode | around.ptr32 * PTR32 | (around.memory.guard is not None) * CHECKED,
+        vgpr_count=plan.vgprs,
+        lds_bytes=packet.group_segment_size + LDS_GRANULE - 1 & -LDS_GRANULE,
+        lds_requested=None if around.memory.guard is None else packet.group_segment_size,
+        shared_base=around.shared_base,
+        private_base=around.private_base,
+        scratch_base=scratch.address if scratch and lane_bytes else 0,
+        scratch_lane_bytes=lane_bytes,
+        scratch_gap=gap,
+        scratch_slots=slots,
+        hidden_private_base=scratch.hidden_base if scratch else None,
+        **options,
+    )
+
+
+def _check(around: Surroundings, packet: KernelDispatchPacket, grid: Size, workgroup: Size) -> None:
+    if not 1 <= packet.dimensions <= 3:
+        raise DispatchRefused(
+            f"setup says {packet.dimensions} dimensions, expected 1, 2 or 3", BAD_DIMENSION, GRID_CHECKS
+        )
+    for axis, (items, group) in enumerate(zip(grid, workgroup, strict=True)):
+        if not group or not items:
+            raise DispatchRefused(
+                f"grid size {grid} or work-group size {workgroup} has a 0, expected 1 or more in each dimension",
+                BAD_DIMENSION,
+                GRID_CHECKS,
+            )
+        if axis >= packet.dimensions and (items, group) != (1, 1):
+            text = (
+                f"setup gives {packet.dimensions} dimensions, but grid size {grid} or work-group size {workgroup} "
+                "has more"
+            )
+            raise DispatchRefused(text, BAD_DIMENSION, GRID_CHECKS)
+    items = workgroup[0] * workgroup[1] * workgroup[2]
+    if items > around.workgroup_limit:
+        text = f"the work-group has {items} work-items, expected at most {around.workgroup_limit}"
+        raise DispatchRefused(text, GROUP_TOO_LARGE, GRID_CHECKS)
+    if packet.group_segment_size > around.lds_limit_bytes:
+        text = f"the kernel needs {packet.group_segment_size} bytes of LDS, expected at most {around.lds_limit_bytes}"
+        raise DispatchRefused(text, BAD_GROUP_MEMORY, GRID_CHECKS)
+
+
+def preloaded(memory: GpuMemory, kernarg: int, preload: Preload) -> Words32:
+    """Return the kernel arguments at `kernarg` that are preloaded into user SGPRs.
+
+    Raise `DispatchRefused` if they cannot be read.
+    """
+    address = kernarg + preload.offset
+    try:
+        return np.frombuffer(memory.read(address, 4 * preload.dwords), np.uint32)
+    except AccessFault as fault:
+        text = f"{preload.dwords} dwords of arguments to preload from {address:#x}: {fault}"
+        raise DispatchRefused(text, INVALID_PACKET, KERNARG_PRELOAD) from None
+
+
+def _check_registers(vgprs: int, waves: int, target: Target) -> None:
+    """Raise an error unless a work-group of `waves` waves with `vgprs` registers each fits one compute unit.
+
+    All waves of a work-group must be in flight at once.
+    """
+    rows = 2 * VGPRS if target.has_unified_registers else VGPRS
+    room = SIMDS * (rows // vgprs)
+    if waves > room:
+        text = (
+            f"the work-group has {waves} waves with {vgprs} vector registers each, but a compute unit has room for "
+            f"{room} such waves"
+        )
+        raise DispatchRefused(text, OUT_OF_VGPRS, GRID_CHECKS)
+
+
+def work_groups(packet: KernelDispatchPacket, workitem_id: int, *, packed: bool = False) -> tuple[Shapes, Words32]:
+    """Return the shapes of the work-groups and the table of all work-groups, x fastest; both are read-only.
+
+    `workitem_id` is the field enable_vgpr_workitem_id of the kernel. `packed` is True if one register has all
+    coordinates of a work-item.
+    """
+    total = prod(packet.groups)
+    if total > MAX_GROUPS:
+        raise BeyondModel(f"the grid has {total} work-groups, expected at most {MAX_GROUPS} in one dispatch")
+    make = _small_table if total <= SMALL_GRID else _table
+    return make(packet.grid, packet.workgroup, min(workitem_id, 2) + 1, packed)
+
+
+def _table(grid: Size, workgroup: Size, coordinates: int, packed: bool) -> tuple[Shapes, Words32]:
+    counts = tuple(-(-items // each) for items, each in zip(grid, workgroup, strict=True))
+    # In each direction a group is full, or is the partial one at the edge.
+    rests = [items - (count - 1) * each for items, each, count in zip(grid, workgroup, counts, strict=True)]
+    ends = tuple(full != rest for full, rest in zip(workgroup, rests, strict=True))
+    sizes = [workgroup, rests]
+    shapes = Shapes.of(
+        [(sizes[x][0], sizes[y][1], sizes[z][2]) for x, y, z in _edges(ends)], coordinates, packed=packed
+    )
+    for array in (shapes.waves, shapes.execs, shapes.vgprs):
+        array.setflags(write=False)
+    return shapes, (_small_ids if prod(counts) <= SMALL_GRID else _ids)(counts, ends)
+
+
+def _edges(ends: tuple[bool, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield three numbers for each shape of work-groups, in the order of the shapes.
+
+    A number is 1 if work-groups of the shape are at the edge in x, y or z, else 0. `ends` has True for each axis in
+    which the work-groups at the edge have another size.
+    """
+    return itertools.product(*((0, 1) if differs else (0,) for differs in ends))
+
+
+def _ids(counts: tuple[int, ...], ends: tuple[bool, ...]) -> Words32:
+    """Return the table of all work-groups; `counts` has the number of work-groups in x, y and z.
+
+    `ends` has True for each axis in which the work-groups at the edge have another size.
+    """
+    groups = np.zeros((*reversed(counts), 4), np.uint32)
+    for axis, count in enumerate(counts):
+        if count > 1:
+            groups[..., axis] = np.arange(count, dtype=np.uint32).reshape(-1, *(1,) * axis)
+    for shape, edge in enumerate(_edges(ends)):  # a shape at more edges follows those at fewer
+        groups[(*(slice(-at or None, None) for at in reversed(edge)), 3)] = shape
+    table = groups.reshape(-1, 4)
+    table.setflags(write=False)
+    return table
+
+
+_small_table = lru_cache(CACHED_TABLES)(_table)
+_small_ids = lru_cache(CACHED_TABLES)(_ids)
+
+
+def _user_words(
+    around: Surroundings, packet: KernelDispatchPacket, packet_address: int, dispatch_id: int
+) -> tuple[int, ...]:
+    """Return the words of all user SGPRs that a kernel can request, in the order of `USER_SGPRS`."""
+    queue, kernarg, private_bytes = around.queue, packet.kernarg_address, packet.private_segment_size
+    return (
+        *around.v_sharp,
+        packet_address & MASK32, packet_address >> 32 & MASK32,
+        queue & MASK32, queue >> 32 & MASK32,
+        kernarg & MASK32, kernarg >> 32,
+        dispatch_id & MASK32, dispatch_id >> 32 & MASK32,
+        *_flat_scratch_init(around, private_bytes),
+        private_bytes + WORD - 1 & -WORD & MASK32,
+        *packet.groups,
+    )  # fmt: skip
+
+
+def _flat_scratch_init(around: Surroundings, private_bytes: int) -> tuple[int, int]:
+    """Return the two words of the initial FLAT_SCRATCH.
+
+    On GFX9 they are an address. On GFX7 and GFX8 they are the offset of the queue's private memory and the bytes per
+    work-item.
+    """
+    scratch = around.scratch
+    if around.target.level == GFX9:
+        address = scratch.address if scratch else 0
+        return address & MASK32, address >> 32 & MASK32
+    offset = scratch.address - scratch.hidden_base if scratch else 0
+    return offset & MASK32, private_bytes + WORD - 1 & -WORD & MASK32
+
+
+def _scratch_gap(memory: GpuMemory, scratch: Scratch | None, lane_bytes: int) -> int:
+    """Return the number of unused bytes between the private memory of two waves.
+
+    It is 0 unless the bounds of private memory are checked. With this check, the queue's private memory must be for
+    exactly `lane_bytes` per work-item; otherwise it is allocated anew.
+    """
+    known = memory.guard.strides.get(scratch.address) if memory.guard is not None and scratch else None
+    if known is None:
+        return 0
+    if known[0] != lane_bytes:
+        text = f"a work-item needs {lane_bytes} bytes of private memory, but the queue provides {known[0]}"
+        raise DispatchRefused(text, INSUFFICIENT_SCRATCH)
+    return known[1] - wave_scratch_bytes(lane_bytes)
+
+
+def _scratch_slots(scratch: Scratch | None, lane_bytes: int, most_waves: int, gap: int) -> int:
+    """Return the number of waves whose private memory fits into the queue's private memory.
+
+    `lane_bytes` are the bytes per work-item, `gap` those between two waves. Raise `DispatchRefused` if the number is
+    less than `most_waves`.
+    """
+    wave_bytes = wave_scratch_bytes(lane_bytes) + gap
+    slots = scratch.size_bytes // wave_bytes if scratch else 0
+    if slots < most_waves:
+        text = (
+            f"{most_waves} waves need {wave_bytes} bytes of private memory each, but the queue has room for {slots} "
+            "waves"
+        )
+        raise DispatchRefused(text, INSUFFICIENT_SCRATCH)
+    return slots

@@ -1,0 +1,1 @@
+"""The memory of an HSA device: blocks, segments, apertures, memory types, atomic operations, memory model."""

@@ -1,0 +1,132 @@
+"""The memory of a device: blocks, mapped arrays of the host, apertures, and watched addresses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softcard.core.errors import BeyondModel, WireError
+from softcard.core.memory_check import HOST, MemoryCheck
+from softcard.core.snapshot import Stateful
+from softcard.core.space import Mappable
+from softcard.device.hsa.agents import Agent
+from softcard.device.hsa.interfaces import Exclusive
+from softcard.device.hsa.memory.checked_heap import CheckedHeap
+from softcard.device.hsa.memory.heap import HIGH_PLACES, LARGE_PLACES, MEMORY, SMALL_PLACES, ExternalAllocations, Heap
+from softcard.device.hsa.memory.memory_types import MemoryTypes
+from softcard.device.hsa.memory.segments import apertures
+from softcard.device.hsa.settings import HIGH, Settings
+from softcard.engine.gcn.memory import ADDRESS_BITS, GpuMemory, Plain
+from softcard.engine.gcn.memory_type import Mtype
+from softcard.isa.gcn.target import GFX9
+
+
+class AgentState(Stateful):
+    """The registers of an agent that a driver sets and that affect launches."""
+
+    STATE = ("has_trap_handler", "hidden_private_base")
+
+    def __init__(self, hidden_private_base: int) -> None:
+        self.has_trap_handler = False
+        """True if the driver has installed a trap handler for all waves.
+
+        Waves then trap regardless of the exceptions and traps that their kernels and queues enable.
+        """
+        self.hidden_private_base = hidden_private_base
+        """The register SH_HIDDEN_PRIVATE_BASE_VIMID: the base address of private memory on GFX7 and GFX8.
+
+        It is 0 on GFX9.
+        """
+
+
+class DeviceMemory:
+    """The memory of one agent: `gpu` is the memory as waves access it, and `heap` the allocator.
+
+    `types` are the kinds of memory, and `state` are the registers that a driver sets. `fine_mtype` is the memory type
+    of queues, signals and kernel arguments; the host sees changes of such memory at once. A block is freed and an array
+    is unmapped only while `exclusive` prevents packets from being processed; all other changes are possible while waves
+    run. With a `check`, bounds of blocks are exact to the byte.
+    """
+
+    def __init__(
+        self, agent: Agent, settings: Settings, exclusive: Exclusive, check: MemoryCheck | None = None
+    ) -> None:
+        small, high = settings.small, settings.own_addresses == HIGH
+        if small and high:
+            raise WireError("own_addresses='high' requires machine_model='large': the small one has 32-bit addresses")
+        self.gpu = GpuMemory(32 if small else ADDRESS_BITS)
+        self.types = MemoryTypes(agent, settings.pcie_atomics)
+        self.fine_mtype = self.types.fine.mtype
+        places = SMALL_PLACES if small else HIGH_PLACES if high else LARGE_PLACES
+        self.heap = Heap(self.gpu, places) if check is None else CheckedHeap(self.gpu, check, places)
+        self.external = ExternalAllocations(self.gpu, self.heap.spaces)
+        self.apertures = apertures(agent, small)
+        self.state = AgentState(0 if agent.target.level == GFX9 else self.heap.base)
+        self.watched: list[range] = []
+        self._exclusive = exclusive
+        self._fill = settings.fill or 0
+
+    def allocate(
+        self,
+        size: int,
+        alignment: int = 64,
+        *,
+        mtype: Mtype | str | None = None,
+        host: bool = False,
+        name: str = MEMORY,
+    ) -> int:
+        """Allocate a block; see `HsaDevice.allocate`."""
+        try:
+            return self.heap.allocate(size, alignment, self.types.of(mtype, host), name)
+        except (MemoryError, OverflowError, OSError) as error:
+            raise BeyondModel(f"cannot allocate {size} bytes of device memory: {error}") from None
+
+    def junk(self, address: int, size: int) -> None:
+        """Fill newly allocated memory with the word of the setting `poison` or of the check, if there is one."""
+        if self._fill:
+            fill(self.gpu, address, size, self._fill)
+
+    def free(self, address: int) -> None:
+        """Free a block; see `HsaDevice.free`."""
+        if self.heap.is_shared(address):
+            self.heap.free(address)
+            return
+        with self._exclusive.alone():
+            self.heap.free(address)
+
+    def map(
+        self, what: Mappable, writable: bool, name: str, mtype: Mtype | str | None, host: bool, used: int | None = None
+    ) -> int:
+        """Map an array or region; see `HsaDevice.map`."""
+        return self.heap.map(what, name, writable, type=self.types.of(mtype, host), used=used, owner=HOST)
+
+    def unmap(self, address: int) -> None:
+        """Unmap the memory that `map` mapped at `address`; see `HsaDevice.unmap`."""
+        with self._exclusive.alone():
+            self.heap.unmap(address)
+
+    def map_at(
+        self,
+        address: int,
+        what: Mappable,
+        writable: bool,
+        name: str,
+        *,
+        mtype: Mtype | str | None,
+        host: bool,
+        replace: bool,
+    ) -> None:
+        """Map an array or region at a given address; see `HsaDevice.map_at`."""
+        self.external.map(address, what, name, writable, self.types.of(mtype, host), replace)
+
+    def unmap_at(self, address: int, size: int) -> None:
+        """Unmap `size` bytes at `address`; see `HsaDevice.unmap_at`."""
+        self.external.unmap(address, size)
+
+
+def fill(memory: GpuMemory, address: int, size: int, word: int) -> None:
+    """Store `word` in each dword of a range; skip memory that is not plain RAM."""
+    for each in memory.between(address, address + size):
+        if isinstance(each, Plain):
+            start, end = max(address, each.base), min(address + size, each.end)
+            data = each.bytes[start - each.base : end - each.base]
+            data[:] = np.resize(np.frombuffer(word.to_bytes(4, "little"), np.uint8), data.size)

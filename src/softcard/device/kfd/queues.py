@@ -1,0 +1,221 @@
+"""Queues that a program creates: rings of AQL packets, which an HSA device adopts, and rings of copy engines."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from softcard.core.errors import AccessFault, SoftcardError
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.exceptions import QueueError
+from softcard.device.hsa.queues.aql_queue import Queue
+from softcard.device.hsa.queues.packets import KernelDispatchPacket, PacketType
+from softcard.device.hsa.queues.records import AmdQueue
+from softcard.device.kfd.address_space import AddressSpace
+from softcard.device.kfd.host_races import CopyEngineOrder
+from softcard.device.kfd.ioctls import CreateQueue, QueueKind, Refused, UpdateQueue
+from softcard.device.kfd.loaded_code import kernel_name
+from softcard.device.kfd.node import Node
+from softcard.device.kfd.sdma import SdmaQueue
+from softcard.device.kfd.serving import NEVER_RUNG, SLOTS, AqlEngine, Doorbells, SdmaEngine, Service
+
+LEAST_RING: Final = 1024
+MOST_RING: Final = 1 << 26
+FULL_PERCENT: Final = 100
+MOST_PRIORITY: Final = 15
+_READ_AT: Final = AmdQueue.offset_of("read_dispatch_id")
+
+Failed = Callable[[Node, int, SoftcardError], None]
+"""A function that is called when a queue has stopped: with its agent, its number, and the error."""
+
+
+class AgentQueues:
+    """The queues of one process on one agent, and the threads that serve them."""
+
+    def __init__(
+        self, node: Node, device: HsaDevice, space: AddressSpace, doorbells: Callable[[], Doorbells],
+        interrupt: Callable[[int], None], failed: Failed, order: CopyEngineOrder | None = None,
+    ) -> None:  # fmt: skip
+        self.node = node
+        self._order = order
+        self._device = device
+        self._space = space
+        self._interrupt = interrupt
+        self._failed = failed
+        self._page = doorbells()
+        self._copies = SdmaEngine(lambda queue, error: failed(node, queue.number, error))
+        name = f"softcard-{node.agent.name}"
+        packets = AqlEngine(device)
+        self._aql_service = Service(packets, self._page, name)
+        packets.poll_during_kernels(self._aql_service.poll)
+        self._sdma_service = Service(self._copies, doorbells(), f"{name}-sdma")
+        self._aql_service.others.append(self._sdma_service)
+        self._sdma_service.others.append(self._aql_service)
+        self._known: dict[int, Queue | SdmaQueue] = {}
+
+    def create(self, number: int, arguments: CreateQueue) -> int:
+        """Create queue `number`, with the doorbell of that number; return the doorbell's offset in its page."""
+        if arguments.queue_type == QueueKind.COMPUTE_AQL:
+            self._known[number] = self._adopted(number, arguments)
+            self._aql_service.add(number, 0 if self.node.is_legacy else NEVER_RUNG)
+        else:
+            ring, size = arguments.ring_base_address, arguments.ring_size
+            self._check(ring, size, "ring")
+            self._check(arguments.read_pointer_address, 8, "read pointer")
+            queue = SdmaQueue(
+                number, self._space, ring, size, arguments.read_pointer_address,
+                is_legacy=self.node.is_legacy, interrupt=self._interrupt, order=self._order,
+            )  # fmt: skip
+            self._known[number] = queue
+            with self._copies.lock:
+                self._copies.queues[number] = queue
+            self._sdma_service.add(number, 0)
+        return self._page.offset(number)
+
+    def _adopted(self, number: int, arguments: CreateQueue) -> Queue:
+        """Adopt the program's ring of AQL packets as queue `number` of the HSA device.
+
+        The ioctl gives the address of the read pointer, a field of the queue's amd_queue_t. The address of the
+        amd_queue_t follows from it.
+        """
+        try:
+            return self._device.adopt_queue(
+                arguments.read_pointer_address - _READ_AT,
+                number,
+                on_error=lambda queue, code, error: self._stopped(queue, number, code, error),
+            )
+        except AccessFault as error:
+            raise Refused(error.message, errno.EFAULT) from None
+        except SoftcardError as error:
+            raise Refused(str(error)) from None
+
+    def _stopped(self, queue: Queue, number: int, code: int, error: SoftcardError) -> None:
+        if code & QueueError.INSUFFICIENT_SCRATCH:
+            return  # the run-time library provides the private memory, and the packet starts again
+        packet = queue.packet(queue.load_read_index())
+        if packet[0] == PacketType.KERNEL_DISPATCH:
+            name = kernel_name(self._space.memory, KernelDispatchPacket.parse(packet).kernel_object)
+            if name:
+                error.at("kernel", name)
+        self._failed(self.node, number, error)
+
+    def _check(self, address: int, size: int, what: str) -> None:
+        if self._space.memory.plain(address, size, store=True) is None:
+            raise Refused(f"the {what} must be in RAM, but {size:#x} bytes at {address:#x} are not", errno.EFAULT)
+
+    def destroy(self, number: int) -> None:
+        """End a queue of this agent; the packet that is being processed ends first."""
+        queue = self._known.pop(number)
+        if isinstance(queue, SdmaQueue):
+            self._sdma_service.remove(number)
+            with self._copies.lock:
+                self._copies.queues.pop(number, None)
+        else:
+            self._aql_service.remove(number)
+            self._device.destroy_queue(queue)
+
+    def set_active(self, number: int, active: bool) -> None:
+        """Resume serving a queue if `active`, else stop serving it."""
+        queue = self._known[number]
+        if isinstance(queue, Queue) and queue.is_active != active:
+            self._device.set_active(queue, active)
+
+    def find(self, number: int) -> Queue | SdmaQueue | None:
+        """Return the queue with this number; None if this agent has none."""
+        return self._known.get(number)
+
+    def pending(self) -> dict[int, tuple[int, int]]:
+        """Return the range of submitted work that is not done, by queue number.
+
+        A range is a start and an end: packet indices of an AQL queue, byte positions of a copy queue.
+        """
+        found = {}
+        for number, queue in tuple(self._known.items()):
+            if isinstance(queue, SdmaQueue):
+                start, end = queue.position, queue.end_of(self._page.value(number))
+            else:
+                start, end = queue.load_read_index(), queue.peek_write_index()
+            if start < end:
+                found[number] = start, end
+        return found
+
+    def close(self) -> None:
+        """End all queues, kernels that run, and the threads."""
+        self._device.close()
+        self._sdma_service.close()
+        self._aql_service.close()
+        for number in tuple(self._known):
+            self.destroy(number)
+
+
+class Queues:
+    """The queues of one process. A queue has the number of its doorbell, which is unique across agents."""
+
+    def __init__(self, agents: Callable[[int], AgentQueues]) -> None:
+        self._agents = agents
+        self._lock = threading.Lock()
+        self._owners: dict[int, AgentQueues] = {}
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def create(self, arguments: CreateQueue) -> tuple[int, int]:
+        """Carry out the ioctl CREATE_QUEUE; return the queue's number, and its doorbell's page offset."""
+        if arguments.queue_type not in (QueueKind.COMPUTE_AQL, QueueKind.SDMA):
+            raise Refused(f"the queue type is {arguments.queue_type}, expected AQL (2) or SDMA (1)")
+        size = arguments.ring_size
+        if size & size - 1 or not LEAST_RING <= size <= MOST_RING:
+            raise Refused(
+                f"the size of the ring is {size} bytes, expected a power of two from {LEAST_RING} to {MOST_RING}"
+            )
+        if arguments.queue_percentage > FULL_PERCENT or arguments.queue_priority > MOST_PRIORITY:
+            raise Refused(
+                f"the queue has a share of {arguments.queue_percentage} % and priority {arguments.queue_priority}, "
+                f"expected at most {FULL_PERCENT} and {MOST_PRIORITY}"
+            )
+        agent = self._agents(arguments.gpu_id)
+        with self._lock:
+            number = next((each for each in range(1, SLOTS) if each not in self._owners), 0)
+            if not number:
+                raise Refused(f"all {SLOTS - 1} queues are in use", errno.ENOMEM)
+            offset = agent.create(number, arguments)
+            self._owners[number] = agent
+        return number, offset
+
+    def destroy(self, number: int) -> None:
+        """Carry out the ioctl DESTROY_QUEUE."""
+        with self._lock:
+            agent = self._find(number)
+            del self._owners[number]
+        agent.destroy(number)
+
+    def update(self, arguments: UpdateQueue) -> None:
+        """Carry out the ioctl UPDATE_QUEUE, which changes a queue's ring or share of time.
+
+        A queue without a ring or without a share of time is not served.
+        """
+        if arguments.queue_percentage > FULL_PERCENT or arguments.queue_priority > MOST_PRIORITY:
+            raise Refused(
+                f"the queue has a share of {arguments.queue_percentage} % and priority {arguments.queue_priority}, "
+                f"expected at most {FULL_PERCENT} and {MOST_PRIORITY}"
+            )
+        self._find(arguments.queue_id).set_active(
+            arguments.queue_id, bool(arguments.queue_percentage and arguments.ring_base_address)
+        )
+
+    def check(self, number: int) -> None:
+        """Raise `Refused` for an unknown queue."""
+        self._find(number)
+
+    def close(self) -> None:
+        """Forget all queues; the `AgentQueues` of their agents end them."""
+        with self._lock:
+            self._owners.clear()
+
+    def _find(self, number: int) -> AgentQueues:
+        agent = self._owners.get(number)
+        if agent is None:
+            raise Refused(f"no queue has number {number}")
+        return agent

@@ -1,0 +1,1 @@
+"""RefSi devices: memory, harts, command processor, and the tools for command buffers."""

@@ -1,0 +1,744 @@
+"""A RefSi device: memory, harts and, on M1, the command processor. Host libraries use this interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from softcard.core.allocations import Allocator
+from softcard.core.checks import having
+from softcard.core.device import Device, Telemetry
+from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError
+from softcard.core.event import Probes
+from softcard.core.findings import Finding, FindingLog, Findings
+from softcard.core.limits import CLOSED
+from softcard.core.memory_check import MemoryCheck, log_of
+from softcard.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED
+from softcard.core.snapshot import Stateful
+from softcard.core.space import Ram, SharedRam, Unit
+from softcard.core.threads import FORKED, BusyLock
+from softcard.device.refsi import registers as r
+from softcard.device.refsi.accelerator import Accelerator, Failure
+from softcard.device.refsi.checked import CheckedAllocator, CheckedPort
+from softcard.device.refsi.cmp import CommandProcessor
+from softcard.device.refsi.commands import BufferStatus
+from softcard.device.refsi.events import BufferSubmitted, RegistersLeftOut, RegistersTaken
+from softcard.device.refsi.interfaces import HOST, MemorySystem
+from softcard.device.refsi.profiler import count
+from softcard.device.refsi.profiles import Profile, RefsidrvProfile, SpecProfile
+from softcard.device.refsi.refsidrv.devices import ReferenceCrash
+from softcard.device.refsi.refsidrv.memory import RefsidrvMemory
+from softcard.device.refsi.refsidrv.schedule import RefsidrvSchedule
+from softcard.device.refsi.settings import EAGER, RefSiOptions, Settings
+from softcard.device.refsi.spec.memory import COHERENT, STRICT, SpecMemory
+from softcard.device.refsi.spec.port import SpecPort
+from softcard.device.refsi.toolkit.builder import REFSIDRV, SPEC
+from softcard.device.refsi.views import Views
+from softcard.engine.riscv.api import Engine
+from softcard.engine.riscv.checks import hart_checks, observed
+from softcard.engine.riscv.reference import ReferenceEngine
+from softcard.isa.riscv.port import HartPort
+from softcard.isa.riscv.state import Hart
+
+if TYPE_CHECKING:
+    from softcard.device.refsi.spec.shadow import MemoryShadow
+    from softcard.engine.riscv.evaluate import Evaluator
+    from softcard.engine.riscv.races.watch import Races
+    from softcard.engine.riscv.shadow.check import ShadowCheck
+    from softcard.engine.riscv.tracepoints import HartTracepoints
+    from softcard.isa.riscv.insn import Insn
+
+FAMILIES: Final = ("m", "g")
+COHERENCES: Final = {EAGER: COHERENT, STRICT: STRICT}
+REFERENCE_TLB_ENTRIES: Final = 256
+PROFILE_LEVEL_COUNTING: Final = 3
+"""The profile level from which on counters 3 to 17 count; then all harts run on the reference engine."""
+WRONG_KIND: Final = 1
+"""The value that the reference driver's allocator returns for a kind of memory other than DRAM."""
+PAGE: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """The result of the driver's query about a device; sizes of registers are in bits."""
+
+    family: str
+    cores: int
+    harts_per_core: int
+    isa: str
+    vlen: int
+    elen: int
+    memory_map: tuple[r.MapEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStatus:
+    """The result of a kernel that the host executed directly (G1)."""
+
+    entry: int
+    harts: int
+    steps: int
+    error: SoftcardError | None = None
+    hart: int | None = None
+    pc: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True if all harts ended without an error."""
+        return self.error is None
+
+
+class RefSiDevice(Stateful, Device[Settings]):
+    """A RefSi M1 (`family` "m") or G1 ("g"). Give `settings`, or options of `Settings` by name.
+
+    Submitted buffers run, in order, when the host waits or accesses the device. Raise `WireError` for an invalid
+    option. `ram` makes the device's plain memories: `SharedRam` for memory that another process maps. `findings` are
+    the findings of checks, by site.
+    """
+
+    STATE = ("memory", "accelerator", "allocator", "processor", "_g1_harts", "_next_ticket", "_finished")
+
+    def __init__(
+        self,
+        family: str = "m",
+        settings: Settings | None = None,
+        *,
+        ram: Callable[[int], Ram] = Ram,
+        **options: Unpack[RefSiOptions],
+    ) -> None:
+        if family not in FAMILIES:
+            raise WireError(f"family is {family!r}, expected one of {', '.join(FAMILIES)}")
+        self.settings = settings = Settings.of(settings, options)
+        self._ram = ram
+        if family == "g" and settings.profile == SPEC:
+            raise BeyondModel("RefSi G1 has no command processor and no document: it exists in the profile refsidrv")
+        self.family, self.profile_name, self.scale_encoding = family, settings.profile, settings.scale_encoding
+        self.cores, self.harts_per_core = settings.cores, settings.harts
+        self.probes = Probes()
+        self.telemetry = Telemetry(self.probes, lints=settings.lints)
+        self.findings: list[Finding] = Findings()
+        self._check = check = MemoryCheck.of(settings, self.findings)
+        self._log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
+        self.desk = self.telemetry.desk
+        if self._log is not None:
+            self._log.report_to(self.desk.found)
+        checks = settings.checks
+        self._shadows = bool(having(checks, lambda kind: kind.shadows_values))
+        self._orders = bool(having(checks, lambda kind: kind.orders_accesses))
+        self._judges_code = bool(having(checks, lambda kind: kind.notes_code_stores))
+        self.checks = hart_checks(checks, self._log)
+        """The registered checks, in addition to the built-in ones."""
+        self._shadow_check, self._races = self._make_shadow_check(), self._make_races()
+        self.tracepoints = self._make_tracepoints()
+        self.engine = self._make_engine()
+        self.accelerator = Accelerator(
+            self._port,
+            self.engine,
+            self.telemetry,
+            vlen=settings.vlen or (r.M1_VLEN if family == "m" else r.G1_VLEN),
+            step_limit=settings.step_limit,
+            time_limit_seconds=settings.time_limit_seconds,
+            threads=settings.threads if self._has_threads else 1,
+            trace_instances=settings.trace_instances,
+        )
+        self.accelerator.shadows, self.accelerator.races = self._shadow_check, self._races
+        self.accelerator.tracepoints = self.tracepoints
+        self.telemetry.clock = lambda: self.accelerator.steps
+        self.allocator = Allocator(r.DRAM_BASE, r.DRAM_SIZE)
+        self._checked = CheckedAllocator(self.allocator, check, self.accelerator.flush_pages) if check else None
+        self.memory: MemorySystem
+        self.processor: CommandProcessor | None = None
+        self._g1_harts = r.G1_HARTS
+        if settings.profile == SPEC:
+            self._build_spec(COHERENCES[settings.coherence])
+        else:
+            self._build_refsidrv()
+        self._schedule: RefsidrvSchedule
+        self._views = Views()
+        self._queue: list[tuple[int, int, int]] = []
+        self._finished: list[BufferStatus] = []
+        self._next_ticket = 1
+        self._busy_lock = BusyLock()
+        self._closed = False
+        self._open()
+
+    # -- construction ---------------------------------------------------------------------------------------
+
+    @property
+    def _has_threads(self) -> bool:
+        """True if groups of harts may run on several threads."""
+        settings = self.settings
+        is_alone = self._judges_code or self._orders or self.checks or settings.snapshots
+        return settings.coherence == EAGER and settings.engine == JIT and not is_alone
+
+    def _make_shadow_check(self) -> ShadowCheck | None:
+        """Return the check for undefined values, None if it is disabled."""
+        if not self._shadows or self._log is None:
+            return None
+        from softcard.engine.riscv.shadow.check import ShadowCheck
+
+        return ShadowCheck(self._log, self._insn_of)
+
+    def _make_races(self) -> Races | None:
+        """Return the check for data races, None if it is disabled."""
+        if not self._orders or self._log is None:
+            return None
+        if self._is_translated:
+            from softcard.engine.riscv.races.native_detector import NativeHartRaces
+
+            count = self.cores * self.harts_per_core
+            return NativeHartRaces(
+                self._log,
+                _place,
+                self.settings.equal_stores,
+                count,
+                lambda index: self.accelerator.harts[index],
+                self._insn_of,
+                self._rams,
+            )
+        from softcard.engine.riscv.races.watch import HartRaces
+
+        return HartRaces(self._log, _place, self.settings.equal_stores)
+
+    @property
+    def _is_translated(self) -> bool:
+        """True if harts run as machine code."""
+        count = self.cores * self.harts_per_core
+        if self.settings.engine != JIT or self.settings.snapshots or self.checks:
+            return False
+        if not self._orders and not self._judges_code:
+            return True
+        if self._judges_code and not self._notes_stores:
+            return False
+        from softcard.engine.riscv.races.layout import MOST_HARTS
+        from softcard.ir import llvm
+
+        return llvm.is_x86() and (not self._orders or count <= MOST_HARTS)
+
+    @property
+    def _notes_stores(self) -> bool:
+        """True if translated code may record its stores.
+
+        That needs the profile "spec" with eager coherence, and RAM with room for the records.
+        """
+        has_room = self._ram is Ram or self._is_shared
+        return self.profile_name == SPEC and self.settings.coherence == EAGER and has_room
+
+    def _rams(self) -> tuple[Ram, ...]:
+        """Return the memories that harts share; none in the profile refsidrv."""
+        return self.memory.rams if isinstance(self.memory, SpecMemory) else ()
+
+    def _make_tracepoints(self) -> HartTracepoints | None:
+        """Return the object that takes snapshots of harts' registers, None if they are disabled."""
+        if not self.settings.snapshots:
+            return None
+        from softcard.engine.riscv.tracepoints import HartTracepoints, Snapshot
+
+        def emit_snapshot(it: Snapshot | None) -> None:
+            most, emit = self.settings.snapshots, self.telemetry.emit
+            if it is None:
+                emit(lambda time: RegistersLeftOut(time, most))
+                return
+            emit(lambda time: RegistersTaken(time, it.hart, it.why, it.pc, it.instruction, it.scalars, it.vectors))
+
+        return HartTracepoints(self.settings.snapshots, emit_snapshot)
+
+    def _dress(self, evaluator: Evaluator) -> Evaluator:
+        """Return an evaluator of instructions that also runs the enabled checks, and takes snapshots of registers."""
+        dressed: Any = observed(evaluator, self.checks) if self.checks else evaluator
+        for each in (self._races, self._shadow_check, self.tracepoints):
+            dressed = dressed if each is None else each.dress(dressed)
+        found: Evaluator = dressed
+        return found
+
+    def _insn_of(self, hart: Hart, pc: int) -> Insn | None:
+        """Return the instruction at `pc` as `hart` would fetch it; None if it cannot be fetched."""
+        engine = self.engine
+        assert isinstance(engine, ReferenceEngine)
+        return engine.peek_insn(engine.context(hart), pc)
+
+    def _make_engine(self) -> Engine:
+        reference: Callable[..., Engine] = ReferenceEngine
+        waits = self._log if self._judges_code else None
+        if waits is not None:
+            reference = _code_store_engine(waits)
+        kind = self._jit_engine(waits) if self._is_translated else reference
+        counting = self.settings.count_instructions
+        is_plain = self._shadow_check is None and self._races is None and self.tracepoints is None and not self.checks
+        dressed: dict[str, Any] = {} if is_plain else {"dress": self._dress}
+        if self.profile_name == SPEC:
+            return kind(coherent=self.settings.coherence == EAGER, counting=counting, **dressed)
+        entries = REFERENCE_TLB_ENTRIES
+        if self.settings.profile_level >= PROFILE_LEVEL_COUNTING:
+            return reference(coherent=False, tlb_entries=entries, on_retire=self._count, counting=counting, **dressed)
+        return kind(coherent=False, tlb_entries=entries, counting=counting, **dressed)
+
+    def _jit_engine(self, waits: FindingLog | None) -> Callable[..., Engine]:
+        """Return a constructor of the JIT engine with the device's settings and checks.
+
+        With `waits`, the engine also checks stores to code and records findings in that log. The import is local, since
+        it loads the compiler.
+        """
+        from softcard.engine.riscv.jit.engine import JitEngine
+        from softcard.ir import llvm
+
+        made: Callable[..., Engine] = JitEngine
+        more: dict[str, Any] = {}
+        if waits is not None:
+            from softcard.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
+
+            made = partial(TranslatedCodeStoreEngine, waits.note, rams=self._rams, page=_page)
+        if self._shadow_check is not None:
+            from softcard.engine.riscv.shadow.translated import DEFINEDNESS
+
+            more["performing"] = DEFINEDNESS
+        if self._races is not None:
+            from softcard.engine.riscv.races.translated import access_checking
+
+            more["access_checking"] = access_checking(self.cores * self.harts_per_core)
+        tier = {AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[self.settings.tier]
+        return partial(made, tier=tier, **more)
+
+    def instruction_counts(self) -> dict[int, int]:
+        """Return how often the instruction at each pc has retired, on all harts, since the device was created.
+
+        The device needs the setting `count_instructions`; raise `WireError` without it.
+        """
+        if not self.settings.count_instructions:
+            raise WireError(NOT_COUNTED)
+        return self.engine.instruction_counts()
+
+    def executed_code(self) -> dict[int, bytes]:
+        """Return the bytes of the instruction at each pc of `instruction_counts`, as it was fetched.
+
+        If code at a pc has changed, one of its instructions is returned. The device needs the setting
+        `count_instructions`; raise `WireError` without it.
+        """
+        counts = self.instruction_counts()
+        found = self.engine.executed()
+        return {pc: found[pc].word.to_bytes(found[pc].length, "little") for pc in sorted(counts)}
+
+    def _port(self, index: int) -> HartPort:
+        """Return a hart's port to memory."""
+        port = self.memory.port(index)
+        if self._check is None:
+            return port
+        assert isinstance(port, SpecPort)
+        return CheckedPort(port, self._check, lambda: self.accelerator.harts[index])
+
+    def _count(self, hart: Hart, insn: Any) -> None:
+        if self._schedule.profiling:
+            count(hart, insn)
+
+    @property
+    def _kind_of_ram(self) -> Callable[[int], Ram]:
+        """The constructor of plain memory, with the shadow memory that enabled checks need.
+
+        It raises `BeyondModel` if shadow memory is needed for a `ram` that cannot have it.
+        """
+        if self._shadow_check is not None and self._ram is not Ram and not self._is_shared:
+            raise BeyondModel(
+                f"check {self.settings.check!r} requires memory made by Ram or SharedRam, not by another `ram`"
+            )
+        if self._judges_code and self._is_translated:
+            return _store_ram(self._is_shared)
+        return self._ram if self._shadow_check is None else _shadowed_ram(self._is_shared)
+
+    @property
+    def _is_shared(self) -> bool:
+        """True if another process shares the memory."""
+        return issubclass(self._ram, SharedRam) if isinstance(self._ram, type) else False
+
+    def _build_spec(self, coherence: str) -> None:
+        memory = SpecMemory(
+            self.accelerator.counters,
+            self.telemetry,
+            cores=self.cores,
+            harts_per_core=self.harts_per_core,
+            dma=self.settings.dma,
+            coherence=coherence,
+            ram=self._kind_of_ram,
+            shadows=None if self._shadow_check is None else _memory_shadow(self._shadow_check),
+            scale_encoding=self.scale_encoding,
+        )
+        memory.check_limits = self.accelerator.check_data_limits
+        memory.on_remap = self.accelerator.flush_pages
+        memory.on_write = self.engine.code_written
+        self.memory = memory
+        if self._races is not None:
+            from softcard.device.refsi.spec.races import TransferRaces
+
+            memory.dma.watch = transfers = TransferRaces(self._races, memory.dma)
+            self.accelerator.outstanding = transfers.outstanding
+        profile = SpecProfile(memory, self.accelerator, coherence == COHERENT)
+        self.processor = self._command_processor(profile)
+
+    def _build_refsidrv(self) -> None:
+        memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family, ram=self._ram)
+        memory.check_limits = self.accelerator.check_data_limits
+        memory.on_remap = self.engine.remapped
+        self.memory = memory
+        counting = self.settings.profile_level >= PROFILE_LEVEL_COUNTING
+        self._schedule = RefsidrvSchedule(self.accelerator, counting)
+        if self.family == "m":
+            profile = RefsidrvProfile(memory, self.accelerator, self._schedule)
+            self.processor = self._command_processor(profile)
+
+    def _command_processor(self, profile: Profile) -> CommandProcessor:
+        is_compiled = self.settings.engine == JIT
+        return CommandProcessor(profile, self.telemetry, self.accelerator, compiled=is_compiled)
+
+    def __repr__(self) -> str:
+        chosen, count = self.settings, len(self._queue)
+        waiting = f", {count} buffer{'s' * (count != 1)} waiting" if count else ""
+        return f"<RefSiDevice {self.family.upper()}1, profile {chosen.profile}, engine {chosen.engine}{waiting}>"
+
+    def _made_of(self) -> tuple[object, ...]:
+        return (self.family,)
+
+    def _open(self) -> None:
+        if self.family == "m":
+            self.accelerator.create(self.cores * self.harts_per_core)
+            return
+        self._g1_harts = r.G1_HARTS
+        self.accelerator.create(r.G1_HARTS)
+        assert isinstance(self.memory, RefsidrvMemory)
+        elf = self.allocator.allocate(r.G1_ELF_SIZE, PAGE)
+        harts = self.allocator.allocate(r.G1_HART_SIZE * r.G1_MAX_HARTS, PAGE)
+        self.memory.open_g1_windows(elf, harts)
+
+    def reset(self) -> None:
+        """Reset the device to its state after opening; probes remain.
+
+        Memory and registers are zero then, the queue of buffers is empty, and all memory is free.
+        """
+        self._check_open()
+        self._queue.clear()
+        self._finished.clear()
+        self._next_ticket = 1
+        self.allocator.reset()
+        if self._checked is not None:
+            self._checked.reset()
+        self.memory.reset()
+        if self.processor is not None:
+            self.processor.reset()
+        self._open()
+
+    def close(self) -> None:
+        """Drop queued buffers and release the host's memory and threads. Every later call raises `RuleError`.
+
+        A kernel that another thread waits for is ended (`Stopped`); if a probe closes the device, the kernel ends when
+        the probe has returned. Views of device memory stay valid as long as they are referenced, with the contents at
+        the close.
+        """
+        self._queue.clear()
+        self._closed = True
+        self.accelerator.watch.stopped = CLOSED
+        if self._busy_lock.wait():
+            self._give_back()
+
+    def _give_back(self) -> None:
+        for status in self._finished:
+            if status.error is not None:
+                status.error.__traceback__ = None  # the frames of its traceback have arrays of the memory
+        self.accelerator.close()
+        self.memory.close()
+        if self._check is not None:
+            self._check.closed()
+        for each in self.checks:
+            each.device_closes()
+        if self._log is not None:
+            self.desk.report()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuleError("the device was closed: open a new one")
+        if self._busy_lock.is_lost:
+            raise RuleError(FORKED)
+
+    # -- properties ----------------------------------------------------------------------------------
+
+    @property
+    def info(self) -> DeviceInfo:
+        """The number of cores and harts, the instruction set and the memory map."""
+        vlen = self.accelerator.vlen
+        if self.family == "m":
+            return DeviceInfo("m", self.cores, self.harts_per_core, r.M1_ISA, vlen, r.ELEN, r.M1_MAP)
+        return DeviceInfo("g", r.M1_CORES, r.G1_MAX_HARTS, r.G1_ISA, vlen, r.ELEN, r.G1_MAP)
+
+    @property
+    def memory_map(self) -> tuple[r.MapEntry, ...]:
+        """Memories and register files, in the driver's order."""
+        return self.info.memory_map
+
+    @property
+    def registers(self) -> memoryview[int]:
+        """The 40 CMP registers; only M1 has them."""
+        return self._processor().registers
+
+    @property
+    def log(self) -> FindingLog | None:
+        """The log with the findings of checks, which `findings` returns; None without a check."""
+        return self._log
+
+    @property
+    def steps(self) -> int:
+        """The number of instructions retired by all harts since the device was opened."""
+        return self.accelerator.steps
+
+    @property
+    def interpreted(self) -> int:
+        """The number of instructions that were interpreted instead of executed as machine code."""
+        return self.accelerator.engine.interpreted
+
+    # -- memory -------------------------------------------------------------------------------------------------
+
+    def allocate(self, size: int, alignment: int = 1, kind: int = r.MemoryKind.DRAM) -> int:
+        """Return the address of `size` bytes of DRAM, 0 if too little is free.
+
+        For other kinds of memory see the choice `refsi/alloc-failure`.
+        """
+        self._check_open()
+        if kind != r.MemoryKind.DRAM:
+            return WRONG_KIND if self.profile_name == REFSIDRV else 0
+        allocator = self.allocator if self._checked is None else self._checked
+        address = allocator.allocate(size, alignment)
+        if address and size and isinstance(self.memory, SpecMemory) and self.memory.shadows is not None:
+            self.memory.shadows.undefined(self.memory.locate(address, size, HOST, "write"))
+        return address
+
+    def lint(self, check: str, message: str) -> None:
+        """Report a `Lint` that a host library has found."""
+        with self.telemetry.desk:
+            self.telemetry.lint(check, message)
+
+    def call_memory(self, address: int, name: str) -> None:
+        """Set the name that findings of checks give to the allocation at `address`; do nothing without a check."""
+        found = None if self._check is None else self._check.allocations.at(address)
+        if found is not None:
+            found.name = name
+
+    def reserve(self, address: int, size: int) -> bool:
+        """Allocate the `size` bytes of DRAM at `address`; return False if they are in use or not DRAM."""
+        self._check_open()
+        taken = self.allocator.reserve(address, size)
+        if taken and self._checked is not None:
+            self._checked.taken(address, size)
+        return taken
+
+    def free(self, address: int) -> None:
+        """Free memory; an address that was not allocated is ignored. Freeing 0 is allowed, as in C."""
+        if address:
+            with self.desk:
+                (self.allocator if self._checked is None else self._checked).free(address)
+
+    def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
+        """Read `size` bytes as `unit`, after all submitted buffers; raise `AccessFault` for a refused access."""
+        with self.telemetry.desk:
+            self._drain_for("read", address, size, unit)
+            return self.memory.read(address, size, unit)
+
+    def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
+        """Write as `unit`, after all submitted buffers; raise `AccessFault` for a refused access."""
+        with self.telemetry.desk:
+            self._drain_for("write", address, len(data), unit)
+            self.memory.write(address, data, unit)
+
+    def check_range(self, address: int, size: int, unit: Unit = HOST, access: str = "write") -> None:
+        """Raise `AccessFault` unless `unit` may "read" or "write" all the bytes, after all submitted buffers."""
+        self.drain()
+        self.memory.check_range(address, size, unit, access)
+
+    def view(self, address: int, size: int) -> memoryview | None:
+        """Return the bytes as a view that shares memory with the device; None if they are not plain memory.
+
+        If code is written through the view, the next buffer executes the new code.
+        """
+        if self._log is None:
+            return self._view(address, size)
+        with self.desk:
+            return self._view(address, size)
+
+    def _view(self, address: int, size: int) -> memoryview | None:
+        self._drain_for("read", address, size, HOST)
+        view = self.memory.view(address, size)
+        if view is not None:
+            self._views.add(view)
+        return view
+
+    def _drain_for(self, access: str, address: int, size: int, unit: Unit) -> None:
+        """Run queued buffers before an access of the host that has not waited for them.
+
+        The race check then compares the access with those of the buffers.
+        """
+        races = self._races
+        if races is None or unit != HOST or not self._queue or self._busy_lock or not size:
+            self.drain()
+            return
+        races.remember()
+        self.drain()
+        assert isinstance(self.memory, SpecMemory)
+        with suppress(AccessFault):  # the access itself raises the error
+            place = self.memory.locate(address, size, HOST, access)
+            if place.ram is not None:
+                base = place.ram.base_host - place.mapping.base
+                races.host(access, address, [(base + at, base + at + length) for at, length in place.runs()])
+
+    # -- M1: command buffers ------------------------------------------------------------------------------------
+
+    def submit(self, address: int, size: int) -> int:
+        """Queue the command buffer of `size` bytes at `address`; return its ticket."""
+        self._check_open()
+        self._processor()
+        if size < 0:
+            raise WireError(f"the size of the buffer is {size} bytes, expected 0 or more")
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        self._queue.append((ticket, address, size))
+        if self.probes.active:
+            # Probes that access the device do not start the buffer.
+            with nullcontext() if self._busy_lock else self._busy_lock:
+                self.telemetry.emit(lambda time: BufferSubmitted(time, ticket, address, size))
+        return ticket
+
+    def wait(self) -> list[BufferStatus]:
+        """Run all submitted buffers until the device is idle; return the statuses that were not yet returned."""
+        with self.desk:
+            self.drain()
+            if self.memory.is_moving:
+                self._flush()
+        finished, self._finished = self._finished, []
+        return finished
+
+    def drain(self) -> None:
+        """Run the queued buffers. Do nothing while a buffer runs, so that probes may access the device."""
+        self._check_open()
+        if self._busy_lock or not self._queue:
+            return
+        try:
+            with self._busy_lock, self.telemetry.desk:
+                self._check_open()
+                while self._queue:
+                    ticket, address, size = self._queue.pop(0)
+                    self.engine.code_exposed(self._views.holds)
+                    self._finished.append(self._processor().execute(ticket, address, size))
+        finally:
+            if self._closed:
+                self._give_back()
+
+    def _flush(self) -> None:
+        """Run queued buffers and complete outstanding DMA transfers."""
+        if self._busy_lock.is_mine:
+            self.memory.flush()
+            return
+        try:
+            with self._busy_lock:
+                if not self._closed:
+                    self.accelerator.begin()
+                    self.memory.flush()
+        finally:
+            self.accelerator.rest()
+            if self._closed:
+                self._give_back()
+
+    def _processor(self) -> CommandProcessor:
+        if self.processor is None:
+            raise RuleError("RefSi G1 has no command processor: kernels are executed directly")
+        return self.processor
+
+    # -- G1: direct execution -----------------------------------------------------------------------------------
+
+    def execute_kernel(self, entry: int, harts: int) -> KernelStatus:
+        """Boot `harts` new harts from the loader ROM, and run them until all have exited (G1).
+
+        The counters of the harts start at zero when hart 0 reaches `entry`.
+        """
+        self._check_open()
+        if self.family != "g":
+            raise RuleError("RefSi M1 executes kernels by command buffers only")
+        before = self.steps
+        try:
+            with self._busy_lock:
+                self._check_open()
+                failure = self._run_boot(entry, harts)
+                steps = self.steps - before
+        finally:
+            if self._closed:
+                self._give_back()
+        if failure is None:
+            return KernelStatus(entry, harts, steps)
+        return KernelStatus(entry, harts, steps, failure.located(), failure.hart, failure.pc)
+
+    def _run_boot(self, entry: int, harts: int) -> Failure | None:
+        too_many = max(harts, self._g1_harts) > r.G1_MAX_HARTS
+        self._g1_harts = harts
+        if too_many:
+            return Failure(
+                RuleError(f"the kernel needs {harts} harts, but the device has {r.G1_MAX_HARTS}; open the device anew")
+            )
+        if harts < 1:
+            return Failure(
+                ReferenceCrash("the kernel would run on 0 harts, for which the reference driver uses a null pointer")
+            )
+        self.accelerator.create(harts)
+        return self._schedule.run_boot(harts, entry, r.G1_RESET_PC)
+
+    # -- snapshots ----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> object:
+        """Run submitted buffers until the device is idle; return its state, an opaque object, for `restore`."""
+        self.drain()
+        self._flush()
+        return super().snapshot()
+
+    def restore(self, state: object) -> None:
+        """Return to a snapshot of this device, or of one with the same options; queued buffers are dropped."""
+        self._check_open()
+        self._queue.clear()
+        super().restore(state)
+
+
+def _shadowed_ram(is_shared: bool) -> Callable[[int], Ram]:
+    """Return the constructor of memory that has shadow memory for definedness."""
+    from softcard.engine.riscv.shadow.block import ShadowedRam, SharedShadowedRam
+
+    return SharedShadowedRam if is_shared else ShadowedRam
+
+
+def _store_ram(is_shared: bool) -> Callable[[int], Ram]:
+    """Return the constructor of memory with room for records of stores."""
+    from softcard.engine.riscv.code_stores.layout import SharedStoreRam, StoreRam
+
+    return SharedStoreRam if is_shared else StoreRam
+
+
+def _memory_shadow(check: ShadowCheck) -> MemoryShadow:
+    """Return the shadow memory (definedness) of a device's memory. The import is local: few devices need it."""
+    from softcard.device.refsi.spec.shadow import MemoryShadow
+
+    return MemoryShadow(check)
+
+
+def _code_store_engine(log: FindingLog) -> Callable[..., Engine]:
+    """Return the constructor of the engine that checks stores to code; few devices import it."""
+    from softcard.engine.riscv.code_stores.engines import CodeStoreEngine
+
+    return partial(CodeStoreEngine, log.note, page=_page)
+
+
+def _place(hart: Hart, address: int) -> int | None:
+    """Return the host address of the byte that a hart sees at an address; None if it is not memory."""
+    port = hart.port
+    return port.place(address) if isinstance(port, SpecPort | CheckedPort) else None
+
+
+def _page(hart: Hart, address: int) -> int | None:
+    """Return host minus guest address for a hart's loads from the page of an address; None without such a page.
+
+    The memory check does not limit it.
+    """
+    port = hart.port
+    return port.whole_page(address) if isinstance(port, CheckedPort) else port.page(address, "load")

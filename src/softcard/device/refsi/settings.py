@@ -1,0 +1,139 @@
+"""The settings of a RefSi device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from softcard.core.checks import CHECKS, having
+from softcard.core.errors import BeyondModel, WireError
+from softcard.core.settings import AUTO, JIT, REFERENCE, KernelOptions, KernelSettings
+from softcard.device.refsi import registers as r
+from softcard.device.refsi.spec.dma import IMMEDIATE, LATE
+from softcard.device.refsi.spec.memory import STRICT
+from softcard.device.refsi.toolkit.builder import PROFILES, REFSIDRV, SPEC
+from softcard.isa.riscv.state import check_vlen
+
+EAGER: Final = "eager"
+DOCUMENT: Final = "document"
+DRIVER: Final = "driver"
+TRACED: Final = 10_000
+"""The default number of instances of a kernel command that emit events: some 20 MB of a trace in memory."""
+
+
+class RefSiOptions(KernelOptions, total=False):
+    """The settings of a RefSi device, as keywords; `Settings` describes them."""
+
+    profile: str
+    engine: str
+    cores: int
+    harts: int
+    coherence: str
+    threads: int | None
+    step_limit: int | None
+    profile_level: int
+    seed: int
+    dma: str
+    window_scale: str
+    vlen: int | None
+    trace_instances: int
+    snapshots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(KernelSettings):
+    """Settings of one device, in addition to those of `KernelSettings`.
+
+    - `profile`: "spec" (the RefSi M1 specification, every error reported) or "refsidrv" (the reference driver, bit for
+      bit; G1 exists only there).
+    - `engine`: "jit" or "reference".
+    - `threads`: the number of threads that may run groups of a race-free kernel.
+    - `cores`, `harts` (per core), `coherence` ("eager" or "strict") and `dma` ("late" or "immediate"): the properties
+      of a device with profile "spec".
+    - `window_scale`: the interpretation of the field SCALE_A of windows: "document" (n stands for 2^n, as in the RefSi
+      M1 specification), "driver" (n stands for 2^(n-1), as in the reference driver and the hosts written for it), or
+      "auto", the interpretation of the profile.
+    - `step_limit`: the maximum number of instructions of one kernel command; `time_limit_seconds` is its maximum time.
+    - `profile_level`: the reference driver's CA_PROFILE_LEVEL.
+    - `vlen`: the vector length in bits (a power of two, 64 to 65,536).
+    - `seed`: a number that is stored, but has no effect on the present schedules.
+    - `trace_instances`: the number of instances of a kernel command, the first ones, that emit events; one event has
+      the number of the others.
+    - `snapshots`: the number of events with a hart's registers: at a failure, and at the points of
+      `RefSiDevice.tracepoints`. With it harts run on the reference engine, which is slow. The check "waits" uses that
+      engine as well, in the profile refsidrv and with strict coherence.
+    """
+
+    RUNS_HARTS: ClassVar[bool] = True
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "profile": PROFILES,
+        "engine": (JIT, REFERENCE),
+        "coherence": (EAGER, STRICT),
+        "dma": (LATE, IMMEDIATE),
+        "window_scale": (AUTO, DOCUMENT, DRIVER),
+        **KernelSettings.CHOICES,
+    }
+    LEAST: ClassVar[Mapping[str, int]] = {
+        "cores": 1,
+        "harts": 1,
+        "threads": 1,
+        "step_limit": 1,
+        "profile_level": 0,
+        "trace_instances": 0,
+        "snapshots": 0,
+    }
+
+    profile: str = SPEC
+    engine: str = JIT
+    cores: int = r.M1_CORES
+    harts: int = r.M1_HARTS
+    coherence: str = EAGER
+    threads: int | None = None
+    step_limit: int | None = None
+    profile_level: int = 0
+    seed: int = 0
+    dma: str = LATE
+    window_scale: str = AUTO
+    vlen: int | None = None
+    trace_instances: int = TRACED
+    snapshots: int = 0
+
+    @property
+    def scale_encoding(self) -> str:
+        """The profile that determines the interpretation of the field SCALE_A."""
+        return {DOCUMENT: SPEC, DRIVER: REFSIDRV}.get(self.window_scale, self.profile)
+
+    def verify(self) -> None:
+        """Raise an error for a combination of settings that does not exist.
+
+        For example, "refsidrv" has only one number of cores and harts.
+        """
+        KernelSettings.verify(self)
+        if self.snapshots and having(self.checks, lambda kind: not kind.with_snapshots):
+            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set one of them only")
+        if self.profile == REFSIDRV and having(self.checks, lambda kind: not kind.only_engine):
+            others = ", ".join(sorted(having(CHECKS, lambda kind: kind.only_engine)))
+            raise BeyondModel(
+                f"check {self.check!r} is not supported in profile refsidrv, only {others}; use the profile spec; for "
+                "a host written for the reference driver use profile='spec' with window_scale='driver' (on "
+                "the command line --profile spec --window-scale driver)"
+            )
+        if self.profile == REFSIDRV and self.window_scale == DOCUMENT:
+            raise WireError(
+                "window_scale='document' cannot be used with profile refsidrv, which reads window scales as the "
+                "driver does"
+            )
+        if self.coherence == STRICT:
+            for name in sorted(having(self.checks, lambda kind: kind.shadows_values)):
+                raise BeyondModel(
+                    f"check {name!r} cannot be used with coherence {STRICT!r}, whose data caches have no shadow memory"
+                )
+            for name in sorted(having(self.checks, lambda kind: kind.orders_accesses)):
+                raise BeyondModel(
+                    f"check {name!r} cannot be used with coherence {STRICT!r}, which reports stale reads itself"
+                )
+        if self.vlen is not None:
+            check_vlen(self.vlen)
+        if self.profile == REFSIDRV and (self.cores, self.harts, self.coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):
+            raise WireError("the profile refsidrv has one core of 4 harts without caches, as the reference driver")

@@ -1,0 +1,1 @@
+"""The memory system, DMA and schedule of the profile that follows the RefSi M1 specification."""

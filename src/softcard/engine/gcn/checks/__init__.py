@@ -1,0 +1,1 @@
+"""The checks of waves, which are selected by name."""

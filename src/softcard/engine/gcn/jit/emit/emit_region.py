@@ -1,0 +1,260 @@
+"""The translation of a region to one LLVM function: scalar code, and strip-mined loops.
+
+One iteration of a strip-mined loop handles a lane vector: as many lanes as a vector register of the host holds. Vector
+instructions collect in an open strip until an instruction needs their results; then the strip is emitted as one
+strip-mined loop (`emit_strip`). Scalar instructions that are independent of the collected instructions are emitted at
+once, which puts them before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from softcard.engine.gcn.instrumentation import PLAIN, Instrumentation
+from softcard.engine.gcn.jit import layout
+from softcard.engine.gcn.jit.basics import Observed, Untranslated
+from softcard.engine.gcn.jit.emit.emit_algebra import Algebra
+from softcard.engine.gcn.jit.emit.emit_clean import Entries, sets
+from softcard.engine.gcn.jit.emit.emit_control import GuestAddress, set_word, word
+from softcard.engine.gcn.jit.emit.emit_resident import ResidentLoops
+from softcard.engine.gcn.jit.emit.emit_strip import Resume, StripEmitter
+from softcard.engine.gcn.jit.emit.register_base import SHADOW_DISTANCE
+from softcard.engine.gcn.jit.float_control import of_mode
+from softcard.engine.gcn.jit.liveness import Liveness
+from softcard.engine.gcn.jit.region import Block, Node, Region
+from softcard.engine.gcn.jit.resident import resident_loops
+from softcard.engine.gcn.jit.strip import PROLOGUE, Strip
+from softcard.ir.builder import LaneText, vector_width
+from softcard.isa.gcn import state
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.semantics.execute import execute
+from softcard.isa.gcn.state import EXEC, Mode
+
+
+class RegionEmitter:
+    """The emitter of one region, for host vectors of `lanes` lanes, with the checks in `instrumentation`.
+
+    For the kinds of shadow in `clean`, vector registers are assumed to be defined.
+    """
+
+    def __init__(
+        self,
+        region: Region,
+        lanes: int,
+        observed: Observed = Observed.NEVER,
+        instrumentation: Instrumentation = PLAIN,
+        clean: frozenset[str] = frozenset(),
+    ) -> None:
+        self.region = region
+        self.liveness = Liveness(region, observed)
+        self._needs = region.needs()
+        kinds = instrumentation.shadows
+        self._is_shadowed = bool(kinds)
+        self._open = self._strip()
+        self._doubtful: set[int] = set()
+        self.text = LaneText(lanes)
+        numbers = frozenset(number for number, kind in enumerate(kinds) if kind in clean)
+        self._algebra = Algebra(self.text, region, observed, instrumentation, numbers)
+        self._perform = self._performer(instrumentation)
+        self._control = self._algebra.control
+        self._float_control = self._algebra.float_control
+        self._strips = StripEmitter(self.text, self._algebra, self._perform)
+        loops = resident_loops(region, self.liveness, lanes)
+        shadowed = (each for each in self._algebra.shadows if each not in self._algebra.clean)
+        files = [self._algebra.vectors, *(each.vectors for each in shadowed)]
+        self._loops = ResidentLoops(self.text, loops, files, self._control)
+
+    def _performer(self, instrumentation: Instrumentation) -> Callable[[Insn], None]:
+        """Return the emitter of an instruction's semantics, over plain values or values with shadows."""
+        if instrumentation.performer is not None:
+            return instrumentation.performer(self._algebra, instrumentation.shadows)
+        return lambda insn: execute(self._algebra, insn)
+
+    def _strip(self) -> Strip:
+        return Strip(is_shadowed=self._is_shadowed)
+
+    @property
+    def resumes(self) -> list[Resume]:
+        """For each strip-mined loop, the data with which the reference engine completes it after a side exit."""
+        return self._strips.resumes
+
+    # ---- the function --------------------------------------------------------------------------------------------
+    def emit(self, name: str) -> str:
+        """Return the text of a module with the region as function `name`."""
+        text = self.text
+        for block in self.region.blocks.values():
+            self._emit_block(block)
+        self._loops.ways(self.liveness)
+        body = text.taken()
+        self._entries(name)
+        entries = text.taken()
+        self._exit()
+        end = text.taken()
+        self._header(name)
+        return "\n".join(
+            [
+                *self._constants(),
+                *(*text.lines, *entries, *body, *text.tail, *end, "}"),
+                *sorted(text.declarations.values()),
+                f"attributes #0 = {{ nounwind {vector_width(text.lanes)} }}",
+                '!0 = !{!"branch_weights", i32 1000, i32 1}',
+                "!10 = !{!21}",
+                "!11 = !{!22}",
+                "!20 = distinct !{!20}",
+                "!21 = distinct !{!21, !20}",
+                "!22 = distinct !{!22, !20}",
+                "",
+            ]
+        )
+
+    def _header(self, name: str) -> None:
+        put = self.text.put
+        self.text.lines.append(f"define i64 @{name}(ptr noalias %st, i64 %where) #0 {{")
+        self.text.start("entry")
+        self.text.variable("%pcv", "i64")
+        self.text.variable("%codev", "i64")
+        self.text.variable("%fuel", "i64")
+        self.text.variable("%base", "i64")
+        lanes = self.text.lanes
+        if any(each.memory.uses_atomics for each in (self._algebra, *self._algebra.shadows)):
+            for each in ("aa", "ad", "ac", "ao"):
+                self.text.variable(f"%{each}", f"<{lanes} x i64>", f", align {8 * lanes}")
+        for line in self.text.allocas:
+            put(line)
+        for variable, index in (("helpers", layout.HELPERS), ("lds", state.LDS_BASE)):
+            self.text.named(f"%q{variable}", self.text.pointer("%st").offset(state.WORDS_AT + 8 * index))
+            self.text.named(f"%{variable}", self.text.pointer(f"%q{variable}").load("ptr"))
+        self.text.named("%qldssize", self.text.pointer("%st").offset(state.WORDS_AT + 8 * state.LDS_SIZE))
+        self.text.named("%ldssize", self.text.pointer("%qldssize").load("i64"))
+        self.text.named("%qfuel", self.text.pointer("%st").offset(state.WORDS_AT + 8 * state.FUEL))
+        self.text.pointer("%fuel").store(self.text.pointer("%qfuel").load("i64"))
+        self._algebra.scalars.enter()
+        for number, shadow in enumerate(self._algebra.shadows):
+            file = shadow.vectors
+            self.text.named(file.state, self.text.pointer("%st").offset(SHADOW_DISTANCE * (number + 1)))
+            self.text.named(file.lds, word(self.text, state.LDS_BASE, file.state).inttoptr())
+            shadow.scalars.enter()
+        arms = ((index, f"e{index}") for index in range(len(self.region.entries)))
+        self.text.switch(self.text.word("%where"), "bad", *arms)
+
+    def _constants(self) -> list[str]:
+        if not self._algebra.clean:
+            return []
+        words = [f"i64 {word}" for each in sets(self.region, self.liveness) for word in each]
+        return [f"@sets = private constant [{len(words)} x i64] [{', '.join(words)}]"]
+
+    def _entries(self, name: str) -> None:
+        clean = sum(1 << each.kind for each in self._algebra.clean)
+        entries = Entries(self.text, self._algebra.memory.helpers, self._control.base, clean)
+        for index, place in enumerate(self.region.entries):
+            self.text.start(f"e{index}")
+            self._control.base.enter(place[0])
+            if clean:
+                entries.emit(name, index, place[0])
+            elif self._algebra.shadows:
+                set_word(self.text, layout.CLEAN, 0)
+            self._float_control.set(of_mode(place[1]))
+            self.text.jump(self._control.labels[place])
+        self.text.start("bad")
+        self.text.put("unreachable")
+
+    def _exit(self) -> None:
+        self.text.start("exit")
+        for each in (self._algebra, *self._algebra.shadows):
+            each.scalars.leave()
+        self.text.pointer("%qfuel").store(self.text.pointer("%fuel").load("i64"))
+        set_word(self.text, state.PC, self.text.pointer("%pcv").load("i64"))
+        set_word(self.text, layout.TEMPLATE, 0)
+        self.text.ret(self.text.pointer("%codev").load("i64"))
+        if self._control.ends:
+            self.text.start("ended")
+            self.text.pointer("%qfuel").store(self.text.pointer("%fuel").load("i64"))
+            self.text.ret(layout.END)
+
+    # ---- blocks --------------------------------------------------------------------------------------------------
+    def _emit_block(self, block: Block) -> None:
+        """Emit a block.
+
+        If an instruction proves to be untranslatable, leave it to the reference engine, and emit the block again.
+        """
+        text = self.text
+        lines = text.lines
+        marks = [(part, len(part)) for part in (lines, text.tail, text.allocas)]
+        resumes = len(self.resumes)
+        self._doubtful = set()
+        while True:
+            try:
+                self._try_block(block)
+                return
+            except Untranslated:
+                self._doubtful.add(self._control.index)
+                text.lines = lines
+                for part, mark in marks:
+                    del part[mark:]
+                del self.resumes[resumes:]
+
+    def _try_block(self, block: Block) -> None:
+        control, environment = self._control, of_mode(block.place[1])
+        control.begin(block)
+        for each in (self._algebra, *self._algebra.shadows):
+            each.scalars.begin()
+        for shadow in self._algebra.shadows:
+            shadow.begin()
+        self._open = self._strip()
+        self._algebra.mode = self._algebra.floats.mode = Mode.decode(block.place[1])
+        self._float_control.now = environment
+        self.text.start(self._loops.begin(block.place))
+        self._fuel(block)
+        for index, node in enumerate(block.nodes):
+            control.index = index
+            if node.is_step or index in self._doubtful:
+                self._close(index)
+                control.hand_over(node.exit, node.insn.pc, index)
+                return
+            self._instruction(index, node)
+        if not control.is_over:
+            self._close(len(block.nodes))
+            assert block.next is not None
+            control.go(block.next)
+
+    def _fuel(self, block: Block) -> None:
+        text = self.text
+        have = text.pointer("%fuel").load("i64")
+        if block.place in self.region.heads:
+            on, out = text.fresh("on"), text.fresh("out")
+            text.branch(have < self._needs[block.place], out, on)
+            text.start(out)
+            self._control.finish(layout.OUT_OF_FUEL, self._control.base.at(block.place[0]))
+            text.start(on)
+        text.pointer("%fuel").store(have - len(block.nodes))
+
+    def _close(self, index: int) -> None:
+        """Emit the collected vector instructions as a strip-mined loop, before instruction `index` of the block."""
+        strip, self._open = self._open, self._strip()
+        current = self._control.index
+        live = self.liveness.before(self._control.block, index)
+        # Stores use EXEC from before the strip.
+        self._strips.write(strip, index, live.anywhere() if EXEC in strip.masks else live)
+        self._control.index = current  # the scalar instruction after the strip may still exit
+
+    def _instruction(self, index: int, node: Node) -> None:
+        found = node.effects
+        if found.phases > 1:
+            self._close(index)
+            for phase in (*((PROLOGUE,) if self._is_shadowed else ()), *range(1, found.phases + 1)):
+                self._open.first, self._open.phase = index, phase
+                self._open.add(node)
+                self._close(index + 1)
+        elif found.lanes:
+            if self._open.ends_before(found):
+                self._close(index)
+            if not self._open.nodes:
+                self._open.first = index
+            self._open.add(node)
+            if found.across or found.writes_exec:
+                self._close(index + 1)
+        else:
+            if self._open.ends_before(found) or self._open.is_waited_for(node):
+                self._close(index)
+            self._perform(replace(node.insn, pc=GuestAddress(node.insn.pc)))

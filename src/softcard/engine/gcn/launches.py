@@ -1,0 +1,162 @@
+"""The order of kernel launches, as packets and waves establish it.
+
+Packets order launches by the barrier bit, by signals, and by the time of their submission. A wave that reads a word
+released by a wave of another launch orders launches as well: the launches before that other launch come before
+everything that comes after the reader. The module also records the launches whose end the host has not observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """One launch of a kernel, with the queue and the packet that started it.
+
+    `seen` is the number of packets that each queue had at the start. `is_stream` is True if another program's run-time
+    library has created the queue, for streams. `before` and `acquired` are sets of launches as bits, see
+    `Launches.bit`. `before` has the launches that ended before this one began. `acquired` has those that ended before
+    everything that comes after this launch, because its waves have read what other launches released.
+    """
+
+    number: int
+    queue: int = 0
+    packet: int = 0
+    seen: Mapping[int, int] = field(default_factory=dict)
+    is_stream: bool = False
+    before: int = 0
+    acquired: int = 0
+    has_acquired: bool = False
+    """True if a wave has read global memory by an atomic or past the caches.
+
+    Such a read may observe a word that the host has stored.
+    """
+
+
+class Launches:
+    """The launches over one memory, from the oldest one that may still run.
+
+    `present` is the launch that began last.
+    """
+
+    def __init__(self) -> None:
+        self.present = Launch(0)
+        self.running: list[Launch] = []
+        """The launches that have not ended; each one began while the previous one was running."""
+        self.earlier: list[Launch] = []
+        self.unseen: set[int] = set()
+        """The numbers of launches that the host has not waited for."""
+        self._latest = 0
+        self._over = 0
+        """The number of the last launch up to which all launches have ended.
+
+        Other fields may still contain these launches.
+        """
+        self._waited: dict[int, int] = {}
+        """For each queue, the launches, as bits, that have ended before the next launches of that queue begin."""
+        self._own: dict[int, int] = {}
+        """For each queue, the number of its last launch that has ended before its next launches begin."""
+
+    def begin(
+        self,
+        queue: int,
+        packet: int,
+        seen: Mapping[int, int] | None,
+        done: Mapping[int, int] | None = None,
+        *,
+        is_stream: bool = False,
+    ) -> bool:
+        """Begin a launch; return True if it is ordered with all others.
+
+        That means that all others ended before it, and before everything that runs later. See `RaceWatch.begin` for the
+        arguments.
+        """
+        self._latest += 1
+        self.present = present = Launch(self._latest, queue, packet, {} if seen is None else dict(seen), is_stream)
+        for each in self.earlier:
+            if self.is_before(each):
+                present.before |= self.bit(each) | each.before | each.acquired
+        is_alone = all(self.is_before(each) and _is_before_others(each, queue, done) for each in self.earlier)
+        if is_alone:
+            self._forget(self.present.number - 1)
+        self.earlier.append(self.present)
+        return is_alone
+
+    @property
+    def is_alone(self) -> bool:
+        """True if all other launches ended before the present one began."""
+        return self.earlier == [self.present]
+
+    @property
+    def latest(self) -> int:
+        """The number of the launch that began last."""
+        return self._latest
+
+    def bit(self, launch: Launch) -> int:
+        """Return the bit of a launch in sets of launches; 0 if all launches up to it have ended."""
+        return 1 << launch.number - self._over - 1 if launch.number > self._over else 0
+
+    def wait(self, queue: int, *, for_all: bool) -> None:
+        """Record that a packet has waited for earlier packets of its queue, or of all queues (`for_all`)."""
+        if not for_all:
+            self._own[queue] = self._latest
+            return
+        over = (1 << self._latest - self._over) - 1
+        for each in self.running:
+            over &= ~self.bit(each)
+        self.acquired_by_packet(queue, over)
+
+    def acquired_by_packet(self, queue: int, launches: int) -> None:
+        """Record that a packet has observed the end of launches, so that its queue's next launches follow them.
+
+        `launches` has one bit for each of them, see `bit`.
+        """
+        self._waited[queue] = self._waited.get(queue, 0) | launches
+
+    def acquired_from(self, launches: Iterable[Launch]) -> int:
+        """Return the launches, as bits, that ended before the releases of the given launches."""
+        found = 0
+        for each in launches:
+            if each.number > self._over:
+                found |= each.before | each.acquired
+        return found
+
+    def is_before(self, launch: Launch) -> bool:
+        """Return True if a launch happens before the present one.
+
+        A packet that was submitted after the end of the launch may have waited for it.
+        """
+        present = self.present
+        if launch is present or launch in self.running:
+            return False
+        if self.is_over(launch) or launch.seen.get(present.queue, 0) <= present.packet:
+            return True
+        if (self._waited.get(present.queue, 0) | present.before) & self.bit(launch):
+            return True
+        return launch.queue == present.queue and self._own.get(present.queue, 0) >= launch.number
+
+    def is_over(self, launch: Launch) -> bool:
+        """Return True if a launch ended before every launch that may run concurrently with the present one."""
+        return launch.number <= self._over
+
+    def forget(self) -> None:
+        """Record that all launches have ended."""
+        self._forget(self._latest)
+
+    def _forget(self, last: int) -> None:
+        self._over = last
+        self.earlier.clear()
+        self._waited.clear()
+        self._own.clear()
+        for each in (*self.running, self.present):
+            each.before = each.acquired = 0
+
+
+def _is_before_others(launch: Launch, queue: int, done: Mapping[int, int] | None) -> bool:
+    """Return True if all packets of other queues that remain were submitted after the end of a launch.
+
+    `done` is the number of completed packets of each queue.
+    """
+    return done is None or all(each == queue or done.get(each, end) >= end for each, end in launch.seen.items())

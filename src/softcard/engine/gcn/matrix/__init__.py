@@ -1,0 +1,1 @@
+"""Matrix instructions (MFMA) as compiled code, one function per instruction; see `library`."""

@@ -1,0 +1,726 @@
+"""Emitters of LLVM IR for matrix instructions, with whole matrices in registers and vectors along columns.
+
+Each computes the result that `isa.gcn.semantics.matrix.rules` defines. A kernel first widens A and B to binary32, in
+rows of 64 lanes, and then iterates over the rows of D. For CDNA3 the fast formulation has a limited range of exponents.
+For values outside this range, the kernel calls the reference code of the rules, for one element (`rules.repair`) or for
+the whole matrix (`rules.multiply`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from softcard.core.errors import ModelBug
+from softcard.engine.gcn.matrix.floats import VectorText, total
+from softcard.ir import llvm, native_llvm
+from softcard.ir.builder import vector_width
+from softcard.ir.native import Function, numbers
+from softcard.ir.operand import Operand
+from softcard.isa.gcn.semantics.matrix import rules
+from softcard.isa.gcn.semantics.matrix.table import LANES, Matrix, Rule, Type
+
+ROW: Final = 4 * LANES
+"""The size of a vector register in bytes."""
+ROUNDING: Final = 0x1F80
+"""The MXCSR value that rounds to nearest even and keeps denormals."""
+FLUSHING: Final = 0x9FC0
+"""The MXCSR value that rounds to nearest even and flushes denormal operands and results to zero."""
+BIAS: Final = 127
+WINDOW: Final = 60
+"""The number of exponents below the largest possible product exponent that the fast formulation covers."""
+OF_ZERO: Final = -128
+"""The exponent byte of a zero element; saturating sums with it lie below the window of exponents."""
+UNLIKELY: Final = ", !prof !90"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The description of one function to compile.
+
+    It has the instruction, the element types of A and B that its fields select, and whether its lanes are rearranged.
+    """
+
+    matrix: Matrix
+    a: Type
+    b: Type
+    is_arranged: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        parts = [self.matrix.name, self.matrix.processor, self.a.name, self.b.name, "arranged" * self.is_arranged]
+        return "_".join(part for part in parts if part)
+
+
+class Writer(VectorText):
+    """The emitter of one kernel, the function ``name(a, b, c, d, shape)``.
+
+    The parameters are the host addresses of the registers of A, B, C and D, and of a `rules.Shape`.
+    """
+
+    def __init__(self, kernel: Kernel, lanes: int) -> None:
+        super().__init__(lanes)
+        self.kernel = kernel
+        self.matrix = kernel.matrix
+        self.a, self.b, self.c, self.d, self.shape = (self.word(f"%{name}") for name in "abcds")
+        self.columns = min(lanes, self.matrix.n) if self.matrix.n > 4 else lanes
+        self._places = 0
+
+    # ---- the function --------------------------------------------------------------------------------------------
+    def definition(self) -> dict[str, str]:
+        """Return the LLVM IR of the function and of its declarations, by symbol name."""
+        rule = self.matrix.rule
+        self._is_float = rule != Rule.INTEGER
+        is_whole = self.matrix.is_sparse or self.matrix.takes_formats
+        body = {
+            Rule.CHAIN: self._double if self.matrix.d == Type.F64 else self._chain,
+            Rule.INTEGER: self._integer,
+            Rule.PAIRWISE: self._pairwise,
+            Rule.PAIRWISE_FLUSH: self._pairwise,
+            Rule.FUSED: self._fused,
+            Rule.FUSED_SPLIT: self._fused,
+        }[rule]
+        with self._environment(FLUSHING if rule == Rule.PAIRWISE_FLUSH else ROUNDING):
+            if is_whole:
+                self._call(rules.multiply, self.shape, self.a, self.b, self.c, self.d, self._array(rules.SCRATCH))
+            else:
+                self.raw_a, self.raw_b = self._copied()
+                body()
+        self.ret(0)
+        name = self.kernel.name
+        head = f"define i64 @{name}(i64 %a, i64 %b, i64 %c, i64 %d, i64 %s) #0 {{"
+        self.declarations["attributes"] = f"attributes #0 = {{ nounwind {vector_width(self.lanes)} }}"
+        self.declarations["!90"] = '!90 = !{!"branch_weights", i32 1, i32 1000}'
+        lines = [head, "entry:", *(f"  {line.strip()}" for line in self.allocas), *self.lines, *self.tail, "}", ""]
+        return {**self.declarations, name: "\n".join(lines)}
+
+    def _array(self, size: int) -> Operand:
+        """Allocate `size` bytes on the stack; return their address."""
+        self._places += 1
+        slot = self.slot(f"%memory{self._places}", f"[{size} x i8]", ", align 64")
+        return slot.ptrtoint()
+
+    def _call(self, function: Function[Any], *arguments: Operand | int) -> Operand:
+        return native_llvm.call(self, function, *(str(each) for each in arguments))
+
+    @contextmanager
+    def _environment(self, control: int) -> Iterator[None]:
+        """Emit lines that set the host's MXCSR to `control` before the context's lines, and restore it after."""
+        if not (llvm.is_x86() and self._is_float):
+            yield
+            return
+        kept, wanted = self.slot("%kept", "i32"), self.slot("%wanted", "i32")
+        self.call_void("llvm.x86.sse.stmxcsr", kept.typed)
+        wanted.store(control, type="i32")
+        self.call_void("llvm.x86.sse.ldmxcsr", wanted.typed)
+        yield
+        self.call_void("llvm.x86.sse.ldmxcsr", kept.typed)
+
+    # ---- operands ------------------------------------------------------------------------------------------------
+    def _copied(self) -> tuple[Operand, Operand]:
+        """Emit a copy of A and B, since D may overlap them; return the addresses of both copies."""
+        sizes = self.matrix.a_registers, self.matrix.b_registers
+        made = self._array(ROW * sizes[0]), self._array(ROW * sizes[1])
+        if self.kernel.is_arranged:
+            self._call(rules.arranged, self.shape, self.a, self.b, *made)
+            return made
+        for source, to, size in zip((self.a, self.b), made, sizes, strict=True):
+            for at in range(0, ROW * size, 4 * self.lanes):
+                (to + at).inttoptr().store((source + at).inttoptr().load(self.ints, align=4), align=4)
+        return made
+
+    def _elements(self, registers: Operand, type_: Type, run: int) -> Iterator[tuple[int, int, Operand]]:
+        """Yield the elements of A or B in parts: element number, first lane, and bits.
+
+        The bits of each element are in the low bits of a 32-bit vector lane; higher bits are not cleared. `run` is the
+        number of elements of each lane.
+        """
+        bits = type_.bits
+        for at in range(0, LANES, self.lanes):
+            for register in range(-(-run * bits // 32)):
+                word = (registers + ROW * register + 4 * at).inttoptr().load(self.ints, align=4)
+                for part in range(32 // bits):
+                    number = register * (32 // bits) + part
+                    yield number, at, word >> part * bits if part else word
+
+    def _widened(self, registers: Operand, type_: Type, run: int) -> Operand:
+        """Emit the widening of A or B to binary32 in memory; return its address.
+
+        Memory has a row of 64 floats for each of the `run` element numbers.
+        """
+        to = self._array(ROW * run)
+        for number, at, bits in self._elements(registers, type_, run):
+            value = self._real(bits, type_)
+            (to + ROW * number + 4 * at).inttoptr().store(value, align=4)
+        return to
+
+    def _real(self, bits: Operand, type_: Type) -> Operand:
+        """Return elements of type `type_`, in the low bits of lanes, converted to binary32."""
+        match type_:
+            case Type.F16:
+                half = bits.trunc(f"<{self.lanes} x i16>").bitcast(f"<{self.lanes} x half>")
+                return half.cast("fpext", self.floats)
+            case Type.BF16:
+                return self.real(bits << 16)
+            case Type.XF32:
+                value, cut = self.real(bits), self.real(bits & ~0x1FFF)
+                return value.is_unordered(value).select(value, cut)
+            case Type.FP8:
+                return self._small(bits, 3, 8)
+            case Type.BF8:
+                return self._small(bits, 2, 16)
+            case Type.OCP_FP8:
+                return self._small(bits, 3, 7)
+            case Type.OCP_BF8:
+                return self._small(bits, 2, 15)
+            case Type.I8:
+                return (bits << 24).ashr(24).cast("sitofp", self.floats)
+        return self.real(bits)
+
+    def _small(self, bits: Operand, fraction: int, bias: int) -> Operand:
+        """Return finite numbers of an 8-bit float format converted to binary32.
+
+        `fraction` is the number of fraction bits of the format, `bias` its exponent bias.
+        """
+        code = bits & 0x7F
+        value = self.real((code << 23 - fraction) + (BIAS - bias << 23))
+        # A denormal, read as a normal number, is 2**-bias * (1 + its fraction).
+        least = self.pattern(1 << 31 | BIAS + 1 - bias << 23)
+        value = (code < (1 << fraction)).select(self.fma(value, self.pattern(BIAS + 1 << 23), least), value)
+        return self.real(self.bits(value) | (bits & 0x80) << 24)
+
+    def _nan_of(self, bits: Operand, type_: Type) -> Operand | None:
+        """Return the flags of elements that are NaN or infinite.
+
+        Return None for types whose NaNs and infinities remain visible after the conversion to binary32.
+        """
+        code = bits & 0xFF
+        match type_:
+            case Type.FP8 | Type.BF8:
+                return code.eq(0x80)
+            case Type.OCP_FP8:
+                return (code & 0x7F).eq(0x7F)
+            case Type.OCP_BF8:
+                return (code & 0x7C).eq(0x7C)
+        return None
+
+    def _a_offset(self, block: int, k: int) -> int:
+        """Return the byte offset of A[0][k] of a block in the memory that `_widened` fills."""
+        run = self.matrix.a_run
+        return ROW * (k % run) + 4 * self.matrix.m * (block + self.matrix.blocks * (k // run))
+
+    def _b_offset(self, block: int, k: int) -> int:
+        """Return the byte offset of B[k][0] of a block in the memory that `_widened` fills."""
+        run = self.matrix.b_run
+        return ROW * (k % run) + 4 * self.matrix.n * (block + self.matrix.blocks * (k // run))
+
+    # ---- rows of D -----------------------------------------------------------------------------------------------
+    @contextmanager
+    def _columns_of(self, block: int) -> Iterator[Operand]:
+        """Emit a loop over vectors of columns; the context has the byte offset of the vector's first column."""
+        count = self.matrix.n if self.matrix.n > 4 else LANES
+        with self.loop(4 * count, 4 * self.columns) as column:
+            yield column
+
+    def _blocks(self) -> range:
+        """Return the blocks over which the emitted code iterates.
+
+        If each block has 4 columns, all 16 blocks are computed together in one vector, so the range has one number.
+        """
+        return range(self.matrix.blocks if self.matrix.n > 4 else 1)
+
+    def _vector(self, table: Operand, block: int, k: int, column: Operand) -> Operand:
+        """Return the vector of row k of B from byte offset `column` on, or of a table with the layout of B."""
+        return (table + self._b_offset(block, k) + column).inttoptr().load(self.floats, align=4)
+
+    @contextmanager
+    def _rows_of(self, block: int, column: Operand) -> Iterator[tuple[Operand, Operand]]:
+        """Emit a loop over the rows of a block of D.
+
+        The context has the row's number, and the byte offset in D of the row's part that begins at `column`.
+        """
+        matrix = self.matrix
+        with self.loop(matrix.m) as i:
+            if matrix.n == 32:
+                place = ((i >> 3) * (4 * ROW)) + ((i & 3) << 8) + ((i & 4) << 5)
+            elif matrix.n == 16:
+                place = ((i & 3) << 8) + ((i >> 2) << 6)
+            else:
+                place = i << 8
+            registers = {32: 16, 16: 4, 4: 4}[matrix.n]
+            yield i, place + ROW * registers * block + column
+
+    @contextmanager
+    def _quads_of(self, block: int, column: Operand) -> Iterator[tuple[Operand, Operand]]:
+        """Emit a loop over groups of four rows of a block of D.
+
+        The context has the group's number, and the byte offset in D of the first row's part that begins at `column`.
+        """
+        matrix = self.matrix
+        with self.loop(matrix.m // 4) as quad:
+            place = ((quad >> 1) * (4 * ROW)) + ((quad & 1) << 7) if matrix.n == 32 else quad << 6
+            registers = {32: 16, 16: 4, 4: 4}[matrix.n]
+            yield quad, place + ROW * registers * block + column
+
+    def _scalar(self, table: Operand, block: int, k: int, i: Operand, column: Operand) -> Operand:
+        """Return A[i][k], or an element of a table with the layout of A, in every lane of a vector of columns."""
+        place = table + self._a_offset(block, k)
+        if self.matrix.n > 4:
+            return self.spread((place + (i << 2)).inttoptr().load("float", align=4))
+        each = []
+        for quad in range(self.lanes // 4):
+            one = (place + (i << 2) + column + 16 * quad).inttoptr().load("float", align=4)
+            each.append(self.spread(one, 4))
+        while len(each) > 1:
+            width = 2 * int(each[0].type[1 : each[0].type.index(" ")])
+            order = ", ".join(f"i32 {lane}" for lane in range(width))
+            each = [
+                self.shuffle(x, f"<{width} x i32> <{order}>", y) for x, y in zip(each[::2], each[1::2], strict=True)
+            ]
+        return each[0]
+
+    # ---- sums in order -------------------------------------------------------------------------------------------
+    def _chain(self) -> None:
+        a, b = self.raw_a, self.raw_b
+        depth = range(self.matrix.k)
+        for block in self._blocks():
+            with self._columns_of(block) as column:
+                rows = [self._vector(b, block, k, column) for k in depth]
+                with self._rows_of(block, column) as (i, place):
+                    value = (self.c + place).inttoptr().load(self.floats, align=4)
+                    for k in depth:
+                        value = self.fma(self._scalar(a, block, k, i, column), rows[k], value)
+                    (self.d + place).inttoptr().store(self.canonical(value), align=4)
+
+    def _integer(self) -> None:
+        matrix = self.matrix
+        a = self._widened(self.raw_a, Type.I8, matrix.a_run)
+        b = self._widened(self.raw_b, Type.I8, matrix.b_run)
+        for block in self._blocks():
+            for first in range(0, matrix.k, 16):
+                depth = range(first, min(first + 16, matrix.k))
+                source = self.c if first == 0 else self.d
+                with self._columns_of(block) as column:
+                    rows = [self._vector(b, block, k, column) for k in depth]
+                    with self._rows_of(block, column) as (i, place):
+                        old = (source + place).inttoptr().load(self.ints, align=4)
+                        # At most 16 products of 14 bits: exact in binary32.
+                        value = self._scalar(a, block, first, i, column).fmul(rows[0])
+                        for k, row in zip(depth[1:], rows[1:], strict=True):
+                            value = self.fma(self._scalar(a, block, k, i, column), row, value)
+                        made = old + value.cast("fptosi", self.ints)
+                        (self.d + place).inttoptr().store(made, align=4)
+
+    def _flushed(self, value: Operand) -> Operand:
+        """Return floats with denormals flushed to zero, if the rule requires it and the MXCSR does not."""
+        if self.matrix.rule != Rule.PAIRWISE_FLUSH or llvm.is_x86():
+            return value
+        bits = self.bits(value)
+        return self.real((bits & 0x7F80_0000).eq(0).select(bits & rules.SIGN, bits))
+
+    def _pairwise(self) -> None:
+        matrix = self.matrix
+        a, b = (
+            self._widened_and_flushed(registers, type_, run)
+            for registers, type_, run in (
+                (self.raw_a, matrix.a, matrix.a_run),
+                (self.raw_b, matrix.b, matrix.b_run),
+            )
+        )
+        zero, group = self.pattern(0), matrix.group
+        for block in self._blocks():
+            with self._columns_of(block) as column:
+                rows = [self._vector(b, block, k, column) for k in range(matrix.k)]
+                with self._rows_of(block, column) as (i, place):
+                    value = (self.c + place).inttoptr().load(self.floats, align=4)
+                    if matrix.rule == Rule.PAIRWISE_FLUSH:
+                        value = self._without_denormals(value, rules.HIDDEN)
+                    for first in range(0, matrix.k, group):
+                        products = []
+                        for k in range(first, first + group):
+                            one = self._scalar(a, block, k, i, column)
+                            products.append(self._flushed(self.fma(one, rows[k], zero)))
+                        part = total(products, lambda x, y: self._flushed(x.fadd(y)))
+                        value = self._flushed(value.fadd(part))
+                    (self.d + place).inttoptr().store(self.canonical(value), align=4)
+
+    def _widened_and_flushed(self, registers: Operand, type_: Type, run: int) -> Operand:
+        to = self._array(ROW * run)
+        for number, at, bits in self._elements(registers, type_, run):
+            value = self._real(bits, type_)
+            if self.matrix.rule == Rule.PAIRWISE_FLUSH:
+                value = self._without_denormals(value, rules.lowest_field(type_) << 23)
+            (to + ROW * number + 4 * at).inttoptr().store(value, align=4)
+        return to
+
+    def _without_denormals(self, value: Operand, least: int) -> Operand:
+        """Return floats with +0 in place of those whose magnitude, as bits, is below `least`."""
+        bits = self.bits(value)
+        return self.real(((bits & rules.MAGNITUDE) < self.constant(bits.type, least)).select(0, bits))
+
+    def _double(self) -> None:
+        matrix = self.matrix
+        half = self.lanes // 2
+        halves = [", ".join(f"i32 {at}" for at in range(half)), ", ".join(f"i32 {at}" for at in range(half, 2 * half))]
+        whole = ", ".join(f"i32 {at}" for at in range(self.lanes))
+        kind = f"<{half} x double>"
+
+        def joined(low: Operand, high: Operand) -> list[Operand]:
+            """Return two vectors of doubles made from the low and high dwords in two registers' lanes."""
+            made = []
+            for order in halves:
+                mask = f"<{half} x i32> <{order}>"
+                words = [self.shuffle(each, mask).zext(f"<{half} x i64>") for each in (low, high)]
+                made.append((words[0] | words[1] << 32).bitcast(kind))
+            return made
+
+        tables = []
+        for registers in (self.raw_a, self.raw_b):
+            to = self._array(8 * LANES)
+            for at in range(0, LANES, self.lanes):
+                place = registers + 4 * at
+                words = [(place + high).inttoptr().load(self.ints, align=4) for high in (0, ROW)]
+                for part, value in enumerate(joined(words[0], words[1])):
+                    (to + 8 * (at + part * half)).inttoptr().store(value, align=8)
+            tables.append(to)
+        a, b = tables
+        for first in range(0, LANES, self.lanes):
+            with self.loop(matrix.d_registers // 2) as pair:
+                place = (pair << 9) + 4 * first
+                words = [(self.c + place + high).inttoptr().load(self.ints, align=4) for high in (0, ROW)]
+                if self.kernel.is_arranged:
+                    words[1] = words[1] ^ self._sign_of_c()
+                values = joined(words[0], words[1])
+                for part in range(2):
+                    lanes = range(first + part * half, first + (part + 1) * half)
+                    for k in range(matrix.k):
+                        left, right = self._double_operands(a, b, pair, lanes, k)
+                        values[part] = self.fma(left, right, values[part])
+                bits = [self.canonical(value) for value in values]
+                for high in (0, 1):
+                    parts = [(each >> 32 if high else each).trunc(f"<{half} x i32>") for each in bits]
+                    made = self.shuffle(parts[0], f"<{self.lanes} x i32> <{whole}>", parts[1])
+                    (self.d + place + ROW * high).inttoptr().store(made, align=4)
+
+    def _sign_of_c(self) -> Operand:
+        """Return, in every lane, the bit to XOR with the high dwords of C: the sign bit to negate C, or 0."""
+        blgp = (self.shape + 8 * numbers(rules.Shape)["blgp"]).inttoptr().load("i64")
+        return self.spread(((blgp >> 2) << 31).trunc("i32"))
+
+    def _double_operands(self, a: Operand, b: Operand, pair: Operand, lanes: range, k: int) -> tuple[Operand, Operand]:
+        """Return the vectors of A[i][k] and B[k][j] for the elements D[i][j] in the adjacent lanes `lanes`."""
+        count = len(lanes)
+        if self.matrix.n == 16:
+            row = a + 8 * (16 * k + lanes[0] // 16) + (pair << 5)
+            left = self.spread(row.inttoptr().load("double", align=8), count)
+            place = b + 8 * (16 * k + lanes[0] % 16)
+            return left, place.inttoptr().load(f"<{count} x double>", align=8)
+        values = []
+        for quad in range(lanes[0] // 4, lanes[0] // 4 + count // 4):
+            row = a + 8 * (16 * k + 4 * (quad % 4) + quad // 4)
+            values.append(self.spread(row.inttoptr().load("double", align=8), 4))
+        left = values[0]
+        if len(values) > 1:
+            order = ", ".join(f"i32 {at}" for at in range(count))
+            left = self.shuffle(values[0], f"<{count} x i32> <{order}>", values[1])
+        place = b + 8 * (16 * k + lanes[0] % 16)
+        return left, place.inttoptr().load(f"<{count} x double>", align=8)
+
+    # ---- fused sums ----------------------------------------------------------------------------------------------
+    def _fused(self) -> None:
+        """Emit the exact fused sums of CDNA3 with binary32 and 32-bit integer operations.
+
+        The exponent of a product is the sum of its factors' exponents. The largest one, E, is determined in bytes for
+        four rows at a time. A product is exact in binary32. Scaled by 2**(24 - E) and converted to an integer, it is
+        truncated as the rule requires.
+        """
+        matrix, kernel = self.matrix, self.kernel
+        self.is_wide = kernel.a in (Type.BF16, Type.XF32)
+        whole, fast, end = self.fresh("whole"), self.fresh("fast"), self.fresh("end")
+        a, exponents_a, top_a, special_a = self._factors(self.raw_a, kernel.a, matrix.a_run, is_b=False)
+        b, exponents_b, top_b, special_b = self._factors(self.raw_b, kernel.b, matrix.b_run, is_b=True)
+        special = special_a | special_b
+        if self.is_wide:
+            special = special | self._window(top_a >> 23, top_b >> 23)
+        self.branch(special, whole, fast, UNLIKELY)
+        self.start(fast)
+        if self.is_wide:
+            self._divide(a, exponents_a, top_a >> 23, matrix.a_run, is_b=False)
+            self._divide(b, exponents_b, top_b >> 23, matrix.b_run, is_b=True)
+        self.declare_constants()
+        self.scratch = self._array(2 * 4 * self.lanes + 8 * 32)
+        for block in self._blocks():
+            for first in range(0, matrix.k, matrix.group):
+                with self._columns_of(block) as column:
+                    self._group(block, first, column, (a, exponents_a, b, exponents_b))
+        self.jump(end)
+        with self.apart(whole):
+            scratch = self._array(rules.SCRATCH)
+            plain = self.shape + ctypes.sizeof(rules.Shape)
+            self._call(rules.multiply, plain, self.raw_a, self.raw_b, self.c, self.d, scratch)
+            self.jump(end)
+        self.start(end)
+
+    def _factors(
+        self, registers: Operand, type_: Type, run: int, is_b: bool
+    ) -> tuple[Operand, Operand, Operand, Operand]:
+        """Emit the widening of A or B to binary32 and the extraction of its elements' exponents.
+
+        Return the address of the widened elements, the address of the exponents, the largest magnitude, and the flag
+        that an element is NaN or infinite. The exponents of wide types (BF16, XF32) are written by `_divide`.
+        """
+        values, exponents = self._array(ROW * run), self._array(ROW * run if is_b else LANES * run)
+        largest, wrong = self.constant(self.ints, 0), None
+        for number, at, bits in self._elements(registers, type_, run):
+            nan = self._nan_of(bits, type_)
+            value = self._real(bits, type_)
+            (values + (ROW * number + 4 * at)).inttoptr().store(value, align=4)
+            magnitude = self.bits(value) & rules.MAGNITUDE
+            if nan is None:
+                largest = self.larger_word(largest, magnitude)
+            else:
+                wrong = nan if wrong is None else wrong | nan
+            if not self.is_wide:
+                lowest = rules.lowest_field(type_)
+                field = self.larger_word(magnitude >> 23, self.constant(self.ints, lowest)) - BIAS
+                self._store_exponents(exponents, number, at, magnitude.eq(0).select(OF_ZERO, field), is_b)
+        top = self.call("i32", f"llvm.vector.reduce.umax.v{self.lanes}i32", largest.typed)
+        special = top >= rules.INFINITY if wrong is None else wrong.bitcast(f"i{self.lanes}").ne(0)
+        return values, exponents, top, special
+
+    def _store_exponents(self, to: Operand, number: int, at: int, exponents: Operand, is_b: bool) -> None:
+        """Emit a store of exponents as bytes: one byte per element of A, four copies per element of B."""
+        if not is_b:
+            low = exponents.trunc(f"<{self.lanes} x i8>")
+            (to + (LANES * number + at)).inttoptr().store(low, align=4)
+            return
+        byte = exponents & 0xFF
+        pair = byte | byte << 8
+        (to + (ROW * number + 4 * at)).inttoptr().store(pair | pair << 16, align=4)
+
+    def _window(self, top_a: Operand, top_b: Operand) -> Operand:
+        """Emit the range of exponents (window) that the fast formulation handles for BF16 and XF32.
+
+        Return the flag that the fast formulation cannot be used. Factors are divided by the largest factor's power of
+        two. A product with a zero counts as 2**-126 times the other factor, so the window must end above it. The window
+        also ends above the exponents of denormal results.
+        """
+        self.base = self.intrinsic("umax", top_a, self.constant("i32", 1)) + top_b - 2 * BIAS
+        least = self.intrinsic("umin", top_a, top_b)
+        lowest = self.constant("i32", -WINDOW)
+        for other in (-95 - self.base, 1 - least):
+            lowest = self.intrinsic("smax", lowest, other)
+        self.lowest = lowest
+        most = self.intrinsic("umax", top_a, top_b)
+        return lowest.sgt(-WINDOW // 2) | self.base.sgt(80) | (most >= 2 * BIAS)
+
+    def _divide(self, values: Operand, exponents: Operand, top: Operand, run: int, is_b: bool) -> None:
+        """Emit the division of all elements by the largest one's power of two, and store their exponents.
+
+        `top` is the exponent field of the largest element.
+        """
+        factor = self.real(self.spread((2 * BIAS - top) << 23))
+        field = self.spread(top)
+        for number in range(run):
+            for at in range(0, LANES, self.lanes):
+                place = (values + (ROW * number + 4 * at)).inttoptr()
+                value = place.load(self.floats, align=4)
+                magnitude = self.bits(value) & rules.MAGNITUDE
+                own = self.larger_word(magnitude >> 23, self.constant(self.ints, 1)) - field
+                own = self.intrinsic("smax", own, self.constant(self.ints, -WINDOW - 2))
+                place.store(value.fmul(factor), align=4)
+                self._store_exponents(exponents, number, at, magnitude.eq(0).select(OF_ZERO, own), is_b)
+
+    def declare_constants(self) -> None:
+        """Emit the constants that the inner loop keeps in registers.
+
+        `least` is the lowest exponent of the window, and `tiny` the lower bound for the exponents of C.
+        """
+        self.bytes = f"<{4 * self.lanes} x i8>"
+        if self.is_wide:
+            self.shift: Operand | None = self.spread(self.base << 23)
+            self.least = self.held(self.spread(self.lowest.trunc("i8"), 4 * self.lanes))
+            lowest = self.spread((self.lowest + self.base + BIAS) << 24)
+        else:
+            self.shift = None
+            self.least = self.held(self.constant(self.bytes, -WINDOW))
+            lowest = self.constant(self.ints, BIAS - WINDOW << 24)
+        self.tiny = self.held(lowest - 1)
+        self.mirror = self.held(self.constant(self.ints, 2 * BIAS + 24 << 23))
+        """The minuend that turns the exponent field of 2**E into that of 2**(24 - E), by a subtraction."""
+
+    def _quad(self, table: Operand, block: int, k: int, quad: Operand, at: Operand) -> Operand:
+        """Return the exponents of A[i][k] of four rows, as the bytes of a dword, in every lane.
+
+        The lanes are those of a vector of columns.
+        """
+        run = self.matrix.a_run
+        place = table + (LANES * (k % run) + self.matrix.m * (block + self.matrix.blocks * (k // run)))
+        if self.matrix.n > 4:
+            return self.spread((place + (quad << 2)).inttoptr().load("i32", align=4)).bitcast(self.bytes)
+        count = self.lanes // 4
+        each = (place + (at >> 2)).inttoptr().load(f"<{count} x i32>", align=4)
+        order = ", ".join(f"i32 {lane // 4}" for lane in range(self.lanes))
+        return self.shuffle(each, f"<{self.lanes} x i32> <{order}>").bitcast(self.bytes)
+
+    def _largest(
+        self, block: int, depth: range, exponents: list[Operand], a: Operand, quad: Operand, at: Operand
+    ) -> Operand:
+        """Return the largest exponent of the products of each of four rows, as the bytes of a dword.
+
+        A byte is below -WINDOW if all of the row's products are zero.
+        """
+        sums = [
+            self.intrinsic("sadd.sat", self._quad(a, block, k, quad, at), each.bitcast(self.bytes))
+            for k, each in zip(depth, exponents, strict=True)
+        ]
+        return total(sums, lambda x, y: self.intrinsic("smax", x, y))
+
+    def _field(self, exponents: Operand, row: int) -> Operand:
+        """Return the exponent bytes of one of four rows as binary32 powers of two."""
+        moved = exponents << 23 - 8 * row if row < 3 else exponents >> 1
+        return moved & rules.INFINITY
+
+    def _cut(
+        self, block: int, depth: range, rows: list[Operand], a: Operand, i: Operand, at: Operand, power: Operand
+    ) -> Operand:
+        """Return the sum of products, each truncated to a multiple of 2**-24 of `power`, in this unit."""
+        scale = self.real(self.mirror - power)
+        parts = []
+        for k, row in zip(depth, rows, strict=True):
+            product = self._scalar(a, block, k, i, at).fmul(row).fmul(scale)
+            parts.append(product.cast("fptosi", self.ints))
+        return total(parts, lambda x, y: x + y)
+
+    def _group(self, block: int, first: int, at: Operand, sides: tuple[Operand, Operand, Operand, Operand]) -> None:
+        """Emit the computation of one group of k (`first` is its first k) for the rows of a vector of columns.
+
+        `at` is the byte offset of the columns. `sides` has the addresses of A, its exponents, B and its exponents.
+        """
+        matrix = self.matrix
+        a, exponents_a, b, exponents_b = sides
+        source = self.c if first == 0 else self.d
+        step = 2 if matrix.rule == Rule.FUSED_SPLIT else 1
+        halves = [range(first + n, first + matrix.group, step) for n in range(step)]
+        rows = [[self._vector(b, block, k, at) for k in half] for half in halves]
+        exponents = [[self.bits(self._vector(exponents_b, block, k, at)) for k in half] for half in halves]
+        with self._quads_of(block, at) as (quad, place):
+            largest = [
+                self._largest(block, half, each, exponents_a, quad, at)
+                for half, each in zip(halves, exponents, strict=True)
+            ]
+            fields = [(self.intrinsic("smax", each, self.least) + BIAS).bitcast(self.ints) for each in largest]
+            low = None
+            if self.is_wide:
+                low = self._below(largest[0])
+            for row in range(4):
+                self._row(block, (first, halves, rows), (quad, row), at, place, fields, (a, source), low)
+
+    def _below(self, largest: Operand) -> Operand:
+        """Return dwords with -1 in each byte whose exponent is below the window.
+
+        Bytes for which all products are zero get 0.
+        """
+        is_low = largest.slt(self.least) & largest.ne(OF_ZERO)
+        return is_low.cast("sext", self.bytes).bitcast(self.ints)
+
+    def _row(
+        self,
+        block: int,
+        group: tuple[int, list[range], list[list[Operand]]],
+        where: tuple[Operand, int],
+        at: Operand,
+        place: Operand,
+        fields: list[Operand],
+        memory: tuple[Operand, Operand],
+        low: Operand | None,
+    ) -> None:
+        """Emit the computation of one row of a vector of columns for one group of k."""
+        first, halves, rows = group
+        quad, row = where
+        a, source = memory
+        i = (quad << 2) + row
+        here = place + ROW * row
+        old = (source + here).inttoptr().load(self.floats, align=4)
+        powers = [self._field(each, row) for each in fields]
+        sums = [
+            self._cut(block, half, each, a, i, at, power)
+            for half, each, power in zip(halves, rows, powers, strict=True)
+        ]
+        power, part = powers[0], sums[0]
+        if len(halves) == 2:
+            power = self.larger_word(powers[0], powers[1])
+            moved = [
+                each.ashr(self.smaller_word(power - own >> 23, 31)) for each, own in zip(sums, powers, strict=True)
+            ]
+            part = moved[0] + moved[1]
+        made, wrong = self._joined(part, power, old)
+        if low is not None:
+            wrong = wrong | (low & (0xFF << 8 * row)).ne(0)
+        self._store(made, wrong, old, (block, first, i, at, here))
+
+    def _joined(self, part: Operand, power: Operand, old: Operand) -> tuple[Operand, Operand]:
+        """Return the sum of `part` and C as binary32, and a mask of lanes in which it may be wrong.
+
+        The sum `part`, in units of 2**-24 of `power`, is rounded down to 2**-31 of the larger exponent and split in two
+        exact floats. They are added to C (`old`) without an error before the one rounding.
+        """
+        own = power if self.shift is None else power + self.shift
+        bits = self.bits(old)
+        of_c = bits & rules.INFINITY
+        most = self.larger_word(own, of_c)
+        addend = self.intrinsic("floor", old.fmul(self.real(self.mirror - most)))
+        if self.matrix.rule == Rule.FUSED_SPLIT:
+            far = (most - of_c) > (25 << 23)
+            addend = far.select(self.pattern(0), addend)
+        apart = self.smaller_word(most - own, 38 << 23)
+        near = self.smaller_word(apart, 7 << 23)
+        part = part.ashr(apart - near >> 23)
+        unit = self.real((BIAS << 23) - near)
+        low_bits = part & 255
+        low = low_bits.cast("sitofp", self.floats)
+        high = (part - low_bits).cast("sitofp", self.floats).fmul(unit)
+        rough = addend.fadd(high)
+        other = rough.fsub(addend)
+        error = addend.fsub(rough.fsub(other)).fadd(high.fsub(other))
+        exact = rough.fadd(self.fma(low, unit, error))
+        made = exact.fmul(self.real(most - (24 << 23)))
+        tiny = (bits << 1) - 1 < self.tiny
+        return made, tiny | (most >= (BIAS + 120 << 23))
+
+    def _store(
+        self, made: Operand, wrong: Operand, old: Operand, where: tuple[int, int, Operand, Operand, Operand]
+    ) -> None:
+        """Emit the store of a part of a row, and of the slow path that corrects lanes flagged in `wrong`.
+
+        The slow path is at the end of the function.
+        """
+        block, first, i, at, place = where
+        good, bad = self.fresh("good"), self.fresh("bad")
+        flags = wrong.bitcast(f"i{self.lanes}")
+        lanes = flags.zext("i64")
+        target = (self.d + place).inttoptr()
+        before = self.scratch
+        after = before + 4 * self.lanes
+        if self.columns < self.lanes:
+            raise ModelBug(f"{self.kernel.name}: {self.columns} columns in vectors of {self.lanes} lanes")
+        self.branch(flags.ne(0), bad, good, UNLIKELY)
+        with self.apart(bad):
+            before.inttoptr().store(old, align=4)
+            after.inttoptr().store(made, align=4)
+            plain = self.shape + ctypes.sizeof(rules.Shape)
+            column = at >> 2
+            self._call(
+                rules.repair, plain, self.raw_a, self.raw_b, block, i, column, first, lanes, before, after,
+                before + 8 * self.lanes,
+            )  # fmt: skip
+            mended = after.inttoptr().load(self.floats, align=4)
+            self.jump(good)
+        here = self.label
+        self.start(good)
+        value = self.phi(self.floats, (made, here), (mended, bad))
+        target.store(value, align=4)

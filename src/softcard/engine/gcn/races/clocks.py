@@ -1,0 +1,222 @@
+"""Vector clocks of waves and of launches.
+
+The clocks of a work-group's waves are joined at barriers. The clock of a wave also joins the clock that another wave
+released when it acquires it. The own component of a wave's clock counts its epochs; a new epoch begins at each barrier
+and each release. A clock maps each wave to its last epoch that happened before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from softcard.engine.gcn.launches import Launch, Launches
+from softcard.engine.races.clocks import AgentClock, Clock, join
+
+
+@dataclass(slots=True, eq=False)
+class WaveClock(AgentClock):
+    """The vector clock of one wave of work-group `group`.
+
+    `uid` is its number among all waves, `wave` that in its work-group.
+    """
+
+    wave: int
+    group: tuple[int, int, int]
+    launch: Launch
+    done: int = 0
+    """The wave's last own epoch that its next release includes, because the wave has waited for its stores."""
+    is_waited: bool = True
+    """True if the wave has waited for all of its stores (`s_waitcnt`)."""
+    generation: int = 0
+    """The number of barriers that the wave has reached."""
+    passed: int = 0
+    """The number of barriers whose clocks the wave has joined."""
+    acquiring: dict[int, Clock] = field(default_factory=dict)
+    """The released clocks that the wave has read. It joins them when it invalidates its cache."""
+    version: int = 0
+    _released: Clock | None = None
+
+    def released(self) -> Clock:
+        """Return the clock that a release publishes now.
+
+        It has the known epochs of other waves, and the own epochs whose stores the wave has waited for.
+        """
+        if self._released is None:
+            self._released = {**self.known, self.uid: self.done} if self.done else dict(self.known)
+        return self._released
+
+    def stores(self, *, is_ordered: bool) -> bool:
+        """Prepare a store or an atomic; return True if it is a release.
+
+        It is a release if the wave has waited for all earlier stores, or if `is_ordered` is True: the address space
+        (LDS) keeps stores in order without a wait.
+        """
+        releases = self.is_waited or is_ordered
+        self.is_waited = self.is_waited and is_ordered
+        if releases:
+            self.flush()
+        return releases
+
+    def released_with(self, epoch: int) -> Clock:
+        """Return the clock that the store of epoch `epoch` publishes, with that epoch; begin the next epoch."""
+        clock = {**self.released(), self.uid: epoch}
+        self._next()
+        return clock
+
+    def flush(self) -> None:
+        """Commit the current epoch, so that later releases include it; begin the next epoch."""
+        self.done = self.epoch
+        self._next()
+
+    def acquire(self) -> None:
+        """Join the clocks that were read so far, since the cache has been invalidated."""
+        waiting, self.acquiring = self.acquiring, {}
+        for clock in waiting.values():
+            self.learn(clock)
+
+    def changed(self) -> None:
+        """Begin the next epoch, since the clock that releases publish has changed."""
+        self._next()
+
+    def _next(self) -> None:
+        self.epoch += 1
+        self.version += 1
+        self._released = None
+
+
+class GroupClock:
+    """The vector clocks of the waves of one work-group. Its waves have consecutive numbers from `first` on."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.waves: dict[int, WaveClock] = {}
+        self._barriers: dict[int, dict[int, int]] = {}
+        self._ended: dict[int, int] = {}
+
+    def own(self, clock: Clock) -> Clock:
+        """Return the components of a clock that belong to this work-group."""
+        return {uid: epoch for uid, epoch in clock.items() if uid >= self.first}
+
+    def arrive(self, wave: WaveClock) -> None:
+        """Record that a wave reached a barrier: its epochs happen before what other waves do after the barrier."""
+        wave.generation += 1
+        opens = self._barriers.setdefault(wave.generation, {})
+        join(opens, {**wave.known, wave.uid: wave.epoch})
+        join(opens, self._ended)
+        wave.flush()
+
+    def leave(self, wave: WaveClock) -> None:
+        """Let a wave pass the barriers that it has reached, and join their clocks."""
+        while wave.passed < wave.generation:
+            wave.passed += 1
+            wave.learn(self._barriers[wave.passed])
+
+    def end(self, wave: WaveClock) -> None:
+        """Record that a wave ended: barriers no longer wait for it, and later barriers include its epochs."""
+        clock = {**wave.known, wave.uid: wave.epoch}
+        join(self._ended, clock)
+        for generation, opens in self._barriers.items():
+            if generation > wave.generation:
+                join(opens, clock)
+
+
+# ---- clocks of launches ----------------------------------------------------------------------------------------------
+# Vector clocks of launches: what their waves have acquired from other launches, for the launches that follow.
+
+
+NOTHING: Final[Clock] = {}
+
+
+class LaunchClocks:
+    """The clocks with which launches begin and end. `launch_of` returns the launch of a wave, by its number.
+
+    A stream that waits for a value does so by a kernel that reads a word, or by a packet. What the word's last store
+    released comes before everything that follows in the stream: the storing wave's accesses so far, what that wave had
+    acquired, and the launches that ended before its own launch.
+    """
+
+    def __init__(self, launches: Launches, launch_of: Callable[[int], Launch]) -> None:
+        self._launches = launches
+        self._launch_of = launch_of
+        self._first: dict[int, Clock] = {}
+        """The clock with which the waves of a launch begin, by launch number."""
+        self._last: dict[int, dict[int, int]] = {}
+        """The clock that a launch's waves have acquired from other launches by its end, by launch number."""
+        self._of_queue: dict[int, dict[int, int]] = {}
+        """The clock that packets other than kernels have acquired for later launches of a queue, by queue."""
+
+    def begin(self) -> None:
+        """Begin a launch. Its waves begin with the clock that earlier launches and packets have acquired."""
+        launches = self._launches
+        clock: dict[int, int] = {}
+        for each in launches.earlier if self._last else ():
+            if each.number in self._last and launches.is_before(each):
+                join(clock, self._last[each.number])
+        join(clock, self._of_queue.get(launches.present.queue, NOTHING))
+        clock = {uid: epoch for uid, epoch in clock.items() if not launches.is_before(self._launch_of(uid))}
+        if clock:
+            self._first[launches.present.number] = clock
+            self._last[launches.present.number] = dict(clock)
+
+    @property
+    def is_used(self) -> bool:
+        """True if any launch began with a clock that is not empty."""
+        return bool(self._first)
+
+    def first(self, launch: Launch) -> Clock:
+        """Return the clock with which the waves of a launch begin."""
+        return self._first.get(launch.number, NOTHING)
+
+    def acquired(self, clocks: Iterable[Clock]) -> None:
+        """Record that a wave of the present launch has read words that release these clocks.
+
+        Launches after the present one inherit the clocks.
+        """
+        if self._launches.is_alone:
+            return
+        present = self._launches.present
+        for clock in clocks:
+            others = self._others(clock)
+            if others:
+                present.acquired |= self._launches.acquired_from(others.values())
+                join(self._last.setdefault(present.number, {}), {uid: clock[uid] for uid in others})
+
+    def relied_on(self, clocks: Iterable[Clock]) -> bool:
+        """Record that a wave has invalidated its caches after reading words that release these clocks.
+
+        Return True if the clocks show that further launches have ended before.
+        """
+        if self._launches.is_alone:
+            return False
+        present, before = self._launches.present, self._launches.present.before
+        for clock in clocks:
+            present.before |= self._launches.acquired_from(self._others(clock).values())
+        return present.before != before
+
+    def read_by_packet(self, queue: int, index: int, clocks: Iterable[Clock]) -> int:
+        """Record that a packet has read words that release these clocks, for the queue's next launches.
+
+        Return the number of the last launch that released one of the clocks and began after the packet was submitted; 0
+        for none.
+        """
+        latest = 0
+        for clock in clocks:
+            launches = [self._launch_of(uid) for uid in clock]
+            self._launches.acquired_by_packet(queue, self._launches.acquired_from(launches))
+            join(self._of_queue.setdefault(queue, {}), clock)
+            latest = max(latest, *(each.number for each in launches if each.seen.get(queue, 0) > index), 0)
+        return latest
+
+    def forget(self) -> None:
+        """Forget everything recorded so far, as all of it happened before everything that runs next."""
+        self._first.clear()
+        self._last.clear()
+        self._of_queue.clear()
+
+    def _others(self, clock: Clock) -> dict[int, Launch]:
+        """Return the waves of a clock that do not belong to the present launch, with their launches."""
+        found = {uid: self._launch_of(uid) for uid in clock}
+        present = self._launches.present
+        return {uid: launch for uid, launch in found.items() if launch is not present}

@@ -1,0 +1,437 @@
+"""The race detector of the reference engine, which compares each event with shadow cells of earlier ones."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from softcard.core.checks import RACES
+from softcard.core.errors import BeyondModel
+from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
+from softcard.engine.gcn.launches import Launch, Launches
+from softcard.engine.gcn.races.cells import (
+    ALSO_LOADED,
+    LANE_BITS,
+    LANE_MASK,
+    LOADED,
+    STORED,
+    UPDATED,
+    Cells,
+    Flags,
+    Indices,
+    Numbers,
+    Places,
+)
+from softcard.engine.gcn.races.clocks import GroupClock, LaunchClocks, WaveClock
+from softcard.engine.gcn.races.reporter import (
+    GROUPS,
+    KERNELS,
+    PIECE,
+    WAVES,
+    HostConflict,
+    RacingAccess,
+    Reporter,
+    Touched,
+    is_scalar,
+)
+from softcard.engine.races.clocks import Clock, join
+from softcard.isa.gcn.coherence import is_coherent_load
+from softcard.isa.gcn.insn import Insn
+
+EVENTS: Final = (1 << 32 - LANE_BITS) - 1
+"""The maximum number of events that the event number in a shadow cell can distinguish."""
+SITES: Final = 1 << 32
+"""An upper bound of the number of instructions that access memory."""
+FEW: Final = 4
+"""The maximum size, in words, of a global access that acquires without a cache invalidation."""
+AGAINST: Final = {
+    LOAD: (STORED, UPDATED),
+    STORE: (STORED, UPDATED, LOADED, ALSO_LOADED),
+    ATOMIC: (STORED, LOADED, ALSO_LOADED),
+}
+"""The kinds of recorded accesses that can conflict with an access, by the kind of that access."""
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """The accesses of one instruction by a wave in one epoch.
+
+    `site` is the number of the instruction, in the order of first accesses to memory. `is_coherent` is True for a load
+    past the caches (glc), `is_single` if only one lane is active. `clock` is the clock that the event releases.
+    """
+
+    wave: WaveClock
+    epoch: int
+    insn: Insn
+    site: int
+    access: str
+    is_coherent: bool
+    is_single: bool
+    clock: Clock
+
+    def allows(self, other: Event, space: str) -> bool:
+        """Return True if this and the other access may both be atomic in the source, so that they do not race.
+
+        Coherent loads, and stores by a single lane, may be atomic: machine code does not distinguish them from plain
+        ones.
+        """
+        kinds = {self.access, other.access}
+        if kinds == {ATOMIC}:
+            return True
+        if LOAD in kinds:
+            load = self if self.access == LOAD else other
+            return load.is_coherent and space == "global"
+        if ATOMIC in kinds:
+            store = self if self.access == STORE else other
+            return store.is_single and space == "global"
+        return False
+
+    @property
+    def may_be_atomic(self) -> bool:
+        """True if the event may be an atomic access of global memory in the source."""
+        return self.access == ATOMIC or self.is_coherent or (self.access == STORE and self.is_single)
+
+
+class EventDetector:
+    """The race detector for waves on the reference engine.
+
+    With `equal_stores`, conflicting stores that leave memory unchanged are reported as races as well.
+    """
+
+    def __init__(self, launches: Launches, reporter: Reporter, *, equal_stores: bool) -> None:
+        self.launches = launches
+        self.reporter = reporter
+        self.equal_stores = equal_stores
+        self.group = GroupClock(1)
+        self._cells: dict[str, Cells] = {"global": Cells(), "gds": Cells()}
+        self._events: list[Event | None] = [None]
+        self._known: dict[tuple[object, ...], int] = {}
+        self._sites: dict[tuple[int, str], int] = {}
+        self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
+        """The clocks that atomics have released, by space and address."""
+        self._uid = 0
+        self._firsts: list[int] = []
+        self._launches: list[Launch] = []
+        """The launches, in order; `_firsts` has the number of the first wave of each launch."""
+        self.clocks = LaunchClocks(launches, self._launch_of)
+
+    @property
+    def is_full(self) -> bool:
+        """True if all event numbers are used. A launch that needs another one fails."""
+        return len(self._events) > EVENTS
+
+    def forget(self) -> None:
+        """Forget all accesses, since they happened before everything that runs next.
+
+        Keep shadow cells of launches that the host has not waited for.
+        """
+        self._atomics.clear()
+        self._firsts.clear()
+        self._launches.clear()
+        self.clocks.forget()
+        if self.launches.unseen and not self.is_full:
+            return
+        for cells in self._cells.values():
+            cells.clear()
+        self._events = [None]
+        self._known.clear()
+
+    def paused(self) -> Callable[[], None]:
+        """Save the detector's state of the current work-group; return the function that restores it.
+
+        It is for a work-group that is interrupted while another kernel runs. The caller calls the returned function
+        when the work-group continues.
+        """
+        group, cells, atomics = self.group, self._cells.get("LDS"), dict(self._atomics["LDS"])
+
+        def go_on() -> None:
+            self.group = group
+            if cells is not None:
+                self._cells["LDS"] = cells
+            self._atomics["LDS"] = atomics
+
+        return go_on
+
+    def begin_group(self) -> None:
+        """Begin a work-group, with new shadow cells for LDS."""
+        self.group = GroupClock(self._uid + 1)
+        self._cells["LDS"] = Cells()
+        self._atomics["LDS"].clear()
+
+    def wave(self, address: int, number: int, group: tuple[int, int, int]) -> WaveClock:
+        """Return the clock of the wave whose state is at host address `address`."""
+        found = self.group.waves.get(address)
+        if found is None:
+            self._uid += 1
+            present = self.launches.present
+            if not self._launches or self._launches[-1] is not present:
+                self._firsts.append(self._uid)
+                self._launches.append(present)
+            found = self.group.waves[address] = WaveClock(self._uid, number, group, present)
+            found.known.update(self.clocks.first(present))
+        return found
+
+    def _launch_of(self, uid: int) -> Launch:
+        return self._launches[bisect_right(self._firsts, uid) - 1]
+
+    def leave(self, wave: WaveClock) -> None:
+        """Let a wave pass the barriers that it has reached."""
+        self.group.leave(wave)
+
+    def arrive(self, wave: WaveClock) -> None:
+        """Record that a wave reached a barrier."""
+        self.group.arrive(wave)
+
+    def end(self, wave: WaveClock) -> None:
+        """Record that a wave ended."""
+        self.group.end(wave)
+
+    def waited(self, wave: WaveClock) -> None:
+        """Record that a wave has waited for its stores."""
+        wave.is_waited = True
+
+    def acquire(self, wave: WaveClock) -> None:
+        """Record that a wave invalidated its cache."""
+        self.clocks.relied_on(wave.acquiring.values())
+        wave.acquire()
+
+    def read_by_packet(self, queue: int, index: int, address: int, size: int) -> int:
+        """Record that a packet has read these bytes; see `LaunchClocks.read_by_packet`."""
+        places: Places = np.arange(address, address + size, dtype=np.uint64)
+        return self.clocks.read_by_packet(queue, index, self._released_at("global", places))
+
+    # ---- accesses ------------------------------------------------------------------------------------------------
+    def check_access(
+        self,
+        wave: WaveClock,
+        insn: Insn,
+        access: str,
+        space: str,
+        addresses: Places,
+        size: int,
+        lanes: Indices | None,
+        same: Callable[[], Flags] | None = None,
+        *,
+        is_single: bool = True,
+    ) -> None:
+        """Check accesses of `size` bytes at each address, and record them.
+
+        `lanes` are the lanes that make them; None: the wave as a whole does. `same()` returns for each address if a
+        store leaves memory unchanged. `is_single` is True if only one lane is active.
+        """
+        is_coherent = access == LOAD and is_coherent_load(insn)
+        stores = access == ATOMIC or (access == STORE and space == "global")
+        releases = stores and wave.stores(is_ordered=space == "LDS")
+        number = self._event(wave, insn, access, is_coherent, is_single)
+        event = self._events[number]
+        assert event is not None
+        if releases:
+            event.clock = wave.released_with(event.epoch)
+        own = np.zeros(len(addresses), np.int64) if lanes is None else lanes
+        mine = (number << LANE_BITS | own).astype(np.uint32)
+        if access == ATOMIC or is_coherent:
+            self._acquire(event, space, addresses)
+        offsets: Places = np.arange(size, dtype=np.uint64)
+        flat: Places = (addresses[:, None] + offsets).reshape(-1)
+        owner, every = np.repeat(np.arange(len(addresses)), size), np.repeat(mine, size)
+        others = self._first_conflict(event, space, flat, owner, same)
+        if others.any():
+            self._report(event, others, space, addresses, size, owner, lanes)
+        for cells, at, chosen in self._cells[space].parts(flat):
+            marks = every[chosen]
+            if access == LOAD:
+                first = cells[LOADED][at]
+                free = self._free(event, first)
+                for row, some in ((LOADED, free), (ALSO_LOADED, ~free)):
+                    cells[row][at[some]] = self._last(event, cells[row][at[some]], marks[some])
+            elif access == ATOMIC:
+                cells[UPDATED][at] = marks
+            else:
+                cells[:, at] = 0
+                cells[STORED][at] = marks
+
+    def _event(self, wave: WaveClock, insn: Insn, access: str, is_coherent: bool, is_single: bool) -> int:
+        key = (wave.uid, wave.version, insn.pc, access, is_single)
+        number = self._known.get(key)
+        if number is None:
+            if self.is_full:
+                raise BeyondModel(
+                    f"check {RACES!r} supports launches with at most {EVENTS} different accesses (counted by wave "
+                    "and pc)"
+                )
+            number = self._known[key] = len(self._events)
+            site = self._sites.setdefault((insn.pc, access), len(self._sites))
+            event = Event(wave, wave.epoch, insn, site, access, is_coherent, is_single, wave.released())
+            self._events.append(event)
+        return number
+
+    def _last(self, event: Event, known: Numbers, marks: Numbers) -> Numbers:
+        """Return the load events that shadow cells record after this load; see `native_check.later`.
+
+        `known` are the loads recorded before.
+        """
+        found, numbers = marks.copy(), known >> LANE_BITS
+        for number in np.unique(numbers).tolist():
+            other = self._events[number]
+            if other is None:
+                continue
+            stays = numbers == number
+            if other.wave is event.wave and other.epoch == event.epoch:
+                if other.site == event.site:
+                    stays &= known & LANE_MASK > marks & LANE_MASK
+                is_last = other.site >= event.site
+            else:
+                is_one = other.wave.launch is event.wave.launch and other.wave.group == event.wave.group
+                is_last = is_one and other.wave.wave > event.wave.wave and not self._ordered(other, event)
+            if is_last:
+                found[stays] = known[stays]
+        return found
+
+    def _acquire(self, event: Event, space: str, addresses: Places) -> None:
+        """Join the clocks released by the stores and atomics whose values an access has read.
+
+        An atomic also adds its own clock to those that the word releases.
+        """
+        clocks = self._released_at(space, addresses)
+        places, atomics = np.unique(addresses).tolist(), self._atomics[space]
+        wave = event.wave
+        if event.access == ATOMIC:
+            for place in places:
+                join(atomics.setdefault(place, {}), event.clock)
+            if not returns(event.insn):
+                return
+        wave.acquiring.update((id(clock), clock) for clock in clocks)
+        if space == "global":
+            self.launches.present.has_acquired = True
+        if space != "LDS":
+            self.clocks.acquired(clocks)
+        if space == "LDS" or len(places) <= FEW:  # the caches are the work-group's own: nothing is to be invalidated
+            for clock in clocks:
+                wave.learn(self.group.own(clock))
+
+    def _released_at(self, space: str, addresses: Places) -> list[Clock]:
+        """Return the clocks that the last stores and atomics to these addresses have released."""
+        stores = np.concatenate([cells[STORED][at] for cells, at, _ in self._cells[space].parts(addresses)])
+        events = [self._events[number] for number in np.unique(stores >> LANE_BITS).tolist()]
+        is_over = self.launches.is_over
+        clocks: list[Clock] = [each.clock for each in events if each is not None and not is_over(each.wave.launch)]
+        atomics = self._atomics[space]
+        return clocks + [atomics[place] for place in np.unique(addresses).tolist() if place in atomics]
+
+    def _free(self, event: Event, cells: Numbers) -> Flags:
+        """Return a mask of the cells that are empty or whose event happened before this one."""
+        free = np.ones(len(cells), np.bool_)
+        if not cells.any():
+            return free
+        numbers = cells >> LANE_BITS
+        for number in np.unique(numbers).tolist():
+            other = self._events[number]
+            if other is not None and not self._ordered(other, event):
+                free[numbers == number] = False
+        return free
+
+    def _ordered(self, before: Event, event: Event) -> bool:
+        if before.wave.launch is not event.wave.launch and self.launches.is_before(before.wave.launch):
+            return True
+        return event.wave.knows(before.wave.uid, before.epoch)
+
+    def _first_conflict(
+        self, event: Event, space: str, flat: Places, owner: Indices, same: Callable[[], Flags] | None
+    ) -> Numbers:
+        """Return, for each byte, the first recorded access that races with the event, or 0.
+
+        It conflicts with the event and is not ordered before it.
+        """
+        found = np.zeros(len(flat), np.uint32)
+        for cells, at, chosen in self._cells[space].parts(flat):
+            there = found[chosen]
+            for row in AGAINST[event.access]:
+                records = cells[row][at]
+                if records.any():
+                    who = owner[chosen]
+                    for number in np.unique(records >> LANE_BITS).tolist():
+                        other = self._events[number]
+                        if other is None or other is event or self._ordered(other, event) or event.allows(other, space):
+                            continue
+                        here = (records >> LANE_BITS == number) & (there == 0)
+                        if event.access == other.access == STORE and same is not None and not self.equal_stores:
+                            here &= ~same()[who] if here.any() else here
+                        there = np.where(here, records, there)
+            found[chosen] = there
+        boxes = self.reporter.mailboxes
+        if space == "global" and boxes and found.any():
+            found[(flat >= boxes.start) & (flat < boxes.stop)] = 0
+        return found
+
+    def _report(
+        self,
+        event: Event,
+        others: Numbers,
+        space: str,
+        addresses: Places,
+        size: int,
+        owner: Indices,
+        lanes: Indices | None,
+    ) -> None:
+        """Report the race of the event with each of `others`, in the order of the bytes.
+
+        `addresses` and `lanes` are those of the access, `size` is its size; `owner` has the index of the address of
+        each byte.
+        """
+        numbers = others >> LANE_BITS
+        every, first = np.unique(numbers, return_index=True)
+        for number in every[np.argsort(first)].tolist():
+            other = self._events[number]
+            if other is None:
+                continue
+            items, at = np.unique(owner[numbers == number], return_index=True)
+            lane = int(others[numbers == number][at[0]]) & LANE_MASK
+            is_one = other.wave.launch is event.wave.launch
+            between = KERNELS if not is_one else WAVES if other.wave.group == event.wave.group else GROUPS
+            self.reporter.report(
+                _racing_access(event, () if lanes is None else tuple(lanes[items].tolist())),
+                _racing_access(other, () if is_scalar(other.insn) else (lane,)),
+                between, space, int(addresses[items[0]]), size, len(items),
+            )  # fmt: skip
+
+    # ---- the host ------------------------------------------------------------------------------------------------
+    def host_conflicts(self, access: str, address: int, size: int) -> list[HostConflict]:
+        """Return the kernel accesses that conflict with an access by the host, in the order of reports.
+
+        They belong to launches that the host has not waited for. The order is that of `HostConflict.order`.
+        """
+        touched, unseen = Touched(), self.launches.unseen
+        for start in range(address, address + size, PIECE):
+            addresses = np.arange(start, min(start + PIECE, address + size), dtype=np.uint64)
+            for cells, at, chosen in self._cells["global"].parts(addresses):
+                for row in AGAINST[LOAD if access == LOAD else STORE]:
+                    records = cells[row][at].astype(np.int64)
+                    for number in np.unique(records >> LANE_BITS).tolist():
+                        event = self._events[number]
+                        if event is not None and event.wave.launch.number in unseen:
+                            places = np.flatnonzero(records >> LANE_BITS == number)
+                            key = event.wave.launch.number * SITES + event.site
+                            keys = np.full(len(places), key)
+                            touched.add(row, keys, addresses[chosen][places].astype(np.int64), records[places])
+            touched.end_piece()
+        made = []
+        for key, first in touched.found.items():
+            event = self._events[first.record >> LANE_BITS]
+            assert event is not None
+            racing_access = _racing_access(event, () if is_scalar(event.insn) else (first.record & LANE_MASK,))
+            made.append(HostConflict(racing_access, key // SITES, first.address, first.size, event.may_be_atomic))
+        return sorted(made, key=HostConflict.order)
+
+
+def _racing_access(event: Event, lanes: tuple[int, ...]) -> RacingAccess:
+    return RacingAccess(event.insn, event.access, event.wave.wave, event.wave.group, lanes, event.wave.launch)
+
+
+def returns(insn: Insn) -> bool:
+    """Return True if an atomic returns the old value to its wave. Only such an atomic can acquire."""
+    return bool(insn.get("glc")) or "_rtn" in insn.op.name

@@ -1,0 +1,650 @@
+"""The Python part of the JIT engine's race detector; the rest is compiled code.
+
+It handles accesses that the reference engine makes for the JIT engine, acquires and releases between work-groups, and
+race reports.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from softcard.core.checks import RACES
+from softcard.core.errors import BeyondModel, ModelBug
+from softcard.core.words import U64
+from softcard.engine.gcn.hooks import ATOMIC, LOAD
+from softcard.engine.gcn.launches import Launch, Launches
+from softcard.engine.gcn.races import native_cells, native_check, native_merge, native_order, native_saves
+from softcard.engine.gcn.races.cells import Flags, Indices, Places
+from softcard.engine.gcn.races.clocks import LaunchClocks
+from softcard.engine.gcn.races.events import FEW, returns
+from softcard.engine.gcn.races.layout import (
+    BY_PYTHON,
+    CACHE_BYTES,
+    CACHES,
+    CACHES_AT,
+    COHERENT,
+    CONFLICT_BYTES,
+    CONFLICTS,
+    EPOCH_AT,
+    EPOCHS,
+    FIRST_UID,
+    FREE,
+    FULL,
+    KNOWS_SAME,
+    LANE_AT,
+    LANE_MASK,
+    NAMES,
+    NUMBER_BITS,
+    RELEASES,
+    REPORT_BYTES,
+    ROW_BYTES,
+    ROWS,
+    SITE_AT,
+    SITES,
+    SIZE_AT,
+    SLOT_BYTES,
+    SLOTS,
+    SLOTS_AT,
+    SPACE_AT,
+    SPACES,
+    STORED,
+    UID_AT,
+    UIDS,
+    UPDATED,
+    Group,
+    Race,
+    RaceReport,
+    Slot,
+    WaveRow,
+)
+from softcard.engine.gcn.races.reporter import (
+    GROUPS,
+    KERNELS,
+    PIECE,
+    WAVES,
+    HostConflict,
+    RacingAccess,
+    Reporter,
+    Touched,
+    is_scalar,
+)
+from softcard.engine.gcn.races.tables import Tables
+from softcard.engine.races.clocks import Clock, join
+from softcard.ir.native import Natives
+from softcard.isa.gcn.coherence import is_coherent_load
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.state import LANES, WORDS_AT
+
+Ids = npt.NDArray[np.uint32]
+"""The type of an array with a row for each work-group: three coordinates and possibly more columns."""
+BETWEEN: Final = (WAVES, GROUPS, KERNELS)
+ALL: Final = (1 << LANES) - 1
+LOCAL: Final = SPACES.index("LDS")
+MOST_REMEMBERED: Final = 1024
+"""The maximum number of launches whose accesses are retained because the host has not waited for them."""
+NATIVES: Final = Natives(
+    native_check.check_access, native_check.check_vector, native_check.check_scalar, native_check.open_access,
+    native_check.stored_records, native_order.start_races, native_order.leave_barrier, native_order.arrive,
+    native_order.come, native_order.finish, native_order.over, native_order.go_on, native_cells.records_of,
+    native_cells.site_of, native_merge.merge, native_merge.forget, native_merge.forget_local, native_saves.put_back,
+)  # fmt: skip
+function: Final = NATIVES.function
+
+
+class Learnt(NamedTuple):
+    """The acquired clock of a wave at an epoch: `known` is the clock that the wave had at epoch `epoch`.
+
+    `done` is its last own epoch that it had released.
+    """
+
+    epoch: int
+    done: int
+    known: dict[int, int]
+
+
+class NativeWave:
+    """A wave of the JIT engine, as the race detector knows it. `row` is its `WaveRow` for compiled code."""
+
+    def __init__(self, group: NativeGroup, row: WaveRow) -> None:
+        self.group = group
+        self.row = row
+        self.words = 0
+        """The host address of the wave's state words."""
+        self.address = ctypes.addressof(row)
+        self.uid = row.uid
+        self.learnt: list[Learnt] = []
+        self.acquiring: dict[int, Clock] = {}
+        """The released clocks that the wave has read and joins when it invalidates its cache."""
+        self.table: npt.NDArray[np.uint64] = np.zeros(2, np.uint64)
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch of the wave; a barrier or a release begins a new one."""
+        return self.row.epoch
+
+    @property
+    def generation(self) -> int:
+        """The number of barriers that the wave has reached."""
+        return self.row.generation
+
+    def at(self, epoch: int) -> Learnt:
+        """Return the clock that the wave had acquired at the epoch `epoch`.
+
+        The `done` of the result is exact for a recorded epoch, else derived from `epoch`.
+        """
+        found = next((each for each in reversed(self.learnt) if each.epoch <= epoch), Learnt(0, 0, {}))
+        return found if found.epoch == epoch else found._replace(done=epoch - 2)
+
+
+class GroupDetector(Protocol):
+    """The interface of the race detector that the work-groups of a thread use."""
+
+    race: Race
+
+    def started(self, groups: Ids) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Return the index of the present launch, its earlier launches' states, and its initial clock.
+
+        `groups` has the coordinates of the launch's work-groups. The second result has a flag for each earlier launch:
+        1 if it ended before. The third result is the clock with which the waves begin, in the form of
+        `Group.inherited`.
+        """
+
+
+class Pending(Protocol):
+    """An owner of accesses that are not in shadow memory yet, such as those of a speculative run."""
+
+    def flush(self) -> None:
+        """Flush the pending accesses to shadow memory."""
+
+    def drop(self) -> None:
+        """Discard the pending accesses."""
+
+
+class NativeGroup:
+    """The race detector's state of the work-group that a thread runs, for compiled code.
+
+    The same object serves the thread's next work-group.
+    """
+
+    def __init__(
+        self,
+        detector: GroupDetector,
+        groups: Ids,
+        most_waves: int,
+        private: tuple[int, int],
+        fetch: Callable[[int], Insn],
+    ) -> None:
+        self.detector = detector
+        self._groups = groups
+        head = ctypes.sizeof(Group)
+        self._room = np.zeros(head + most_waves * (ROW_BYTES + CONFLICTS * CONFLICT_BYTES), np.uint8)
+        base = int(self._room.ctypes.data)
+        at = base + head
+        self.group = group = Group.from_address(base)
+        self.address, group.race, group.rows = base, ctypes.addressof(detector.race), at
+        group.low, group.high = private
+        self.rows = [WaveRow.from_address(at + n * ROW_BYTES) for n in range(most_waves)]
+        for n, row in enumerate(self.rows):
+            row.group = base
+            row.race = group.race
+            row.caches, row.slots = (at + n * ROW_BYTES + offset for offset in (CACHES_AT, SLOTS_AT))
+            row.conflicts = at + most_waves * ROW_BYTES + n * CONFLICTS * CONFLICT_BYTES
+            for name in ("check_vector", "check_scalar", "go_on", "arrive", "finish"):
+                setattr(row, name, NATIVES.address(name))
+        self.fetch = fetch
+        self.start = NATIVES.address(native_order.start_races.name)
+        self.barriers: dict[int, dict[int, int]] = {}
+        """The joined clock of the waves that have reached a barrier, by the number of the barrier."""
+        self.ended: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """Begin the launch that was just announced to the detector."""
+        self.forget_caches()
+        self.group.launch, self._before, self._inherited = self.detector.started(self._groups)
+        self.group.before, self.group.before_count = self._before.ctypes.data, len(self._before)
+        self.group.inherited, self.group.inherited_count = self._inherited.ctypes.data, len(self._inherited)
+
+    def know(self, before: npt.NDArray[np.uint64]) -> None:
+        """Record which of the earlier launches are now known to have ended before the present one."""
+        self._before[:] |= before[: len(self._before)]
+
+    def learns(self) -> None:
+        """Record that a wave is ordered by more than barriers. Compiled code then leaves the order to Python."""
+        self.group.knows = 1
+        self.forget_caches()
+        for row in self.rows:
+            row.is_alone = 0
+
+    def forget_caches(self) -> None:
+        """Clear the inline shadow caches, so that the next access of each takes the full check."""
+        for row in self.rows:
+            ctypes.memset(row.caches, 0, CACHES * CACHE_BYTES)
+
+    def own(self, clock: Clock) -> Clock:
+        """Return the components of a clock that belong to this work-group."""
+        first, end = self.group.first, self.group.first + self.group.count
+        return {uid: epoch for uid, epoch in clock.items() if first <= uid < end}
+
+
+class NativeDetector:
+    """The race detector for waves on the JIT engine.
+
+    With `equal_stores`, conflicting stores that leave memory unchanged are reported as races as well.
+    """
+
+    def __init__(self, launches: Launches, reporter: Reporter, *, equal_stores: bool) -> None:
+        self.launches = launches
+        self.reporter = reporter
+        self.equal_stores = equal_stores
+        self.tables = Tables()
+        self.race = self.tables.race
+        self.race.equal_stores, self.race.raises = equal_stores, reporter.log.raises
+        self.pending: Pending | None = None
+        """The owner of accesses that are not in shadow memory yet; None if there are no such accesses."""
+        self._launches: list[tuple[Launch, Ids]] = []
+        self._groups: weakref.WeakValueDictionary[int, NativeGroup] = weakref.WeakValueDictionary()
+        """The state of the running work-group, by the host address of the `WaveRow` of each of its waves."""
+        self._waves: dict[int, NativeWave] = {}
+        self._learnt: dict[int, NativeWave] = {}
+        """The waves that are ordered by more than barriers, with their acquired clocks, by wave number."""
+        self._bounds: dict[int, list[int]] = {}
+        self._bounds_read = 0
+        self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
+        """The clocks that atomics have released, by space and address."""
+        self._fetch: Callable[[int], Insn]
+        self._counts: list[int] = []
+        """The number of races already reported for each pair of sites."""
+        self._insns: dict[int, Insn] = {}
+        self._addresses = np.zeros(LANES, np.uint64)
+        self._records = np.zeros(LANES, np.uint64)
+        self.clocks = LaunchClocks(launches, self._launch_of)
+
+    def group(
+        self, groups: Ids, most_waves: int, private: tuple[int, int], fetch: Callable[[int], Insn]
+    ) -> NativeGroup:
+        """Return the state that compiled code uses for the work-groups of one thread.
+
+        `groups` has the coordinates of each work-group of the dispatch. A work-group has up to `most_waves` waves.
+        `private` is the address range of the waves' private memory. `fetch` decodes the instruction at a pc.
+        """
+        made = NativeGroup(self, groups, most_waves, private, fetch)
+        self._groups.update((ctypes.addressof(row), made) for row in made.rows)
+        return made
+
+    # ---- launches ------------------------------------------------------------------------------------------------
+    def started(self, groups: Ids) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Return the present launch's index, its earlier launches' states, and its initial clock.
+
+        See `GroupDetector.started`.
+        """
+        present = self.launches.present
+        self.flush()
+        known = [launch for launch, _ in self._launches]
+        before, inherited = self._before(), np.array(sorted(self.clocks.first(present).items()), np.uint64)
+        if present not in known:
+            self._launches.append((present, groups))
+            return len(known), before, inherited
+        return known.index(present), before, inherited
+
+    def _before(self) -> npt.NDArray[np.uint64]:
+        """Return, for each known launch, 1 if it ended before the present one began, else 0."""
+        return np.array([self.launches.is_before(each) for each, _ in self._launches], np.uint64)
+
+    def _launch_of(self, uid: int) -> Launch:
+        ranges = self.tables.pairs("ranges", self.race.range_count)
+        at = int(np.searchsorted(ranges[:, 0], uid, side="right")) - 1
+        return self._launches[int(ranges[at, 1])][0]
+
+    @property
+    def is_full(self) -> bool:
+        """True if a launch failed because a table overflowed, so that the tables are incomplete."""
+        return bool(self.race.full)
+
+    def forget(self) -> None:
+        """Forget everything recorded so far, as all of it happened before everything that runs next."""
+        race, was_full = self.race, self.is_full
+        if self.pending is not None and (was_full or not self.launches.unseen):
+            self.pending.drop()
+        self.flush()
+        for found in (self._waves, self._learnt, self._bounds, self._atomics):
+            found.clear()
+        self.clocks.forget()
+        if race.report_count:  # reported already, when their launches ended
+            self.tables.forget_reports()
+            self._counts.clear()
+        race.bound_count = self._bounds_read = 0
+        is_full = was_full or self.tables.is_large or race.next_uid > UIDS // 2
+        if is_full or not self.launches.unseen or len(self._launches) > MOST_REMEMBERED:
+            self._launches.clear()
+            race.range_count = race.group_count = 0
+        if is_full:
+            self.tables.forget_cells()
+            race.next_uid = FIRST_UID
+        if was_full:
+            self.tables.forget_sites()
+            self._insns.clear()
+            race.full = 0
+        race.over_count = race.range_count
+        race.watermark = race.next_uid
+
+    def paused(self) -> Callable[[], None]:
+        """Save the detector's state of the current work-group; return the function that restores it.
+
+        It is for a work-group that is interrupted while another kernel runs. The caller calls the returned function
+        when the work-group continues. That function clears the shadow cells of LDS, as the other kernel has overwritten
+        them.
+        """
+        atomics = dict(self._atomics[SPACES[LOCAL]])
+
+        def go_on() -> None:
+            self._atomics[SPACES[LOCAL]] = atomics
+            function("forget_local")(ctypes.addressof(self.race))
+
+        return go_on
+
+    def flush(self) -> None:
+        """Flush pending accesses to shadow memory."""
+        if self.pending is not None:
+            self.pending.flush()
+
+    # ---- what orders waves ---------------------------------------------------------------------------------------
+    def wave(self, address: int, state: int) -> NativeWave:
+        """Return the wave whose `WaveRow` is at host address `address` and whose state is at `state`."""
+        found = self._waves.get(address)
+        row = WaveRow.from_address(address) if found is None else found.row
+        if found is None or found.uid != row.uid:
+            group = self._groups[address]
+            found = self._waves[address] = NativeWave(group, row)
+            if row.uid == group.group.first:
+                group.barriers, group.ended = {}, {}
+                self._atomics[SPACES[LOCAL]].clear()
+            found.words = state + WORDS_AT
+        return found
+
+    def leave(self, wave: NativeWave) -> None:
+        """Let a wave pass the barrier that it has reached, and join the clocks of the waves that reached it."""
+        row = wave.row
+        if row.passed != row.generation:
+            function("leave_barrier")(wave.address)
+            self.learn(wave, wave.group.barriers.get(row.generation, {}))
+
+    def arrive(self, wave: NativeWave) -> None:
+        """Record that a wave reached a barrier."""
+        function("come")(wave.address)
+        group = wave.group
+        opens = group.barriers.setdefault(wave.row.generation, {})
+        join(opens, group.ended)
+        if wave.learnt:
+            join(opens, wave.learnt[-1].known)
+
+    def end(self, wave: NativeWave) -> None:
+        """Record that a wave ended."""
+        function("over")(wave.address)
+        if wave.learnt:
+            known = wave.learnt[-1].known
+            join(wave.group.ended, known)
+            for generation, opens in wave.group.barriers.items():
+                if generation > wave.row.generation:
+                    join(opens, known)
+
+    def waited(self, wave: NativeWave) -> None:
+        """Record that a wave has waited for its stores."""
+        wave.row.is_waited = 1
+
+    def acquire(self, wave: NativeWave) -> None:
+        """Record that a wave invalidated its cache."""
+        waiting, wave.acquiring = wave.acquiring, {}
+        if self.clocks.relied_on(waiting.values()):
+            wave.group.know(self._before())
+        for clock in waiting.values():
+            self.learn(wave, clock)
+
+    def learn(self, wave: NativeWave, clock: Clock) -> None:
+        """Join a clock: its epochs happened before everything that this wave does from now on."""
+        row = wave.row
+        known = dict(wave.learnt[-1].known) if wave.learnt else {}
+        first, end = wave.group.group.first, wave.group.group.first + wave.group.group.count
+        is_new = False
+        for uid, epoch in clock.items():
+            if uid == wave.uid or uid < self.race.watermark or (first <= uid < end and epoch <= row.bound):
+                continue
+            if known.get(uid, 0) < epoch:
+                known[uid] = epoch
+                is_new = True
+        if not is_new:
+            return
+        done = wave.at(row.epoch).done
+        row.epoch += 1
+        row.epoch_bits = row.uid << UID_AT | row.epoch << EPOCH_AT
+        wave.learnt.append(Learnt(row.epoch, done, known))
+        self._learnt[wave.uid] = wave
+        wave.table = np.array(sorted(known.items()), np.uint64)
+        row.known, row.known_count = wave.table.ctypes.data, len(known)
+        wave.group.learns()
+
+    def released(self, access: int) -> Clock:
+        """Return the clock that an access released; `access` is its access record.
+
+        See `WaveClock.released`.
+        """
+        uid, epoch = access >> UID_AT, access >> EPOCH_AT & EPOCHS - 1
+        wave = self._learnt.get(uid)
+        learnt = Learnt(0, epoch - 2, {}) if wave is None else wave.at(epoch)
+        clock = dict(learnt.known)
+        if self.clocks.is_used:
+            join(clock, self.clocks.first(self._launch_of(uid)))
+        bound = max((bound for bound in self._bounds_of(uid) if bound < epoch), default=0)
+        if bound:
+            join(clock, dict.fromkeys(self._group_of(uid), bound))
+        clock.pop(uid, None)
+        done = epoch if access & RELEASES else learnt.done
+        if done:
+            clock[uid] = done
+        return clock
+
+    def _bounds_of(self, uid: int) -> list[int]:
+        """Return the epochs up to which a wave knew all accesses of its work-group, after each barrier."""
+        count = self.race.bound_count
+        for each, bound in self.tables.pairs("bounds", count)[self._bounds_read :].tolist():
+            self._bounds.setdefault(each, []).append(bound)
+        self._bounds_read = count
+        return self._bounds.get(uid, [])
+
+    def _group_of(self, uid: int) -> range:
+        """Return the numbers of all waves of a wave's work-group."""
+        firsts = self._firsts()
+        at = int(np.searchsorted(firsts, uid, side="right"))
+        return range(int(firsts[at - 1]), int(firsts[at]) if at < len(firsts) else self.race.next_uid)
+
+    def _firsts(self) -> npt.NDArray[np.uint64]:
+        return self.tables.pairs("groups", self.race.group_count)[:, 0]
+
+    # ---- accesses ------------------------------------------------------------------------------------------------
+    def check_access(
+        self,
+        wave: NativeWave,
+        insn: Insn,
+        access: str,
+        space: str,
+        addresses: Places,
+        size: int,
+        lanes: Indices | None,
+        same: Callable[[], Flags] | None = None,
+        *,
+        is_single: bool = True,
+        number: int = 0,
+    ) -> None:
+        """Check accesses of `size` bytes at each address, and record them.
+
+        `lanes` are the lanes that make them; None: the wave as a whole does. `same()` returns for each address if a
+        store leaves memory unchanged. `is_single` is True if only one lane is active. `number` is the access's number
+        in its instruction, from 1 on, if translated code exited from a strip-mined loop; else 0.
+        """
+        is_coherent = access == LOAD and is_coherent_load(insn)
+        if access != LOAD and space == SPACES[LOCAL]:
+            group = wave.group.group
+            group.local_stores = max(group.local_stores, wave.row.passed + 1)
+        what = NAMES.index(access) | SPACES.index(space) << SPACE_AT | COHERENT * is_coherent | size << SIZE_AT
+        found = self._begun(wave, insn, number)
+        if found is None:
+            begun, checked = function("open_access")(wave.address, insn.pc, what, is_single), 0
+            self.race.serial += SLOTS
+            serial = self.race.serial
+        else:
+            begun, checked, serial = found
+        if access == ATOMIC or is_coherent:
+            self._acquire(wave, insn, begun, space, addresses, access)
+        at = np.zeros(len(addresses), np.int64) if lanes is None else lanes
+        left = at[(np.uint64(checked) >> at.astype(np.uint64) & np.uint64(1)) == 0]
+        self._addresses[at] = addresses
+        stays = 0 if same is None or self.equal_stores else _bits(at[same()])
+        where = serial, self._addresses.ctypes.data, _bits(left), stays, BY_PYTHON | KNOWS_SAME
+        if function("check_access")(wave.address, wave.words, what, begun, *where) and not self.race.full:
+            raise ModelBug("the compiled race check returned an access to the Python code that had passed it on")
+        self.check()
+        if self.race.raises:
+            self.report(lambda pc: insn if pc == insn.pc else wave.group.fetch(pc))
+
+    def check(self) -> None:
+        """Raise `BeyondModel` if a table overflowed."""
+        if self.race.full:
+            raise BeyondModel(f"check {RACES!r} supports launches with at most {FULL[self.race.full]}")
+
+    def _begun(self, wave: NativeWave, insn: Insn, number: int) -> tuple[int, int, int] | None:
+        """Return an access that translated code began before its side exit, or None if it began none.
+
+        The result has the access record, the mask of lanes already checked, and the serial number.
+        """
+        row, key = wave.row, insn.pc << NUMBER_BITS | number
+        for each in range(SLOTS) if number and row.open else ():
+            if row.open >> each & 1:
+                slot = Slot.from_address(row.slots + each * SLOT_BYTES)
+                if slot.key == key:
+                    return slot.record, slot.checked, slot.serial
+                if slot.key >> NUMBER_BITS == insn.pc and slot.key > key:  # all lanes have made this access
+                    return slot.record, ALL, slot.serial
+        return None
+
+    def _acquire(self, wave: NativeWave, insn: Insn, access: int, space: str, addresses: Places, kind: str) -> None:
+        """Join the clocks released by the stores and atomics whose values an access has read.
+
+        An atomic also adds its own clock to those that the word releases.
+        """
+        count = len(addresses)
+        self._addresses[:count] = addresses
+        place = self._addresses.ctypes.data, count, self._records.ctypes.data
+        function("stored_records")(ctypes.addressof(self.race), SPACES.index(space), *place)
+        group = wave.group.group
+        first, end = (group.first, group.first + group.count) if space == SPACES[LOCAL] else (self.race.watermark, UIDS)
+        found = {each >> SITE_AT << SITE_AT | each & RELEASES for each in self._records[:count].tolist()}
+        clocks = [self.released(each) for each in sorted(found) if first <= each >> UID_AT < end]
+        places, atomics = np.unique(addresses).tolist(), self._atomics[space]
+        clocks += [atomics[place] for place in places if place in atomics]
+        if kind == ATOMIC:
+            own = self.released(access)
+            for each in places:
+                join(atomics.setdefault(each, {}), own)
+            if not returns(insn):
+                return
+        wave.acquiring.update((id(clock), clock) for clock in clocks)
+        if space == "global":
+            self.launches.present.has_acquired = True
+        if space != SPACES[LOCAL]:
+            self.clocks.acquired(clocks)
+        if space == SPACES[LOCAL] or len(places) <= FEW:  # the caches are the work-group's own
+            for clock in clocks:
+                self.learn(wave, wave.group.own(clock))
+
+    def read_by_packet(self, queue: int, index: int, address: int, size: int) -> int:
+        """Record that a packet has read these bytes; see `LaunchClocks.read_by_packet`."""
+        self.flush()
+        self._addresses[:size] = np.arange(address, address + size, dtype=np.uint64)
+        place = self._addresses.ctypes.data, size, self._records.ctypes.data
+        function("stored_records")(ctypes.addressof(self.race), SPACES.index("global"), *place)
+        found = {each >> SITE_AT << SITE_AT | each & RELEASES for each in self._records[:size].tolist()}
+        clocks = [self.released(each) for each in sorted(found) if each >> UID_AT >= self.race.watermark]
+        atomics = self._atomics["global"]
+        clocks += [atomics[each] for each in range(address, address + size) if each in atomics]
+        return self.clocks.read_by_packet(queue, index, clocks)
+
+    # ---- the host ------------------------------------------------------------------------------------------------
+    def host_conflicts(self, access: str, address: int, size: int) -> list[HostConflict]:
+        """Return the kernel accesses that conflict with an access by the host, in the order of reports.
+
+        They belong to launches that the host has not waited for. The order is that of `HostConflict.order`.
+        """
+        self.flush()
+        numbers = np.array([each.number for each, _ in self._launches], np.int64)
+        ranges = self.tables.pairs("ranges", self.race.range_count)
+        launches = numbers[ranges[:, 1].astype(np.int64)]
+        unseen = np.isin(launches, list(self.launches.unseen))
+        room, touched, at = np.zeros(PIECE, np.uint64), Touched(), address
+        while at < address + size and unseen.any():
+            count = min(address + size, (at | PIECE - 1) + 1) - at
+            for row in (STORED, UPDATED) if access == LOAD else range(ROWS):
+                if not function("records_of")(ctypes.addressof(self.race), at, count, row, room.ctypes.data):
+                    break
+                which = np.searchsorted(ranges[:, 0], room[:count] >> np.uint64(UID_AT), side="right") - 1
+                places = np.flatnonzero((which >= 0) & unseen[which])
+                records = room[places].view(np.int64)
+                keys = launches[which[places]] << SITES.bit_length() | records >> SITE_AT & SITES - 1
+                touched.add(row, keys, at + places, records)
+            touched.end_piece()
+            at += count
+        made = []
+        for key, first in touched.found.items():
+            record = first.record & U64
+            is_atomic = first.row == UPDATED or record & FREE != 0
+            racing_access = self._racing_access(record, self._fetch)
+            made.append(HostConflict(racing_access, key >> SITES.bit_length(), first.address, first.size, is_atomic))
+        return sorted(made, key=HostConflict.order)
+
+    # ---- reports -------------------------------------------------------------------------------------------------
+    def report(self, fetch: Callable[[int], Insn]) -> None:
+        """Report the races found since the last call; `fetch` decodes an instruction."""
+        self._fetch = fetch
+        rows = (
+            RaceReport.from_address(self.race.reports + number * REPORT_BYTES)
+            for number in range(self.race.report_count)
+        )
+        self._counts += [0] * (self.race.report_count - len(self._counts))
+        for number, report in sorted(
+            enumerate(rows), key=lambda row: (row[1].serial, row[1].record >> LANE_AT & LANE_MASK)
+        ):
+            count = report.count - self._counts[number]
+            if count:
+                self._counts[number] = report.count
+                size, space = report.what >> SIZE_AT, SPACES[report.what >> SPACE_AT & 3]
+                lanes = tuple(lane for lane in range(LANES) if report.lanes >> lane & 1)
+                one, other = self._racing_access(report.record, fetch, lanes), self._racing_access(report.other, fetch)
+                self.reporter.report(one, other, BETWEEN[report.between], space, report.address, size, count)
+
+    def _racing_access(
+        self, access: int, fetch: Callable[[int], Insn], lanes: tuple[int, ...] | None = None
+    ) -> RacingAccess:
+        uid, site = access >> UID_AT, access >> SITE_AT & SITES - 1
+        pc, kind = self.tables.site(site)
+        if site not in self._insns:
+            self._insns[site] = fetch(pc)
+        insn = self._insns[site]
+        at = int(np.searchsorted(self._firsts(), uid, side="right")) - 1
+        first, number = self.tables.pairs("groups", self.race.group_count)[at].tolist()
+        ranges = self.tables.pairs("ranges", self.race.range_count)
+        launch = int(ranges[int(np.searchsorted(ranges[:, 0], uid, side="right")) - 1, 1])
+        begun, groups = self._launches[launch]
+        x, y, z = groups[number].tolist()[:3]
+        if lanes is None:
+            lanes = (access >> LANE_AT & LANE_MASK,)
+        return RacingAccess(insn, NAMES[kind], uid - first, (x, y, z), () if is_scalar(insn) else lanes, begun)
+
+
+def _bits(lanes: Indices) -> int:
+    """Return a bit mask of lanes."""
+    return int(np.bitwise_or.reduce(np.uint64(1) << lanes.astype(np.uint64), initial=np.uint64(0)))

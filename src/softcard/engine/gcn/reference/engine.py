@@ -1,0 +1,332 @@
+"""The reference engine of waves, which evaluates the semantics of one instruction at a time.
+
+It is slow and simple, and defines the results that the JIT must reproduce. A `Stepper` executes instructions of the
+waves of one dispatch, on the same state blocks as the JIT. The JIT calls it for everything that it does not translate,
+and to find the lane that faulted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
+
+from softcard.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, SoftcardError, with_registers
+from softcard.engine.gcn.api import INSTRUCTION_FETCH, Dispatch, Statistics
+from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.groups import Groups
+from softcard.engine.gcn.reference.lane_float import quiet
+from softcard.engine.gcn.reference.lane_memory import LaneMemory
+from softcard.engine.gcn.reference.lanes import Lanes, View
+from softcard.engine.gcn.reference.observed import observed_lanes
+from softcard.engine.gcn.reference.replay import Replay, record
+from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.builder import Builder
+from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.semantics.execute import execute, selector_values
+from softcard.isa.gcn.state import (
+    FAULT_ADDRESS,
+    FAULT_LANE,
+    FAULT_PC,
+    MODE,
+    PC,
+    RETIRED,
+    RUNNING,
+    SLEPT,
+    STATUS,
+    Wave,
+)
+from softcard.isa.gcn.target import Target
+
+OnRetire = Callable[[Wave, Insn], None]
+
+LONGEST: Final = 3
+"""The length of the longest instruction, in words."""
+NO_LANE: Final = 0xFFFF_FFFF
+OFTEN: Final = 16
+"""The number of executions after which an instruction is recorded for replay."""
+VIEWS: Final = 256
+"""The maximum number of waves whose views are cached."""
+
+
+@dataclass(slots=True)
+class Cached:
+    """A decoded instruction and the location of its words. It is valid while the words are unchanged.
+
+    `uses` counts executions. `replays` maps a value of MODE to a recording, or to None if the instruction cannot be
+    recorded.
+    """
+
+    insn: Insn
+    words: memoryview
+    index: int
+    first: int
+    second: int | None
+    uses: int = 0
+    replays: dict[int, Replay | None] = field(default_factory=dict)
+
+    def holds(self) -> bool:
+        """Return True if memory still holds the instruction's words."""
+        words, index = self.words, self.index
+        return words[index] == self.first and (self.second is None or words[index + 1] == self.second)
+
+    def execute(self, o: Any, mode: int) -> None:
+        """Execute the instruction on the operations interface `o`, which has been prepared for it."""
+        if not o.replays:
+            o.perform(self.insn)
+            return
+        replay = self.replays.get(mode)
+        if replay is not None:
+            replay(o)
+            return
+        self.uses += 1
+        if self.uses > OFTEN and mode not in self.replays:
+            self.replays[mode] = record(execute, self.insn, o.mode, o.is_plain)
+        execute(o, self.insn)
+
+
+class Stepper:
+    """The executor of single instructions for the waves of one dispatch.
+
+    It is not thread-safe: each thread needs its own. `on_retire` is called after every retired instruction. `lanes` is
+    the operations interface, the object whose methods the semantics call; `accesses` is its component for memory
+    accesses. For both, None stands for the standard one. `code` is a cache of decoded instructions by address, valid
+    for the present mappings.
+    """
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        on_retire: OnRetire | None = None,
+        lanes: Lanes | None = None,
+        code: dict[int, Cached] | None = None,
+        accesses: LaneMemory | None = None,
+    ) -> None:
+        self.dispatch = dispatch
+        self._accesses = accesses
+        self.memory = dispatch.memory
+        self.on_retire = on_retire
+        if lanes is not None:
+            self.lanes = lanes
+        self._code = {} if code is None else code
+        self._version = dispatch.memory.version
+        self._views: dict[int, View] = {}
+        self._begun: tuple[int, int | None] = -1, None
+
+    @cached_property
+    def lanes(self) -> Any:
+        """The operations interface, created on first use: most launches of translated code never need it."""
+        checks = self.dispatch.checks
+        make = observed_lanes if checks.observes else Lanes.of
+        plain, shadow = make(self.dispatch, self._accesses), checks.shadow
+        return plain if shadow is None else shadow.operations(plain)
+
+    def begin_group(self, group: int, run: int | None = None) -> None:
+        """Begin work-group `group` of the dispatch; a repeated call with an equal `run` has no effect."""
+        if run is not None and (group, run) == self._begun:
+            return
+        self._begun = group, run
+        x, y, z, _ = self.dispatch.groups[group].tolist()
+        self.lanes.current.group = x, y, z
+
+    def view(self, wave: Wave) -> View:
+        """Return the view of a wave (quick access to its registers) from the cache, or a new one."""
+        # A cached view keeps the block alive, so that no other block can have its address.
+        found = self._views.get(wave.address)
+        if found is None:
+            if len(self._views) >= VIEWS:
+                self._views.clear()
+            found = self._views[wave.address] = View(wave, bool(self.dispatch.target.matrix))
+        found.wave = wave
+        return found
+
+    def step(self, wave: Wave, lanes: int | None = None) -> Insn:
+        """Execute the instruction at the wave's pc, and return it.
+
+        With `lanes`, only those lanes of EXEC take part, and lane masks keep the bits of the others. A fault leaves the
+        wave unchanged, except for the words FAULT_PC, FAULT_LANE and FAULT_ADDRESS.
+        """
+        view = self.view(wave)
+        with quiet():
+            return self._step(view, lanes)
+
+    @contextmanager
+    def counting(self, counts: bool) -> Iterator[None]:
+        """Enable or disable, while the context is active, the counting of uses of undefined values.
+
+        It is disabled for instructions whose uses have been counted before.
+        """
+        if self.dispatch.checks.shadow is None:
+            yield
+            return
+        self.lanes.counts = counts
+        try:
+            yield
+        finally:
+            self.lanes.counts = True
+
+    def run(self, view: View, count: int) -> int:
+        """Execute at most `count` instructions until the wave waits, pauses or ends; return the number that retired."""
+        words, hook = view.words, self.on_retire
+        done, slept = 0, words[SLEPT]
+        with quiet():
+            while done < count and words[STATUS] == RUNNING and words[SLEPT] == slept:
+                insn = self._step(view, None)
+                done += 1
+                if hook is not None:
+                    hook(view.wave, insn)
+        return done
+
+    def fetch(self, pc: int) -> Insn:
+        """Return the instruction at `pc` for a translator, which may prefetch and repeat, or raise a fault.
+
+        Raise `BeyondModel` if reading it could have effects: only `step` reads it then, as often as the wave executes
+        it.
+        """
+        if self.memory.plain(pc, 4) is None and self.memory.find(pc) is not None:
+            raise BeyondModel("instructions outside of RAM cannot be translated").at("pc", pc)
+        return self._cached(pc).insn
+
+    def specific(self, wave: Wave) -> Insn:
+        """Return the instruction at the wave's pc.
+
+        If register values select its semantics, return it specialised for the present values.
+        """
+        insn = self.fetch(wave.pc)
+        if insn.op.selectors is None:
+            return insn
+        self.lanes.begin(self.view(wave), insn, None)
+        return insn.specific(selector_values(Builder(cast("Any", self.lanes)), insn))
+
+    def _cached(self, pc: int) -> Cached:
+        if self.memory.version != self._version:
+            self._version = self.memory.version
+            self._code.clear()
+        cached = self._code.get(pc)
+        return cached if cached is not None and cached.holds() else self._decode(pc)
+
+    def _decode(self, pc: int) -> Cached:
+        if pc & 3:
+            raise GuestFault("the address of an instruction must be a multiple of 4").at("pc", pc)
+        found = self.memory.plain(pc, 4)
+        if found is None or (pc - found.base) & 3:
+            return Cached(decode(self.dispatch.target, self._slowly(pc), pc), memoryview(b""), 0, 0, None)
+        words, index = found.code, (pc - found.base) >> 2
+        insn = decode(self.dispatch.target, words[index : index + LONGEST].tolist(), pc)
+        second = insn.words[1] if len(insn.words) > 1 else None
+        cached = self._code[pc] = Cached(insn, words, index, insn.words[0], second)
+        return cached
+
+    def _slowly(self, pc: int) -> list[int]:
+        """Return the words at `pc` if the code does not lie in plain memory, or only partly."""
+        words: list[int] = []
+        for at in range(pc, pc + 4 * LONGEST, 4):
+            try:
+                words.append(int.from_bytes(self.memory.read(at, 4), "little"))
+            except AccessFault as fault:
+                if not words:
+                    raise fault.at("pc", pc, INSTRUCTION_FETCH) from None
+                break
+        return words
+
+    def _step(self, view: View, lanes: int | None) -> Insn:
+        words, o = view.words, self.lanes
+        pc = words[PC]
+        insn = None
+        try:
+            cached = self._cached(pc)
+            insn = cached.insn
+            o.begin(view, insn, lanes)
+            cached.execute(o, words[MODE])
+            words[PC] = o.target
+        except SoftcardError as error:
+            raise self._placed(error, view, pc, insn) from None
+        except IndexError as error:
+            raise self._placed(_beyond(error), view, pc, insn) from error
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            bug = ModelBug(f"{type(error).__name__} in an instruction's semantics: {error}")
+            raise self._placed(bug, view, pc, insn) from error
+        words[RETIRED] += 1
+        return insn
+
+    def _placed(self, error: SoftcardError, view: View, pc: int, insn: Insn | None) -> SoftcardError:
+        """Return an error with the pc and the registers that were read added; record a fault in the wave."""
+        said = "" if insn is None else _shown(insn)
+        if not any(place.kind == "pc" for place in error.path):
+            error.at("pc", pc, said)
+        if isinstance(error, GuestFault):
+            lane = next((int(place.where) for place in error.path if place.kind == "lane"), None)
+            view.words[FAULT_PC] = pc
+            view.words[FAULT_LANE] = NO_LANE if lane is None else lane
+            view.words[FAULT_ADDRESS] = error.address & (1 << 64) - 1 if isinstance(error, AccessFault) else 0
+            if insn is not None and error.registers is None:
+                from softcard.engine.gcn.effects import registers_read  # few kernels fail
+
+                with suppress(SoftcardError, IndexError):  # its specialisation may be what failed
+                    if insn.op.selectors is not None:
+                        insn = insn.specific(selector_values(Builder(cast("Any", self.lanes)), insn))
+                with_registers(error, registers_read(insn, view.wave, lane, said))
+        return error
+
+
+def _shown(insn: Insn) -> str:
+    """Return the instruction as assembly text, or its name if an operand cannot be shown as text."""
+    try:
+        return text(insn)
+    except SoftcardError:
+        return insn.name
+
+
+def _beyond(error: IndexError) -> GuestFault:
+    return GuestFault(f"an operand reaches beyond the last register ({error})")
+
+
+class ReferenceEngine:
+    """The engine that runs dispatches by evaluating instruction semantics.
+
+    `on_retire` is called after every retired instruction. With `counting`, the executions of each instruction are
+    counted (`instruction_counts`). Decoded instructions are cached for the next dispatch with the same memory.
+    """
+
+    def __init__(self, on_retire: OnRetire | None = None, counting: bool = False) -> None:
+        self.on_retire = self._count if counting else on_retire
+        self._further = on_retire if counting else None
+        self._counts: Counter[int] | None = Counter() if counting else None
+        self._decoded: WeakKeyDictionary[GpuMemory, tuple[tuple[int, Target], dict[int, Cached]]] = WeakKeyDictionary()
+        """The decoded instructions by memory, with the version of the mappings and the target they depend on."""
+
+    def __repr__(self) -> str:
+        return "<reference engine of waves>"
+
+    def _count(self, wave: Wave, insn: Insn) -> None:
+        assert self._counts is not None
+        self._counts[insn.pc] += 1
+        if self._further is not None:
+            self._further(wave, insn)
+
+    def instruction_counts(self) -> dict[int, int]:
+        """Return the number of executions by pc, if the engine counts them; otherwise raise `ModelBug`."""
+        if self._counts is None:
+            raise ModelBug("the engine does not count instructions: make it with counting=True")
+        return dict(self._counts)
+
+    def stepper(self, dispatch: Dispatch) -> Stepper:
+        """Return a stepper for this dispatch."""
+        memory = dispatch.memory
+        key, known = (memory.version, dispatch.target), self._decoded.get(memory)
+        if known is None or known[0] != key:
+            known = self._decoded[memory] = key, {}
+        return Stepper(dispatch, self.on_retire, code=known[1])
+
+    def run(self, dispatch: Dispatch) -> Statistics:
+        """Run all work-groups to their end, one after the other."""
+        stepper = self.stepper(dispatch)
+        if not dispatch.checks.is_around:
+            return Groups(dispatch, stepper).run()
+        with dispatch.checks.running(dispatch, stepper.fetch, is_translated=False):
+            return Groups(dispatch, stepper).run()

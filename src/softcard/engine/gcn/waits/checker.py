@@ -1,0 +1,185 @@
+"""The check of waits of running kernels: it reports hazards that waves meet, and slows down only suspect ones.
+
+A kernel's code is analysed once, on all paths. If no hazard is possible, as in all compiled code, its waves run as
+usual. Otherwise the first work-groups and the last one run on the reference engine with scoreboards, with the same
+results, and the hazards that they meet are reported. After enough instructions, the possible hazards that no wave met
+are reported as notes: their path was not taken, or never is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from softcard.core.checks import WAITS
+from softcard.core.display import count
+from softcard.core.findings import Finding, Level
+from softcard.engine.gcn.api import Dispatch, Engine, Statistics
+from softcard.engine.gcn.hooks import Check
+from softcard.engine.gcn.jit.code_ranges import CodeRanges, holds, joined
+from softcard.engine.gcn.reference.engine import Stepper
+from softcard.engine.gcn.reference.groups import Groups
+from softcard.engine.gcn.waits.board import Missed, finding
+from softcard.engine.gcn.waits.flow import missed, reachable
+from softcard.engine.gcn.waits.observing import ObservingStepper
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.state import Wave
+
+OBSERVED: Final = 20_000
+"""The number of wave instructions of a launch that run with scoreboards; further work-groups run as usual."""
+GLANCE: Final = 2_000
+"""The value of `OBSERVED` for code whose only possible hazards need a FLAT access that reaches LDS."""
+ENOUGH: Final = 200_000
+"""The number of wave instructions of a kernel after which hazards that no wave met are reported as notes."""
+LAUNCHES: Final = 50
+"""The number of launches of a kernel after which hazards that no wave met are reported as notes."""
+
+Key = tuple[str, int, int]
+Report = Callable[[Finding], None]
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """The analysis of a kernel's code: the hazards that no wave has met yet, by key, and the instructions executed."""
+
+    entry: int
+    code_ranges: CodeRanges
+    open: dict[Key, Missed]
+    observed: int = 0
+    launches: int = 0
+    reported: set[Key] = field(default_factory=set)
+
+    @property
+    def is_likely(self) -> bool:
+        """True if a hazard is possible even if no FLAT access reaches LDS."""
+        return any(each.is_likely for each in self.open.values())
+
+    def finding(self, missed: Missed, count: int = 1) -> Finding:
+        """Return a finding for a hazard.
+
+        Positions count from the kernel's first instruction, until a symbolizer names it.
+        """
+        found = finding(missed, text=lambda pc: f"(entry + {pc - self.entry:#x})")
+        return Finding(
+            WAITS,
+            missed.hazard.id.partition("/")[2],
+            found.message,
+            found.level,
+            pc=missed.after.pc,
+            at=f"entry + {missed.after.pc - self.entry:#x}",
+            other=found.other,
+            other_pc=missed.before.pc,
+            rule=found.rule,
+            suggestion=found.suggestion,
+            count=count,
+        )
+
+
+class WaitChecker(Check):
+    """The check for missing waits in the kernels of one memory.
+
+    The callback `report` is called once with each finding, in the order of the code. `counts` is the number of
+    executions of each instruction under this check, by address; the engines' own counts lack these executions.
+    """
+
+    name = WAITS
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.counts: Counter[int] = Counter()
+        self._known: dict[tuple[str, int, int], Kernel] = {}
+
+    def run(self, dispatch: Dispatch, engine: Engine) -> Statistics | None:
+        """Run a dispatch with scoreboards if hazards are possible, and return its statistics.
+
+        Otherwise return None: the dispatch can run as usual.
+        """
+        kernel = self._kernel(dispatch)
+        if not kernel.open or not len(dispatch.groups):
+            return None
+        return self._observed(kernel, dispatch, engine)
+
+    def _kernel(self, dispatch: Dispatch) -> Kernel:
+        key = dispatch.target.name, dispatch.entry, dispatch.mode
+        known = self._known.get(key)
+        if known is None or not holds(known.code_ranges, dispatch.memory):
+            known = self._known[key] = _analyse(dispatch)
+        return known
+
+    def _observed(self, kernel: Kernel, dispatch: Dispatch, engine: Engine) -> Statistics:
+        """Run the first work-groups and the last one with scoreboards, the others as usual."""
+        total, every = Statistics(), len(dispatch.groups)
+        stepper = ObservingStepper(dispatch, self._count)
+        if dispatch.checks.shadow is not None:
+            dispatch.checks.shadow.follow()
+        groups = Groups(dispatch, stepper)
+        first, limit = 0, OBSERVED if kernel.is_likely else GLANCE
+        try:
+            while first < every and groups.statistics.instructions < limit and self._is_open(kernel, stepper):
+                groups.run_group(first)
+                first += 1
+            if first < every - 1:
+                total.add(engine.run(_part(dispatch, first, every - 1)))
+            if first < every:
+                if self._is_open(kernel, stepper):
+                    groups.run_group(every - 1)
+                else:
+                    total.add(engine.run(_part(dispatch, every - 1, every)))
+        finally:
+            kernel.observed += groups.statistics.instructions
+            kernel.launches += 1
+            self._report_hazards(kernel, stepper)
+        total.add(groups.statistics)
+        return total
+
+    def added_counts(self, counts: dict[int, int]) -> dict[int, int]:
+        """Return an engine's counts plus those of the instructions that were executed under this check."""
+        return dict(Counter(counts) + self.counts)
+
+    def _count(self, _wave: Wave, insn: Insn) -> None:
+        self.counts[insn.pc] += 1
+
+    @staticmethod
+    def _is_open(kernel: Kernel, stepper: ObservingStepper) -> bool:
+        """Return True if a possible hazard was not met yet."""
+        return not kernel.open.keys() <= stepper.missed.keys()
+
+    def _report_hazards(self, kernel: Kernel, stepper: ObservingStepper) -> None:
+        """Report the hazards that waves have met.
+
+        After enough executed instructions, also report the hazards that no wave met, as notes.
+        """
+        for key, each in sorted(stepper.missed.items(), key=lambda item: item[0][2]):
+            kernel.open.pop(key, None)
+            if key not in kernel.reported:
+                kernel.reported.add(key)
+                self._report(kernel.finding(each, stepper.counts[key]))
+        if kernel.is_likely and kernel.observed < ENOUGH and kernel.launches < LAUNCHES:
+            return
+        for each in kernel.open.values():
+            if each.is_likely:
+                text = f"on a path that no wave took in {count(kernel.launches, 'run')} that were checked"
+                found = kernel.finding(each)
+                found.level, found.message = Level.NOTE, f"{found.message}, {text}"
+                self._report(found)
+        kernel.open = {}
+
+
+def _part(dispatch: Dispatch, first: int, stop: int) -> Dispatch:
+    """Return a dispatch of the work-groups `first` to `stop` - 1, with waves scheduled as in the whole dispatch."""
+    seed = None if dispatch.seed is None else dispatch.seed + first
+    waves = None if dispatch.waves is None else dispatch.waves.part(first, stop)
+    return replace(dispatch, groups=dispatch.groups[first:stop], seed=seed, waves=waves)
+
+
+def _analyse(dispatch: Dispatch) -> Kernel:
+    """Return the analysis of a kernel's code on all paths."""
+    entries = [(dispatch.entry, dispatch.mode)]
+    code = reachable(entries, Stepper(dispatch).fetch)
+    found = missed(code, entries, replays="xnack" in dispatch.target.has)
+    reaches_lds = dispatch.lds_bytes > 0
+    words = {issue.pc: issue.insn.words for issue in code.issues.values()}
+    code_ranges = joined({pc: b"".join(word.to_bytes(4, "little") for word in those) for pc, those in words.items()})
+    return Kernel(dispatch.entry, code_ranges, {each.key: each for each in found if each.is_likely or reaches_lds})

@@ -1,0 +1,1 @@
+"""The check `races` of harts: conflicting accesses without a happens-before relation."""

@@ -1,0 +1,137 @@
+"""The check `init` of a device's harts: it reports recorded uses of undefined values as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from softcard.core.checks import INIT
+from softcard.core.findings import Finding, FindingLog
+from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.shadow.block import ShadowBlock
+from softcard.engine.riscv.shadow.reference import ReferenceShadow, ShadowedEvaluator
+from softcard.engine.riscv.shadow.uses import Origins, Site, Use, Uses
+from softcard.isa.riscv.assembler import text
+from softcard.isa.riscv.insn import Insn
+from softcard.isa.riscv.state import Hart
+
+WHAT: Final = {
+    "branch": "decides a branch of the hart",
+    "address": "is used as an address",
+    "atomic": "is used as an operand of an atomic operation",
+}
+SUGGESTION: Final = "write the value before, on every path that leads here"
+RESULT: Final = "undefined-result"
+ZERO, RA, SP, A0 = 0, 1, 2, 10
+
+
+class ShadowCheck:
+    """Manages the shadow state of a device's harts, and reports uses of undefined values to a log.
+
+    `code` is a function that returns the instruction that a hart has at an address.
+    """
+
+    def __init__(self, log: FindingLog, code: Callable[[Hart, int], Insn | None]) -> None:
+        self.log = log
+        self.uses = Uses()
+        self._code = code
+        self._blocks: dict[int, ShadowBlock] = {}
+        self._reported: dict[Site, int] = {}
+        self._entry, self._defined = 0, 0
+
+    def dress(self, evaluator: Evaluator) -> ShadowedEvaluator:
+        """Return an evaluator that executes a hart's instructions with shadow bits."""
+        hart = evaluator.hart
+        return ShadowedEvaluator(evaluator, ReferenceShadow(hart, self.block(hart), self.uses))
+
+    def block(self, hart: Hart) -> ShadowBlock:
+        """Return the shadow registers of a hart, as a `ShadowBlock`."""
+        if hart.index not in self._blocks:
+            self._blocks[hart.index] = ShadowBlock(hart)
+        return self._blocks[hart.index]
+
+    def launch(self, entry: int, arguments: int) -> None:
+        """Begin a kernel command whose instances start at `entry`.
+
+        Each instance gets a0 and `arguments` further arguments from a1 on.
+        """
+        self._entry, self._defined = entry, defined_with(arguments)
+
+    def begin(self, hart: Hart, arguments: int) -> None:
+        """Begin an instance on a hart: ra, sp, a0 and `arguments` registers after it are initialised.
+
+        All other registers are uninitialised.
+        """
+        self.block(hart).begin(defined_with(arguments))
+
+    def report(self) -> None:
+        """Report uses of undefined values that were recorded since the last call."""
+        blocks = list(self._blocks.values())
+        for site, use in list(self.uses.sites.items()):
+            if use.what not in WHAT:
+                continue
+            new = self.uses.count(site, blocks) - self._reported.get(site, 0)
+            if new:
+                self._reported[site] = self._reported.get(site, 0) + new
+                self.log.note(self._finding(use, new))
+
+    def _finding(self, use: Use, count: int) -> Finding:
+        code = partial(self._code, use.hart)
+        origin = Origins(self._entry, self._defined, code, self.uses).of(use.pc, use.insn)
+        message = f"an undefined value {WHAT[use.what]}" + (f": it comes from {origin}" if origin else "")
+        return Finding(
+            INIT,
+            f"undefined-{use.what}",
+            message,
+            insn=text(use.insn, use.pc),
+            pc=use.pc,
+            unit=f"hart {use.hart.index}",
+            suggestion=SUGGESTION,
+            count=count,
+        )
+
+    # ---- what the host reads back --------------------------------------------------------------------------------
+    def read_back(self, address: int, parts: Iterable[tuple[int, np.ndarray[tuple[int], np.dtype[np.uint8]]]]) -> None:
+        """Check memory that the host reads, and report bytes in it that harts stored as undefined values.
+
+        The host reads at the device address `address`. `parts` contains the segments of this memory, each with its
+        address in this process and its shadow bytes. Afterwards the reported bytes count as initialised.
+        """
+        bad, first, store = 0, -1, None
+        done = 0
+        for host, shadows in parts:
+            places = np.flatnonzero(shadows)
+            stored = [key for key in self.uses.stored if host <= key < host + len(shadows)] if len(places) else []
+            found = [(key, self.uses.stored.pop(key)) for key in sorted(stored)]
+            if found:
+                bad += len(places)
+                first = done + int(places[0]) if first < 0 else first
+                store = store or found[0][1]
+            done += len(shadows)
+        if store is None:
+            return
+        message = f"{bad} bytes of memory at {address:#x} were stored with undefined values: the first is byte {first}"
+        self.log.note(
+            Finding(
+                INIT,
+                RESULT,
+                message,
+                access="write",
+                space="global",
+                address=store.address,
+                size=store.size,
+                pc=store.pc,
+                insn=text(store.insn, store.pc),
+                unit=f"hart {store.hart.index}",
+                suggestion=SUGGESTION,
+                count=bad,
+            )
+        )
+
+
+def defined_with(arguments: int) -> int:
+    """Return a mask of the integer registers that an instance receives: ra, sp, a0 and `arguments` after it."""
+    return 1 << ZERO | 1 << RA | 1 << SP | (1 << arguments + 1) - 1 << A0

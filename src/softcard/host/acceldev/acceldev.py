@@ -1,0 +1,430 @@
+"""The driver of Acceldev in Python: contexts, buffers, runs, waits, and error handling.
+
+The calls and error numbers are those of the original driver's ioctls, so a driver author can compare it with a driver
+in C.
+
+>>> from softcard.device.acceldev.commands import Fence, Fill
+>>> with Acceldev.open() as device, device.open_context() as context:
+...     data = context.create_buffer(8192)
+...     code = context.create_code(Fill(value=7, buffer_slot=data.slot, start=0, length=8192), Fence())
+...     context.run(code)
+...     context.wait(1)
+...     print(data.array("u4")[:3], data.array("u4").sum())
+[7 7 7] 14336
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Self, Unpack
+
+from softcard.core.display import RichDisplay, Rows, count
+from softcard.core.run_statistics import RunStatistics, logged
+from softcard.core.words import U32
+from softcard.device.acceldev import registers as r
+from softcard.device.acceldev.commands import (
+    FENCE_COUNTER,
+    STATUS,
+    STATUS_ERROR,
+    WORD_BYTES,
+    BindSlotCommand,
+    ContextConfig,
+    Fill,
+    NopCommand,
+    RunCommand,
+    UserCommand,
+    user_code,
+)
+from softcard.device.acceldev.registers import Interrupt
+from softcard.device.acceldev.settings import AcceldevOptions
+from softcard.host.acceldev.buffer import CODE, DATA, Buffer, DriverError, make_buffer
+from softcard.host.acceldev.port import MEMORY_BYTES, AcceldevPort, LocalPort
+from softcard.host.acceldev.queue import CommandQueue, reached
+
+__all__ = ["CODE", "DATA", "Acceldev", "Buffer", "Context", "DriverError"]
+
+GRACE_SECONDS: Final = 0.1
+"""The time in seconds that a device has to finish its work when it is closed."""
+POLL_SECONDS: Final = 0.1
+"""The interval in seconds at which a waiting driver tests if the device was closed.
+
+The device does not raise an interrupt when it is closed.
+"""
+RECORDS_BYTES: Final = r.ACCELDEV_MAX_CONTEXTS * ContextConfig.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Result(RunStatistics):
+    """The result of user commands: the number of commands, the bytes that they filled, and the seconds taken."""
+
+    instructions: int
+    bytes: int
+    time: float = field(default=0.0, compare=False)
+
+    __repr__ = RunStatistics.__repr__
+
+    @property
+    def _name(self) -> str:
+        return "user commands"
+
+
+class Acceldev(RichDisplay):
+    """An Acceldev device with its driver. `open_context` corresponds to opening the character device.
+
+    Calls are allowed from any thread. Interrupts are handled at once, on the thread that raises the interrupt line.
+    """
+
+    def __init__(self, port: AcceldevPort) -> None:
+        self.port = port
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.queue = CommandQueue(port)
+        self.contexts: dict[int, Context] = {}
+        self.failure: DriverError | None = None
+        self._is_closed = False
+        self._records = port.allocate(RECORDS_BYTES)
+        if not self._records:
+            raise DriverError(
+                errno.ENOMEM, f"cannot allocate memory for the records of {r.ACCELDEV_MAX_CONTEXTS} contexts"
+            )
+        self._cancel = port.line.observe(lambda level: self.handle_interrupt() if level else None)
+        self._start_up()
+
+    def __repr__(self) -> str:
+        return f"<Acceldev {'closed' if self._is_closed else 'open'}, {count(len(self.contexts), 'context')}>"
+
+    def _rows(self) -> Rows:
+        yield "context", "buffers", "fences", "errored"
+        for index, context in self.contexts.items():
+            yield index, context.count, context.fence_counter, context.is_errored
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.port,)
+
+    @classmethod
+    def open(cls, memory_bytes: int = MEMORY_BYTES, **settings: Unpack[AcceldevOptions]) -> Self:
+        """Return a fresh device in this process with `memory_bytes` of memory; `settings` are those of the device."""
+        return cls(LocalPort(memory_bytes, **settings))
+
+    def open_context(self) -> Context:
+        """Return a new context; raise `DriverError` EBUSY if all 255 are open."""
+        with self.lock:
+            self._check_open()
+            free = next((index for index in range(r.ACCELDEV_MAX_CONTEXTS) if index not in self.contexts), None)
+            if free is None:
+                raise DriverError(errno.EBUSY, f"all {r.ACCELDEV_MAX_CONTEXTS} contexts are in use: close one first")
+            context = Context(self, free, self._records + free * ContextConfig.size_bytes)
+            self.contexts[free] = context
+            return context
+
+    def handle_interrupt(self) -> None:
+        """Handle an interrupt: acknowledge it, then evaluate the registers and records that the device has written."""
+        with self.changed:
+            while pending := Interrupt(self.port.read(r.INTR.offset) & r.INTERRUPTS):
+                # Acknowledged before anything is evaluated: later events raise a new interrupt.
+                self.port.write(r.INTR.offset, pending)
+                if Interrupt.FEED_ERROR in pending:
+                    self.failure = DriverError(
+                        errno.EIO, "the driver submitted a command to a full queue, and the device dropped it"
+                    )
+                if Interrupt.FENCE_WAIT in pending:
+                    self.queue.complete()
+            self.queue.feed()
+            self.changed.notify_all()
+
+    def wait_until(self, done: Callable[[], bool], what: str, timeout_seconds: float | None = None) -> None:
+        """Let the device work until `done` returns True; the caller must not hold the lock.
+
+        Raise `DriverError` ETIMEDOUT after `timeout_seconds`, EDEADLK if nothing is queued that could make it true, or
+        ENODEV if the device or this driver is closed meanwhile.
+        """
+        self._check_open()
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        with self.changed:
+            while not done():
+                if self._is_closed or self.port.is_gone:
+                    raise self._closed()
+                if self.failure is not None:
+                    raise self.failure
+                if self.queue.is_empty:
+                    raise DriverError(errno.EDEADLK, f"{what} will never be reached: all queued commands have finished")
+                if self.port.work() or self._is_closed:
+                    continue
+                if not self.port.works_alone:
+                    if self._catches_up():
+                        continue
+                    raise DriverError(errno.EDEADLK, f"{what} will never be reached: the device has stopped")
+                left = POLL_SECONDS if deadline is None else deadline - time.monotonic()
+                if left <= 0:
+                    raise DriverError(errno.ETIMEDOUT, f"{what} was not reached within {timeout_seconds} s")
+                self.changed.wait(min(left, POLL_SECONDS))
+
+    def _catches_up(self) -> bool:
+        """Complete the work of an interrupt handler that was cut off after its acknowledgement, as by Ctrl-C.
+
+        Return True if that finished commands.
+        """
+        before = self.queue.finished
+        self.queue.complete()
+        self.queue.feed()
+        return self.queue.finished > before
+
+    def wait_finished(self, timeout_seconds: float | None = None) -> None:
+        """Wait until the device has finished all commands that are queued now.
+
+        Commands that other threads queue later are not waited for.
+        """
+        with self.lock:
+            last = self.queue.submitted
+        self.wait_until(lambda: self.queue.finished >= last, "the end of all commands", timeout_seconds)
+
+    def close(self) -> None:
+        """Close all contexts and shut the device down; further calls have no effect.
+
+        Work that the device cannot finish within `GRACE_SECONDS` is dropped: waits for it fail with ENODEV.
+        """
+        if self._is_closed:
+            return
+        if self._finishes_soon():
+            for context in list(self.contexts.values()):
+                context.close()
+            with self.lock:
+                self._is_closed = True
+                self.port.write(r.ENABLE.offset, 0)
+                self.port.write(r.INTR_ENABLE.offset, 0)
+                self._cancel()
+            self.port.close()
+        else:
+            self._is_closed = True
+            self.port.close()
+            with self.changed:
+                self._cancel()
+                self.queue.drop()
+                for context in list(self.contexts.values()):
+                    context.drop()
+                self.queue.drop()
+                self.contexts.clear()
+                self.changed.notify_all()
+        self.port.free(self._records)
+
+    def _finishes_soon(self) -> bool:
+        """Return True if the device is idle, or becomes idle within `GRACE_SECONDS`."""
+        if not self.lock.acquire(timeout=GRACE_SECONDS):
+            return False  # a waiting thread holds the lock, and runs a device without a thread of its own
+        try:
+            if self.queue.is_empty or not self.port.works_alone:
+                return self.queue.is_empty
+        finally:
+            self.lock.release()
+        try:
+            self.wait_finished(GRACE_SECONDS)
+        except DriverError:
+            return False
+        return True
+
+    def _start_up(self) -> None:
+        """Start the device, in the order of the section "Starting the Device" of the Acceldev specification."""
+        write = self.port.write
+        write(r.INTR.offset, U32)
+        write(r.INTR_ENABLE.offset, r.INTERRUPTS)
+        write(r.CONTEXTS_CONFIGS_LO.offset, self._records & U32)
+        write(r.CONTEXTS_CONFIGS_HI.offset, self._records >> 32)
+        write(r.ENABLE.offset, 1)
+        write(r.CMD_FENCE_LAST.offset, 0)
+        write(r.CMD_FENCE_WAIT.offset, 0)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise DriverError(errno.ENODEV, "the device is closed")
+
+    def _closed(self) -> DriverError:
+        stopped = self.port.stopped()
+        error = DriverError(errno.ENODEV, "the device is closed" if stopped is None else stopped.message)
+        error.path = () if stopped is None else stopped.path
+        return error
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class Context:
+    """One open context of the device: its record in device memory, its buffers and its fences.
+
+    After an error, every call but `close` fails with EIO.
+    """
+
+    def __init__(self, device: Acceldev, index: int, record: int) -> None:
+        self.index = index
+        self._device = device
+        self._record = device.port.view(record, ContextConfig.size_bytes)
+        self._record[:] = bytes(ContextConfig.size_bytes)
+        self._buffers: dict[int, Buffer] = {}
+        self._codes: list[Buffer] = []
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        if self._is_closed:
+            return f"<context {self.index}, closed>"
+        errored = ", errored" if self.is_errored else ""
+        return f"<context {self.index}, {count(self.count, 'buffer')}{errored}>"
+
+    @property
+    def count(self) -> int:
+        """The number of open buffers of the context."""
+        return len(self._buffers) + len(self._codes)
+
+    @property
+    def fence_counter(self) -> int:
+        """The number of the context's user FENCEs that the device has counted, modulo 2**32."""
+        return int.from_bytes(self._record[FENCE_COUNTER : FENCE_COUNTER + WORD_BYTES], "little")
+
+    @property
+    def is_errored(self) -> bool:
+        """True if the device has set the error flag of the context."""
+        return bool(self._record[STATUS] & STATUS_ERROR)
+
+    def create_buffer(self, size: int, kind: str = DATA) -> Buffer:
+        """Create a zeroed buffer of `size` bytes, 1 to 4 MiB (ACCELDEV_IOCTL_CREATE_BUFFER).
+
+        Data buffers take the lowest free slot. Raise `DriverError` EINVAL for a wrong size or kind, ENOSPC if all 16
+        slots are taken, and ENOMEM.
+        """
+        with self._device.lock:
+            self._check_open()
+            slot = None
+            if kind == DATA:
+                slot = next((each for each in range(r.ACCELDEV_NUM_BUFFERS) if each not in self._buffers), None)
+                if slot is None:
+                    raise DriverError(errno.ENOSPC, f"all {r.ACCELDEV_NUM_BUFFERS} slots of the context are in use")
+            buffer = make_buffer(self._device.port, size, kind, slot, self._close_buffer)
+            if slot is None:
+                self._codes.append(buffer)
+            else:
+                self._buffers[slot] = buffer
+                command = BindSlotCommand(context=self.index, slot_number=slot, table=buffer.table)
+                self._device.queue.put(command)
+            return buffer
+
+    def create_code(self, *commands: UserCommand) -> Buffer:
+        """Return a new code buffer that holds exactly these commands."""
+        data = user_code(commands)
+        buffer = self.create_buffer(len(data), CODE)
+        buffer.write(data)
+        return buffer
+
+    def run(self, code: Buffer, address: int = 0, size: int | None = None) -> None:
+        """Queue the user commands in `size` bytes of a code buffer, from byte `address` on (ACCELDEV_IOCTL_RUN).
+
+        By default `size` is the rest of the buffer. Raise `DriverError` EIO if the context has failed. Raise
+        `DriverError` EINVAL if `code` is not a code buffer of this context, or if a value does not fit the command.
+        Ranges past the buffer's end are detected by the device, not by the driver.
+        """
+        with self._device.lock:
+            self._check_open()
+            if self.is_errored:
+                raise self._errored()
+            if code not in self._codes:
+                raise DriverError(errno.EINVAL, "the buffer is not an open code buffer of this context")
+            length = code.size - address if size is None else size
+            if address % WORD_BYTES or not 0 <= address <= U32 or not 0 <= length <= U32:
+                raise DriverError(
+                    errno.EINVAL,
+                    f"cannot run {length} bytes at {address:#x}: both must fit 32 bits, and the address be a "
+                    f"multiple of {WORD_BYTES}",
+                )
+            command = RunCommand(context=self.index, table=code.table, offset=address, size=length)
+            self._device.queue.put(command)
+
+    def wait(self, fence: int, timeout_seconds: float | None = None) -> None:
+        """Wait for the context's `fence`-th user FENCE, counted from 1 modulo 2**32 (ACCELDEV_IOCTL_WAIT).
+
+        Raise `DriverError` EIO if the context has failed, even if the fence was reached; EDEADLK if the fence can never
+        be reached (the original driver would wait for a signal); and ETIMEDOUT after `timeout_seconds`.
+        """
+        self._check_open()
+        self._device.wait_until(
+            lambda: self.is_errored or reached(self.fence_counter, fence), f"fence {fence}", timeout_seconds
+        )
+        if self.is_errored:
+            raise self._errored()
+
+    def drain(self, timeout_seconds: float | None = None) -> None:
+        """Wait until the device has finished all queued commands; raise `DriverError` EIO after a context error."""
+        self._check_open()
+        self._device.wait_finished(timeout_seconds)
+        if self.is_errored:
+            raise self._errored()
+
+    def execute(self, *commands: UserCommand) -> Result:
+        """Run these commands from a temporary code buffer, and wait for them."""
+        code = self.create_code(*commands)
+        start = time.perf_counter()
+        try:
+            self.run(code)
+            self.drain()
+        finally:
+            code.close()
+        filled = sum(each.length for each in commands if isinstance(each, Fill))
+        return logged(Result(len(commands), filled, time.perf_counter() - start))
+
+    def close(self) -> None:
+        """Unbind and free all buffers, wait until the device does not use them any more, and free the context."""
+        with self._device.lock:
+            if self._is_closed:
+                return
+            for buffer in [*self._buffers.values(), *self._codes]:
+                buffer.close()
+            self._is_closed = True
+        self._device.wait_finished()
+        with self._device.lock:
+            # Zeroed now rather than at the next open, so that memory keeps no data of this context.
+            self._record[:] = bytes(ContextConfig.size_bytes)
+            del self._device.contexts[self.index]
+
+    def drop(self) -> None:
+        """Free everything, because the device is closed. The caller must hold the device's lock."""
+        self._is_closed = True
+        for buffer in [*self._buffers.values(), *self._codes]:
+            buffer.close()
+        self._record[:] = bytes(ContextConfig.size_bytes)
+
+    def _close_buffer(self, buffer: Buffer, release: Callable[[], None]) -> None:
+        """Unbind a buffer, and call `release` to free its pages once all commands queued before have finished.
+
+        Until then the device may use the pages.
+        """
+        with self._device.lock:
+            command: NopCommand | BindSlotCommand = NopCommand()
+            if buffer.slot is None:
+                self._codes.remove(buffer)
+            else:
+                del self._buffers[buffer.slot]
+                command = BindSlotCommand(context=self.index, slot_number=buffer.slot, table=0)
+            self._device.queue.put(command, release)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise DriverError(errno.EBADF, "the context is closed")
+
+    def _errored(self) -> DriverError:
+        cause = self._device.port.explain(self.index)
+        why = "" if cause is None else f": {cause.message}"
+        error = DriverError(errno.EIO, f"context {self.index} has failed{why}", rule=cause.rule if cause else None)
+        error.path = cause.path if cause else ()
+        return error
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,247 @@
+"""Conversion of the arguments that a caller passes to a kernel into the contents of the argument buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from softcard.core.display import count
+from softcard.core.errors import WireError
+from softcard.core.space import Ram
+from softcard.device.amdcl2.device import OpenclDevice
+from softcard.device.amdcl2.launch import Value, local_offsets
+from softcard.device.amdcl2.queue_records import QueueShape
+from softcard.host.amdcl2.objects import DeviceQueue, Image, Local, Sampler, checked_array, integer
+from softcard.image.amdcl2.arguments import Argument, Kind, Slot
+from softcard.image.amdcl2.objects import image_object
+
+Given: TypeAlias = Value | bytes | bytearray | Image | Sampler | Local | DeviceQueue | None
+"""A value for an argument of a kernel: see `Kernel.run`."""
+
+
+# ---- host buffers ----------------------------------------------------------------------------------------------------
+# Host buffers mapped as device memory, without copies, for the time of a run.
+
+
+class Mappings:
+    """The buffers of this process that are mapped as device memory for one run.
+
+    Each is mapped only once; `release` unmaps all of them.
+    """
+
+    def __init__(self, device: OpenclDevice) -> None:
+        self.device = device
+        self._by_place: dict[tuple[int, int], tuple[int, bool]] = {}
+        self._addresses: list[int] = []
+        self._deferred: list[Callable[[], None]] = []
+        self._arrays: list[tuple[int, np.ndarray, str]] = []
+        """The mapped arrays: for each, its device address, the array, and the argument's name."""
+        self.bytes = 0
+        """The total size in bytes of all array arguments; an array that is passed twice counts twice."""
+
+    def array(self, array: np.ndarray, name: str) -> int:
+        """Return the device address of a NumPy array, shared without a copy.
+
+        Raise `WireError` if it is not contiguous, or is empty.
+        """
+        if not array.flags.c_contiguous:
+            raise WireError(f"array for {name} must be contiguous")
+        if not array.nbytes:
+            raise WireError(f"array for {name} must not be empty")
+        if array.dtype.hasobject:
+            raise WireError(f"array for {name} must hold numbers, not Python objects")
+        self.bytes += array.nbytes
+        place = int(array.ctypes.data), array.nbytes
+        known = self._by_place.get(place)
+        if known is not None and known[1] == array.flags.writeable:
+            return known[0]
+        flat = array.reshape(-1).view(np.uint8)
+        address = self.keep(self.device.map(flat, name, array.flags.writeable))
+        self._by_place[place] = address, array.flags.writeable
+        self._arrays.append((address, array, name))
+        return address
+
+    def copy(self, data: bytes | bytearray, name: str) -> tuple[int, memoryview]:
+        """Copy `data` into device memory in pages of its own; return the copy's device address, and a view of it."""
+        address, ram = self.device.allocate(len(data), name)
+        ram.view[: len(data)] = data
+        return self.keep(address), ram.view
+
+    def keep(self, address: int) -> int:
+        """Register device memory at `address` to be freed by `release` at the end of the run; return `address`."""
+        self._addresses.append(address)
+        return address
+
+    def defer(self, action: Callable[[], None]) -> None:
+        """Register `action` to be called at the end of a successful run."""
+        self._deferred.append(action)
+
+    def finish(self) -> None:
+        """Let checks inspect the arrays that the host gets back, then run the deferred actions.
+
+        It is called at the end of a successful run.
+        """
+        for address, array, name in self._arrays if self.device.checks.at_results else ():
+            self.device.checks.host_gets(address, array, f"the array for {name}")
+        for action in self._deferred:
+            action()
+
+    def release(self) -> None:
+        """Unmap all buffers, and free the memory that was registered by `keep`."""
+        for address in self._addresses:
+            self.device.release(address)
+        self._addresses.clear()
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Placed:
+    """An image in device memory: the address of its image object, and its texels.
+
+    `comes_back` is True if the texels are copied back to the host after the run.
+    """
+
+    address: int
+    texels: Ram
+    comes_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """A converter of the arguments of one run into values for the kernel.
+
+    Data that the arguments refer to goes to device memory.
+    """
+
+    device: OpenclDevice
+    maps: Mappings
+    static_lds_bytes: int
+    queue: Callable[[QueueShape | None], int]
+    images: dict[int, _Placed] = field(default_factory=dict)
+
+    def convert(self, slots: Sequence[Slot], args: Iterable[Given]) -> tuple[dict[int, Value], int]:
+        """Convert arguments; return the value of each by index, and the number of LDS bytes for local pointers.
+
+        The values are addresses, LDS offsets and numbers. Raise `WireError` that names the argument if a value does not
+        fit it.
+        """
+        given = _listed(args)
+        if len(given) != len(slots):
+            names = ", ".join(slot.argument.described() for slot in slots)
+            raise WireError(f"the kernel takes {count(len(slots), 'argument')}, not {len(given)}: {names or 'none'}")
+        self._prepare_queue(given)
+        values: dict[int, Value] = {}
+        locals_: dict[int, tuple[int, int]] = {}
+        for index, (slot, value) in enumerate(zip(slots, given, strict=True)):
+            argument = slot.argument
+            try:
+                if argument.is_local:
+                    locals_[index] = _local_size(value), argument.alignment
+                else:
+                    values[index] = self._value(argument, value)
+            except WireError as error:
+                raise error.at("argument", index, argument.name) from None
+        offsets, lds = local_offsets(self.static_lds_bytes, locals_.values())
+        return values | dict(zip(locals_, offsets, strict=True)), lds
+
+    def _prepare_queue(self, given: Sequence[Any]) -> None:
+        """Resize the device's queue if a `DeviceQueue` among the arguments requests another size."""
+        shapes = {shape for each in given if isinstance(each, DeviceQueue) and (shape := each.shape()) is not None}
+        if len(shapes) > 1:
+            raise WireError(f"the device has one queue, but the arguments ask for {len(shapes)} different sizes of it")
+        if shapes:
+            self.queue(shapes.pop())
+
+    def _value(self, argument: Argument, given: Any) -> Any:
+        if argument.kind is Kind.VALUE:
+            return given
+        if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+            return int(given)  # an address
+        match argument.kind:
+            case Kind.POINTER | Kind.PIPE:
+                return self._pointer(argument, given)
+            case Kind.IMAGE:
+                _expect(argument, given, Image)
+                return self._image(argument, given)
+            case Kind.SAMPLER:
+                _expect(argument, given, Sampler)
+                return self.maps.copy(given.pack(), f"sampler object of {argument.name}")[0]
+            case Kind.QUEUE:
+                _expect(argument, given, DeviceQueue)
+                return self.queue(None)
+            case Kind.STRUCTURE:
+                return self._structure(argument, given)
+        raise WireError(f"{argument.kind.value} takes an address, not {type(given).__name__}")
+
+    def _pointer(self, argument: Argument, given: Any) -> int:
+        if given is None:
+            return 0
+        _expect(argument, given, np.ndarray)
+        return self.maps.array(checked_array(given, f"array for {argument.name}"), argument.name)
+
+    def _image(self, argument: Argument, image: Image) -> int:
+        """Copy an image's texels and its image object into device memory; return the address of the image object.
+
+        An image that is passed several times is copied once. Texels that kernels may write are copied back after the
+        run.
+        """
+        _check_image(argument, image)
+        if id(image) not in self.images:
+            texels, ram = self.device.allocate(image.texels.size_bytes, f"texels of {argument.name}")
+            self.maps.keep(texels)
+            image.upload(ram.view)
+            data = image_object(self.device.target.level, image.texels, texels).pack()
+            self.images[id(image)] = _Placed(self.maps.copy(data, f"image object of {argument.name}")[0], ram)
+        placed = self.images[id(image)]
+        if argument.access != "read_only" and not placed.comes_back:
+            placed.comes_back = True
+            self.maps.defer(lambda: image.download(placed.texels.view))
+        return placed.address
+
+    def _structure(self, argument: Argument, given: Any) -> int:
+        """Copy a structure into memory, and return the address of the copy."""
+        if isinstance(given, (np.ndarray, np.generic)):
+            given = given.tobytes()
+        _expect(argument, given, bytes, bytearray)
+        if len(given) != argument.structure_bytes:
+            raise WireError(f"structure {argument.type_name} has {argument.structure_bytes} bytes, not {len(given)}")
+        return self.maps.copy(given, f"structure {argument.name}")[0]
+
+
+def _expect(argument: Argument, given: Any, *kinds: type) -> None:
+    if not isinstance(given, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        what = " ".join(dict.fromkeys(text for text in (argument.kind.value, argument.type_name) if text))
+        raise WireError(f"{what} takes {names}, not {type(given).__name__}")
+
+
+def _listed(args: Any) -> list[Any]:
+    """Return the arguments as a list; raise `WireError` unless they are a sequence."""
+    if isinstance(args, (str, bytes, bytearray, Mapping)) or not isinstance(args, Iterable):
+        raise WireError(f"arguments must be a sequence with one value for each parameter, not {type(args).__name__}")
+    return list(args)
+
+
+def _check_image(argument: Argument, image: Image) -> None:
+    kind = argument.image_kind
+    if kind not in (None, image.texels.kind):
+        raise WireError(
+            f"{argument.type_name or 'image'} takes an image of kind {kind.name}, not {image.texels.kind.name}"
+        )
+    if argument.access != "read_only" and not image.array.flags.writeable:
+        raise WireError(
+            f"the array of a {argument.access} image must be writable: what the kernel writes would be lost"
+        )
+
+
+def _local_size(given: Any) -> int:
+    if isinstance(given, Local):
+        return int(given.size_bytes)
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool):
+        raise WireError(f"local pointer takes Local(bytes), not {type(given).__name__}")
+    return Local(integer(given, "")).size_bytes

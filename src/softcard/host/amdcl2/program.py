@@ -1,0 +1,609 @@
+"""A run-time library for AMD OpenCL 2.0 binaries: load a program, set arguments, run its kernels.
+
+    program = load("vadd.clo")
+    program.kernel("vadd").run(1024, 64, [a, b, c, 1024])
+
+Arguments have these values:
+
+- numbers, or sequences for vectors, for arguments passed by value;
+- NumPy arrays for pointers to memory; the memory is shared, not copied;
+- `Local` for pointers to LDS;
+- `Image` and `Sampler` for images and samplers;
+- bytes or arrays for structures;
+- `DeviceQueue` for queues;
+- integers, which are taken as addresses, for pointers of all kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Final, Self, TypedDict, Unpack, cast
+
+import numpy as np
+
+from softcard.core.display import RichDisplay, Rows
+from softcard.core.errors import RuleError, SoftcardError, WireError, with_console
+from softcard.core.files import bytes_of
+from softcard.core.findings import Finding
+from softcard.core.limits import checked_time_limit
+from softcard.core.lint import LintDesk
+from softcard.core.run_statistics import RunStatistics, logged
+from softcard.core.settings import JIT, NOT_COUNTED, REFERENCE
+from softcard.core.space import Unit
+from softcard.device.amdcl2 import rules
+from softcard.device.amdcl2.device import TIME_LIMIT, OpenclDevice, ProgramState
+from softcard.device.amdcl2.launch import pack_arguments, setup_buffer
+from softcard.device.amdcl2.queue_records import QueueShape
+from softcard.device.amdcl2.settings import ProgramOptions, Settings
+from softcard.device.hsa.launch.kernarg import MAX_KERNARG_BYTES
+from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.engine.gcn.api import CountingEngine, Engine, OnHint, OnTrap, Statistics
+from softcard.engine.gcn.tracepoints import Tracepoints
+from softcard.host import printf
+from softcard.host.amdcl2.arguments import Converter, Given, Mappings
+from softcard.host.amdcl2.objects import DeviceQueue, Image, Local, Sampler, integer
+from softcard.host.printf import text_of
+from softcard.host.snapshot_points import choose
+from softcard.image.amdcl2.arguments import Argument, Kind
+from softcard.image.amdcl2.build import FIRST_KERNEL_ID
+from softcard.image.amdcl2.container import Container, read_container
+from softcard.image.amdcl2.container import Kernel as KernelImage
+from softcard.image.amdcl2.formats import ChannelOrder, ChannelType, ImageKind
+from softcard.image.amdcl2.load import LoadedProgram, loaded_bytes
+from softcard.image.amdcl2.load import load as load_container
+from softcard.image.amdcl2.metadata import KernelMetadata
+from softcard.image.amdcl2.objects import Addressing, Filter
+from softcard.image.printf_format import PrintfFormat
+from softcard.isa.gcn.state import LANES
+from softcard.isa.gcn.target import TARGETS, Target
+
+# ---- checks of a caller's options ------------------------------------------------------------------------------------
+# Checks of what a caller passes besides arguments: processor and engine, sizes, offsets, options of the engine.
+
+
+Size = int | Sequence[int]
+"""A size in one to three dimensions, in work-items or work-groups."""
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of a run: those of the engine's `Dispatch`, and the time limit of each kernel in seconds."""
+
+    step_limit: int
+    turn: int
+    seed: int | None
+    poison: int | None
+    time_limit_seconds: float | None
+    on_hint: OnHint | None
+    on_trap: OnTrap | None
+
+
+MASK32: Final = 0xFFFF_FFFF
+COUNTS: Final = {"step_limit": 1, "turn": 1, "seed": 0, "poison": 0}
+"""The options of a run that are integers, with the smallest valid value of each."""
+CALLS: Final = ("on_hint", "on_trap")
+"""The options of a run that are callables."""
+MAY_BE_NONE: Final = ("seed", "poison", *CALLS)
+
+
+def processor_of(target: Target | str) -> Target:
+    """Return a processor, given as an object or by name; raise `WireError` for an unknown one."""
+    found = TARGETS.get(target) if isinstance(target, str) else target
+    if not isinstance(found, Target):
+        raise WireError(f"unknown processor {target!r}, expected one of {', '.join(TARGETS)}")
+    return found
+
+
+def engine_of(engine: Engine | str, settings: Settings, tracepoints: Tracepoints | None) -> Engine:
+    """Return the engine for a program; `engine` is an engine object or a name.
+
+    Programs share an engine that is given by name, unless it counts instructions or takes snapshots at `tracepoints`.
+    Raise `WireError` for an unknown name, and for an engine object if the settings require a new engine.
+    """
+    counting = settings.count_instructions
+    if isinstance(engine, str):
+        name = REFERENCE if engine == JIT and settings.counts_races_too else engine
+        if not counting and tracepoints is None:
+            return _shared_engine(name, settings.tier)
+        from softcard.device.hsa.compute import make_engine
+
+        return make_engine(name, settings.tier, counting=counting, tracepoints=tracepoints)
+    if tracepoints is not None:
+        raise WireError(
+            "snapshots require engine='reference' or 'jit', not an engine object: the reference engine takes them"
+        )
+    if not callable(getattr(engine, "run", None)):
+        raise WireError(f"engine is {engine!r}, expected 'jit', 'reference' or an engine object")
+    if counting:
+        raise WireError(
+            "count_instructions requires engine='jit' or 'reference', or an engine object made with counting=True"
+        )
+    return engine
+
+
+@cache
+def _shared_engine(name: str, tier: str) -> Engine:
+    from softcard.device.hsa.compute import make_engine
+
+    return make_engine(name, tier)
+
+
+def checked_sizes(size: Size, what: str) -> tuple[int, ...]:
+    """Return one or several sizes as a tuple; raise `WireError` unless they are 1 to 3 integers."""
+    many = isinstance(size, (Sequence, np.ndarray)) and not isinstance(size, (str, bytes, bytearray))
+    given: Any = size
+    found = tuple(given) if many and np.ndim(given) == 1 else (given,)
+    if len(found) > 3 or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in found):
+        raise WireError(f"{what} must be 1 to 3 integers, not {size!r}")
+    return tuple(int(each) for each in found)
+
+
+def checked_offsets(offset: Size, bits: int) -> tuple[int, ...]:
+    """Return the global offsets in three dimensions; raise `WireError` if they do not fit `bits` bits."""
+    found = (*checked_sizes(offset, "global offset"), 0, 0)[:3]
+    if not all(0 <= each < 1 << bits for each in found):
+        raise WireError(f"global offset is {found}, expected 0 to {(1 << bits) - 1:#x} in {bits}-bit programs")
+    return found
+
+
+def check_options(options: RunOptions) -> None:
+    """Raise a `WireError` for options that a caller must not pass, and for invalid values."""
+    given: dict[str, Any] = {**options}
+    for name, value in given.items():
+        if name not in COUNTS and name not in CALLS and name != TIME_LIMIT:
+            raise WireError(f"unknown option {name!r}, expected one of {', '.join((*COUNTS, TIME_LIMIT, *CALLS))}")
+        if name == TIME_LIMIT:
+            checked_time_limit(value)
+            continue
+        if value is None and name in MAY_BE_NONE:
+            continue
+        if name in CALLS:
+            if not callable(value):
+                raise WireError(f"option {name} must be callable, not {type(value).__name__}")
+        elif not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < COUNTS[name]:
+            raise WireError(f"option {name} must be an integer of {COUNTS[name]} or more, not {value!r}")
+    if (given.get("poison") or 0) > MASK32:
+        raise WireError(f"option poison must fit 32 bits, not {given['poison']:#x}")
+
+
+# ---- programs --------------------------------------------------------------------------------------------------------
+
+
+__all__ = [
+    "Addressing",
+    "ChannelOrder",
+    "ChannelType",
+    "DeviceQueue",
+    "Filter",
+    "Image",
+    "ImageKind",
+    "Kernel",
+    "Local",
+    "Program",
+    "Result",
+    "Sampler",
+    "load",
+]
+
+MAX_KERNEL_INDEX: Final = 0xFFFF - FIRST_KERNEL_ID
+"""The largest kernel_index for which the kernel id fits 16 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result(RunStatistics):
+    """The result of a kernel's run. `children` are the results of kernels that it enqueued.
+
+    - `text`: the text that the kernels printed; `printf`: that output as it is in the printf buffer, without the
+      buffer's header.
+    - `bytes`: the size of all array arguments.
+    - `time`: the seconds that the kernel and all kernels that it enqueued took.
+    - `findings`: the findings of checks, with counts over all runs of the program.
+    """
+
+    statistics: Statistics
+    children: int
+    printf: bytes
+    bytes: int = 0
+    time: float = field(default=0.0, compare=False)
+    kernel: str = ""
+    text: str = field(default="", repr=False)
+    findings: tuple[Finding, ...] = field(default=(), repr=False, compare=False)
+
+    __repr__ = RunStatistics.__repr__
+
+    @property
+    def instructions(self) -> int:
+        """The number of wave instructions retired."""
+        return self.statistics.instructions
+
+    @property
+    def interpreted(self) -> int:
+        """The number of instructions that the reference engine executed, which is much slower than translated code."""
+        return self.statistics.interpreted
+
+
+def load(
+    source: str | Path | bytes | bytearray | memoryview,
+    engine: str | Engine = JIT,
+    target: Target | str | None = None,
+    **settings: Unpack[ProgramOptions],
+) -> Program:
+    """Load an OpenCL 2.0 program from a file or from bytes, ready to run.
+
+    `engine` is "jit", "reference" or an engine object. `target` is a processor, as an object or by name, that replaces
+    the one that the file names. `settings` are those of the device: tier, time_limit_seconds and the others that
+    `Settings` lists. Raise `WireError` if the file is not an OpenCL 2.0 program.
+    """
+    return Program(read_container(bytes_of(source, "a program")), engine, target, **settings)
+
+
+def _loaded(data: bytes, engine: str | Engine, target: Target, settings: Settings) -> Program:
+    return Program(read_container(data), engine, target, settings)
+
+
+class Program(RichDisplay):
+    """A program on its own device: code and data in the device's memory, and kernels by name. It is not thread-safe.
+
+    `findings` are the findings of checks so far (for example with `check="memory"`), one for each code location. With
+    the setting `snapshots`, `tracepoints` contains the points at which events report registers.
+    """
+
+    def __init__(
+        self,
+        container: Container,
+        engine: str | Engine = JIT,
+        target: Target | str | None = None,
+        settings: Settings | None = None,
+        **options: Unpack[ProgramOptions],
+    ) -> None:
+        self.container = container
+        self.settings = chosen = Settings.of(settings, options)
+        self.tracepoints = tracepoints = Tracepoints(chosen.snapshots) if chosen.snapshots else None
+        processor = processor_of(target) if target is not None else container.target
+        self.device = OpenclDevice(
+            container.bits, processor, engine_of(engine, chosen, tracepoints), chosen, tracepoints
+        )
+        self.findings, self._log = self.device.findings, self.device.log
+        self._made_of = engine, processor
+        self.target, self.probes = processor, self.device.probes
+        self.code: LoadedProgram = self._load()
+        self.desk = LintDesk()
+        if self._log is not None:
+            self._log.namers.append(self._complete)
+            self._log.report_to(self.desk.found)
+        self.printf_address, self._printf = self.device.allocate(printf.SIZE_BYTES, "printf buffer")
+        self._is_closed = False
+        self._first = self.snapshot()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _loaded, (bytes(self.container.elf.data), *self._made_of, self.settings)
+
+    def __enter__(self) -> Self:
+        self.check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the program: later runs are refused, and a kernel that runs on another thread is ended (`Stopped`).
+
+        Arrays that `symbol` returned stay valid, and so does the engine, which other programs may share.
+        """
+        self._is_closed = True
+        self.device.close()
+        self.desk.report()
+
+    def __repr__(self) -> str:
+        """Return the target and the names of the kernels."""
+        return f"Program({self.target.name}, {self.container.bits} bits, kernels: {', '.join(self.kernels) or 'none'})"
+
+    def _rows(self) -> Rows:
+        yield "kernel", "arguments", "code"
+        for name, image in self.container.kernels.items():
+            yield name, ", ".join(str(each.name) for each in self.kernel(name).arguments), f"{len(image.code):,} bytes"
+
+    def _load(self) -> LoadedProgram:
+        address, ram = self.device.allocate(loaded_bytes(self.container), "program")
+        code = load_container(self.container, address)
+        ram.view[: len(code.data)] = code.data
+        return code
+
+    def instruction_counts(self) -> dict[int, int]:
+        """Return the number of times that the instruction at each address has retired since loading.
+
+        Raise `WireError` unless the setting `count_instructions` is on and the engine was given by its name.
+        """
+        if not self.settings.count_instructions:
+            raise WireError(NOT_COUNTED)
+        counts = cast("CountingEngine", self.engine).instruction_counts()
+        return self.device.checks.added_counts(counts)
+
+    def read_code(self, address: int, size: int) -> bytes:
+        """Return bytes of the device's memory."""
+        self.check_open()
+        return bytes(self.device.memory.read(address, size))
+
+    def snapshot_at(self, points: Sequence[str]) -> None:
+        """Set the points at which the device takes snapshots of registers, in addition to faults and traps.
+
+        A point is a pc (``0x...``), SYMBOL[+OFFSET], or "end" (the end of a wave). Raise `WireError` for an unknown
+        symbol, and for a device without the setting `snapshots`.
+        """
+        self.check_open()
+        code = self.code
+        entries = {
+            name: place + self.container.kernel(name).header.kernel_code_entry_byte_offset
+            for name, place in code.kernels.items()
+        }
+        choose(self.tracepoints, points, entries, range(code.base, code.base + len(code.data), 4), lambda _: None)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs waves; it may be replaced between two runs."""
+        return self.device.engine
+
+    @engine.setter
+    def engine(self, engine: Engine) -> None:
+        self.device.engine = engine
+
+    @property
+    def time_limit_seconds(self) -> float | None:
+        """The time limit of a kernel in seconds; None for no limit."""
+        return self.device.time_limit_seconds
+
+    @time_limit_seconds.setter
+    def time_limit_seconds(self, seconds: float | None) -> None:
+        self.device.time_limit_seconds = seconds
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of the kernels."""
+        return tuple(self.container.kernels)
+
+    def kernel(self, name: str) -> Kernel:
+        """Return the kernel of that name; raise `WireError` for an unknown name."""
+        self.check_open()
+        return Kernel(self, self.container.kernel(name))
+
+    def symbol(self, name: str, size: int) -> np.ndarray:
+        """Return an array of `size` bytes (1 or more) of the program's data, from symbol `name` on.
+
+        It shares the device's memory.
+        """
+        self.check_open()
+        address = self.code.symbols.get(name)
+        if address is None:
+            raise WireError(f"program has no symbol {name!r}, it has {', '.join(self.code.symbols) or 'none'}")
+        if integer(size, "the size of a symbol's data") < 1:
+            raise WireError(f"the size of symbol {name!r} must be 1 byte or more, not {size}")
+        found = self.device.memory.plain(address, size)
+        if found is None:
+            raise WireError(f"symbol {name!r} has fewer than {size} bytes: the program ends before")
+        shared: np.ndarray = found.bytes[address - found.base : address - found.base + size]
+        return shared
+
+    # -- snapshots ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> ProgramState:
+        """Return the state of the program between two runs, for `restore`: its variables, queue and private memory.
+
+        Arrays are not included: they are mapped only during a run. Raise `RuleError` while a kernel runs.
+        """
+        self.check_open()
+        return self.device.snapshot()
+
+    def restore(self, state: ProgramState) -> None:
+        """Restore a state that `snapshot` of this program returned; arrays returned by `symbol` stay shared."""
+        self.check_open()
+        self.device.restore(state)
+
+    def reset(self) -> None:
+        """Restore the state that the program had after loading."""
+        self.restore(self._first)
+
+    def check_open(self) -> None:
+        """Raise a `RuleError` after `close`."""
+        if self._is_closed:
+            raise RuleError("the program was closed: open it again")
+
+    # -- launches ----------------------------------------------------------------------------------------------------
+
+    def run(self, packet: KernelDispatchPacket, uses_queue: bool, **options: Unpack[RunOptions]) -> Result:
+        """Run a packet's kernel, and then the kernels that it enqueued; return the result.
+
+        `uses_queue` is True if the kernel uses the device's queue. If the run fails, the next run gets a new queue.
+        """
+        self.check_open()
+        self._printf.clear()
+        self._printf.write(0, printf.EMPTY, _HOST)
+        start, occurrences = perf_counter(), self.occurrences
+        try:
+            statistics, children = self.device.run(packet, uses_queue, options)
+        except SoftcardError as error:
+            with_console(error, self._printed()[1].encode("utf-8", "replace"))
+            raise
+        time = perf_counter() - start
+        printed, text = self._printed()
+        return Result(statistics, children, printed, time=time, text=text, findings=self.found(occurrences))
+
+    def _printed(self) -> tuple[bytes, str]:
+        """Return the bytes of the printf buffer, and their text."""
+        printed = printf.written(self._printf.view)
+        return printed, text_of(printed, self._formats, end="\n") if printed else ""
+
+    def found(self, occurrences: int) -> tuple[Finding, ...]:
+        """Return the findings that occurred since the number of occurrences was `occurrences`."""
+        return () if self._log is None else self._log.since(occurrences)
+
+    @property
+    def occurrences(self) -> int:
+        """The number of occurrences of findings so far."""
+        return 0 if self._log is None else self._log.occurrences
+
+    def _complete(self, finding: Finding) -> None:
+        """Fill in the kernel's name in a finding."""
+        at = finding.pc
+        begun = [(place, name) for name, place in self.code.kernels.items() if at is not None and place <= at]
+        if begun and at is not None and at < self.code.base + len(self.code.data):
+            start, finding.kernel = max(begun)
+            start += self.container.kernel(finding.kernel).header.kernel_code_entry_byte_offset
+            finding.at = f"{finding.kernel}+{at - start:#x}"
+
+    @cached_property
+    def _formats(self) -> dict[int, PrintfFormat]:
+        """The printf formats of all kernels, by numbers that are unique in the program.
+
+        The table is shared because kernels may enqueue each other.
+        """
+        return {
+            number: each
+            for name in self.container.kernels
+            for number, each in self.container.metadata(name).formats.items()
+        }
+
+    def queue(self, shape: QueueShape | None = None) -> tuple[int, int]:
+        """Return two addresses: that of the device's queue, and that of the slot for the kernel that the host launches.
+
+        The device has one queue, which is replaced by a new one if `shape` differs from its shape.
+        """
+        self.check_open()
+        device = self.device
+        if device.queue is None or shape not in (None, device.queue.shape):
+            device.drop_queue()
+            device.place_queue(_kernel_table(self.container, self.code.kernels), shape or QueueShape())
+        assert device.queue is not None
+        return device.queue.address, device.queue.parent
+
+
+_HOST: Final = Unit(0)
+
+
+class Kernel(RichDisplay):
+    """A kernel of a program."""
+
+    def __init__(self, program: Program, image: KernelImage) -> None:
+        self.program = program
+        self.image = image
+        self.metadata: KernelMetadata = program.container.metadata(image.name)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({', '.join(str(each.name) for each in self.arguments)})>"
+
+    def _rows(self) -> Rows:
+        yield "argument", "type", "kind"
+        for each in self.arguments:
+            yield each.name, each.type_name, each.kind.name
+
+    @property
+    def name(self) -> str:
+        """The kernel's name in OpenCL C."""
+        return self.image.name
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments that a caller passes, in order, without those that the run-time library fills in."""
+        return tuple(slot.argument for slot in self.metadata.layout.user)
+
+    def run(
+        self,
+        global_size: Size,
+        local_size: Size | None = None,
+        args: Iterable[Given] = (),
+        global_offset: Size = (0, 0, 0),
+        **options: Unpack[RunOptions],
+    ) -> Result:
+        """Run the kernel over `global_size` work-items in work-groups of `local_size`, and wait for its end.
+
+        Work-groups at the edge may be partial. Without `local_size`, the size that the kernel requires is used, or else
+        64 in x. `options` are those of the engine's `Dispatch` (step_limit, turn, seed, poison, on_hint, on_trap) and
+        time_limit_seconds, which replaces the program's limit for this kernel and for each kernel that it enqueues.
+        Raise `WireError` for arguments, sizes and options that do not fit. Raise `RuleError` if the kernel was compiled
+        for another work-group size.
+        """
+        with self.program.desk:
+            return self._run(global_size, local_size, args, global_offset, options)
+
+    def _run(
+        self,
+        global_size: Size,
+        local_size: Size | None,
+        args: Iterable[Given],
+        global_offset: Size,
+        options: RunOptions,
+    ) -> Result:
+        program, maps = self.program, Mappings(self.program.device)
+        program.check_open()
+        try:
+            layout = self.metadata.layout
+            check_options(options)
+            grid, group = self._sizes(global_size, local_size)
+            values, lds = self._converter(maps).convert(layout.user, args)
+            hidden = self._hidden(global_offset)
+            size = max(layout.size, self.image.header.kernarg_segment_byte_size, 16)
+            if size > MAX_KERNARG_BYTES:
+                raise WireError(f"the argument buffer has {size} bytes, expected at most {MAX_KERNARG_BYTES}")
+            kernarg, _ = maps.copy(pack_arguments(layout, values, hidden, size), "kernel arguments")
+            entry = program.code.kernels[self.name]
+            packet = setup_buffer(grid, group, self.image.header, entry, kernarg, lds)
+            occurrences = program.occurrences
+            result = program.run(packet, bool(hidden["aqlwrap_pointer"]), **options)
+            maps.finish()
+            return logged(replace(result, bytes=maps.bytes, kernel=self.name, findings=program.found(occurrences)))
+        except SoftcardError as error:
+            raise error.at("kernel", self.name) from None
+        finally:
+            maps.release()
+
+    def _converter(self, maps: Mappings) -> Converter:
+        static = self.image.header.workgroup_group_segment_byte_size
+        program = self.program
+        return Converter(program.device, maps, static, lambda shape: program.queue(shape)[0])
+
+    def _sizes(self, global_size: Size, local_size: Size | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        grid = checked_sizes(global_size, "global size")
+        required = self.metadata.required_work_group_size
+        if local_size is None:
+            first = min(LANES, max(grid[0], 1)) if grid else 1
+            group = required[: len(grid)] if required else (first, *[1] * (len(grid) - 1))
+        else:
+            group = checked_sizes(local_size, "local size")
+        if required and (*group, 1, 1)[:3] != required:
+            text = f"kernel {self.name} was compiled for work-groups of {required}, not {group}"
+            raise RuleError(text, rule=rules.REQUIRED_SIZE)
+        return grid, group
+
+    def _hidden(self, global_offset: Size) -> dict[str, int]:
+        """Return the values of the setup arguments, which the run-time library fills in, by name."""
+        offsets = checked_offsets(global_offset, self.program.container.bits)
+        needs_queue = self.metadata.uses_enqueue or any(a.kind is Kind.QUEUE for a in self.arguments)
+        queue, parent = self.program.queue() if needs_queue else (0, 0)
+        hidden = {f"global_offset_{axis}": offset for axis, offset in enumerate(offsets)}
+        return hidden | {
+            "printf_buffer": self.program.printf_address if self.metadata.has_printf else 0,
+            "vqueue_pointer": queue,
+            "aqlwrap_pointer": parent,
+        }
+
+
+def _kernel_table(container: Container, kernels: Mapping[str, int]) -> bytes:
+    """Return a table of code object addresses in pointer width, indexed by the metadata's kernel_index.
+
+    Entries without a kernel are 0.
+    """
+    size = container.bits // 8
+    places: dict[int, int] = {}
+    for name, address in kernels.items():
+        try:
+            index = container.metadata(name).queue.kernel_index
+        except WireError:
+            continue  # without metadata its number is unknown
+        if index > MAX_KERNEL_INDEX:
+            raise WireError(f"kernel_index is {index}, expected at most {MAX_KERNEL_INDEX}").at("kernel", name)
+        places[index] = address
+    table = [places.get(index, 0) for index in range(max(places, default=0) + 1)]
+    return b"".join(address.to_bytes(size, "little") for address in table)

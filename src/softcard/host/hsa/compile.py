@@ -1,0 +1,374 @@
+"""Compilation of OpenCL C and HIP to code objects, by the clang in ziglang (extra `kernels`) or an installed one.
+
+These compilers come without an OpenCL library, so Softcard's own headers are included before the source:
+``softcard/data/opencl.h``, and one for each subject in ``softcard/data/opencl``. Results are cached in the folder in
+which the engines cache translated code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Final
+
+from softcard.core.errors import BeyondModel, WireError
+from softcard.host.compiling import Clang, CompileError, NoCompiler, clangs, run
+from softcard.ir.object_cache import ObjectCache, default_folder
+
+VERSIONS: Final = {"V2": 2, "V3": 3, "V4": 4, "V5": 5, "V6": 6}
+DEFAULT_VERSION: Final = "V5"
+"""The newest code object version that all supported compilers can write."""
+WITHOUT_APERTURES: Final = "V4"
+"""The default code object version for GFX7 and GFX8, which lack registers with the bases of LDS and private memory.
+
+On these generations, functions that are not kernels need the bases to turn a private or local pointer into a generic
+one. In code objects V5 and V6, every LLVM from 15 to 22 generates code that reads the bases from address 0xc0, as if
+the pointer to them were null. In V4 the code reads them from the queue.
+"""
+_VERSION_OPTION: Final = re.compile(r"-mcode-object-version=(\w*)")
+_CASTS: Final = re.compile(
+    r"\baddrspacecast \(?[^\n]*\baddrspace\((?:3|5)\)[^\n]* to (?!ptr addrspace\(|[^\n]* addrspace\()"
+    r"|@llvm\.amdgcn\.is\.(?:shared|private)\b"
+)
+"""A pattern of operations in LLVM IR text that need the base of LDS or private memory."""
+_FUNCTION: Final = re.compile(r'@("[^"]+"|[\w$.]+)\(')
+_KERNEL_BODY: Final = "__clang_ocl_kern_imp_"
+"""The prefix of the name of the function that LLVM 22 and later make from the body of an OpenCL kernel.
+
+The kernel calls this function, or has it inlined.
+"""
+PROCESSORS: Final = {"gfx800": "gfx802", "gfx804": "gfx803", "gfx901": "gfx900:xnack+"}
+"""The names by which compilers know processors that they do not list.
+
+For each processor, the name is that of another one with the same instructions.
+"""
+_TYPED_POINTERS: Final = ("-Xclang", "-no-opaque-pointers")
+"""Options for clang 15, which drops calls of printf if pointers are opaque."""
+SOURCE: Final = "kernel.cl"
+"""The name of the source in diagnostics."""
+LINE_TABLES: Final = ("-gline-tables-only", "-fdebug-compilation-dir=.")
+"""Options for line tables that contain file names as the user gave them."""
+HIP_SOURCE: Final = "kernel.hip"
+_HIP: Final = "hip"
+"""The name of the folder that contains ``hip/hip_runtime.h``."""
+_OF_HOSTS: Final = re.compile(r"^\s*#\s*include\s*<(?!hip/hip_runtime\.h>)|\bhip[A-Z]\w*\s*\(|<<<", re.MULTILINE)
+"""A pattern of code that occurs in host programs, but not in kernels."""
+_NO_HOSTS: Final = (
+    "kernels are compiled without the standard library and HIP's host calls: move them to their own file, or "
+    "compile the file with hipcc, by --genco --offload-arch={0} for its kernels, or as a program for `softcard exec`"
+)
+_WARNED_OF: Final = (
+    "-Wno-error=incompatible-pointer-types", "-Wno-error=int-conversion", "-Wno-error=implicit-int",
+)  # fmt: skip
+"""Options that turn errors of newer compilers into warnings.
+
+OpenCL C compilers up to clang 14 only warn about these mistakes.
+"""
+_GNU_INLINE: Final = "-fgnu89-inline"
+"""The option that emits the definition of each `inline` function, except `extern inline` ones.
+
+C99 emits only the latter.
+"""
+_UNDEFINED: Final = re.compile(r"undefined (?:\w+ )?symbol: (\w+)")
+_HEADER: Final = "opencl.h"
+_PARTS: Final = "opencl"
+"""The name of the folder with the headers that the main header includes."""
+_LINKED: Final = "linked.c"
+"""The name of a C file with functions that OpenCL C cannot express, linked with every source as bitcode."""
+
+
+def text_of_file(path: str | Path, data: bytes) -> str:
+    """Return the text of a source file, preceded by a #line directive with the file's name.
+
+    Diagnostics and findings then name the file's lines.
+    """
+    name = os.fsencode(path).decode("utf-8", "replace")
+    return f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{data.decode('utf-8', 'replace')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A clang with the AMDGPU target and its linker, as commands.
+
+    `identity` changes when the commands do. `versions` are the code object versions that the clang can write.
+    """
+
+    name: str
+    clang: tuple[str, ...]
+    linker: tuple[str, ...]
+    identity: str
+    versions: tuple[str, ...]
+
+
+def compilers() -> tuple[Compiler, ...]:
+    """Return the compilers of this machine, the one that `compile_opencl` prefers first."""
+    return tuple(_writing(each) for each in clangs())
+
+
+def _writing(clang: Clang) -> Compiler:
+    """Return a clang as a `Compiler`, with the code object versions that it can write."""
+    first = 4 if clang.number == 0 or clang.number >= 18 else 2
+    last = 5 if 0 < clang.number < 19 else 6
+    versions = tuple(f"V{n}" for n in range(first, last + 1))
+    command = (*clang.clang, *_TYPED_POINTERS) if clang.number == 15 else clang.clang
+    return Compiler(clang.name, command, clang.linker, clang.identity, versions)
+
+
+def compile_opencl(
+    source: str,
+    processor: str,
+    *,
+    options: Sequence[str] = (),
+    version: str | None = None,
+    compiler: Compiler | None = None,
+) -> bytes:
+    """Return the linked code object of OpenCL C source for a processor such as ``gfx900``.
+
+    `options` are passed to clang after Softcard's own options (-O2 among them). `version` is the code object version;
+    by default it is taken from an option ``-mcode-object-version``, else from `default_version`. Raise `CompileError`
+    with the diagnostics if the source is wrong, and `NoCompiler` if a compiler was not found. Raise `BeyondModel` for a
+    version that the compiler cannot write, or for which it writes wrong code.
+    """
+    version, options = _version(processor, version, options)
+    chosen = _chosen(version, compiler)
+    words = _options(processor, version)
+    what = [source, *words, *options, *_checked(processor, version)]
+    return _cached(chosen, what, lambda library: _compiled(chosen, source, processor, version, options, library))
+
+
+def compile_hip(
+    source: str,
+    processor: str,
+    *,
+    options: Sequence[str] = (),
+    version: str | None = None,
+    compiler: Compiler | None = None,
+) -> bytes:
+    """Return the linked code object of the kernels of HIP source; host code is not compiled.
+
+    The header ``hip/hip_runtime.h`` is Softcard's own. Arguments and errors are those of `compile_opencl`.
+    """
+    version, options = _version(processor, version, options)
+    chosen = _chosen(version, compiler)
+    words = _options(processor, version)
+    what = ["HIP", source, *words, *options, *_checked(processor, version)]
+    try:
+        return _cached(
+            chosen, what, lambda library: _compiled_hip(chosen, source, processor, version, options, library)
+        )
+    except CompileError as error:
+        if not _OF_HOSTS.search(source):
+            raise
+        raise CompileError(f"{error.message}\n{_NO_HOSTS.format(processor)}") from None
+
+
+COMPILERS: Final = {".cl": compile_opencl, ".hip": compile_hip}
+"""The compile function for each suffix of a source file."""
+
+
+def default_version(processor: str) -> str:
+    """Return the default code object version for a processor."""
+    return DEFAULT_VERSION if _has_apertures(processor) else WITHOUT_APERTURES
+
+
+def _has_apertures(processor: str) -> bool:
+    """Return True if the processor has registers with the bases of LDS and private memory.
+
+    GFX7 and GFX8 lack them.
+    """
+    return not processor.startswith(("gfx7", "gfx8"))
+
+
+def _version(processor: str, version: str | None, options: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the code object version to write, and the options without the one that selected it."""
+    rest = [option for option in options if not _VERSION_OPTION.fullmatch(option)]
+    asked = [found[1] for option in options if (found := _VERSION_OPTION.fullmatch(option))]
+    if not asked:
+        return version or default_version(processor), rest
+    wanted = f"V{asked[-1]}"
+    if version is not None and version != wanted:
+        raise WireError(
+            f"version {version} and the option -mcode-object-version={asked[-1]} differ: leave one of them out"
+        )
+    return wanted, rest
+
+
+def _loses_apertures(processor: str, version: str) -> bool:
+    """Return True if non-kernel functions would read the bases of LDS and private memory from near address 0.
+
+    See `WITHOUT_APERTURES`.
+    """
+    return not _has_apertures(processor) and VERSIONS[version] >= 5
+
+
+def _checked(processor: str, version: str) -> tuple[str, ...]:
+    """Return words for the cache key that tell checked objects from older ones.
+
+    The check is `_check_apertures`; it is needed if `_loses_apertures` is true.
+    """
+    return ("apertures",) if _loses_apertures(processor, version) else ()
+
+
+def _check_apertures(processor: str, version: str, name: str, code: str) -> None:
+    """Raise `BeyondModel` if a called function in LLVM code would read the aperture bases from address 0.
+
+    The aperture bases are those of LDS and private memory.
+    """
+    for function in code.split("\ndefine ")[1:]:
+        head, _, body = function.partition("\n}")[0].partition("\n")
+        found = _FUNCTION.search(head)
+        if "amdgpu_kernel " in head or found is None or not _CASTS.search(body):
+            continue
+        called = f"@{found[1]}"
+        if code.count(called) == 1 + body.count(called):
+            continue  # the function is inlined in its callers
+        raise BeyondModel(
+            f"{name} miscompiles {found[1].removeprefix(_KERNEL_BODY)} in code objects {version} for "
+            f"{processor}: it takes the base of LDS or private memory from address 0, expected from the kernel's "
+            f"hidden arguments; compile with {WITHOUT_APERTURES} "
+            f"(-mcode-object-version={VERSIONS[WITHOUT_APERTURES]}), the default for {processor}"
+        )
+
+
+def _chosen(version: str, compiler: Compiler | None) -> Compiler:
+    found = compiler or _any(version)
+    if version not in found.versions:
+        raise BeyondModel(f"{found.name} writes code objects {', '.join(found.versions)}, not {version}")
+    return found
+
+
+def _cached(compiler: Compiler, what: Sequence[str], make: Callable[[Path], bytes]) -> bytes:
+    """Return the cached result for a compiler, the words `what` and the headers; if absent, make it by `make`.
+
+    `make` is called with the folder of the headers.
+    """
+    key = hashlib.sha256(
+        "\0".join([compiler.identity, *compiler.clang, _library_identity(), *what]).encode()
+    ).hexdigest()
+    cache = _cache()
+    image = cache.get(key)
+    if image is None:
+        with as_file(files("softcard").joinpath("data")) as library:
+            image = make(library)
+        cache.put(key, image)
+    return image
+
+
+@cache
+def _library_identity() -> str:
+    """Return a hash that changes when one of the headers for OpenCL C or HIP does."""
+    data = files("softcard").joinpath("data")
+    folders = data.joinpath(_PARTS), data.joinpath(_HIP, "hip")
+    parts = [data.joinpath(_HEADER), *(part for each in folders for part in sorted(each.iterdir(), key=str))]
+    return hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
+
+
+@cache
+def _cache() -> ObjectCache:
+    folder = default_folder()
+    return ObjectCache(None if folder is None else folder.with_name("objects"), limit_bytes=64 << 20)
+
+
+def _any(version: str) -> Compiler:
+    """Return the first compiler that can write code object version `version`, or else the first one."""
+    if version not in VERSIONS:
+        raise WireError(f"unknown code object version {version!r}, expected one of {', '.join(VERSIONS)}")
+    found = compilers()
+    if not found:
+        raise NoCompiler(
+            "no compiler for OpenCL C was found: pip install 'softcard[kernels]', or install clang and lld 15+"
+        )
+    return next((each for each in found if version in each.versions), found[0])
+
+
+def _options(processor: str, version: str) -> list[str]:
+    number = VERSIONS[version]
+    return [
+        "-target", "amdgcn-amd-amdhsa", f"-mcpu={PROCESSORS.get(processor, processor)}", "-nogpulib",
+        "-O2", f"-mcode-object-version={number}",
+    ]  # fmt: skip
+
+
+def _compiled(
+    compiler: Compiler, source: str, processor: str, version: str, options: Sequence[str], library: Path
+) -> bytes:
+    words = _options(processor, version)
+    linked = _cached(compiler, [_LINKED, *words], lambda library: _bitcode(compiler, words, library))
+    with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+        Path(folder, SOURCE).write_text(source, "utf-8")
+        Path(folder, "linked.bc").write_bytes(linked)
+        opencl = [
+            "-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-D__SOFTCARD_CODE_OBJECT__={VERSIONS[version]}",
+            *_WARNED_OF, *options, "-include", str(library / _HEADER),
+            "-Xclang", "-mlink-builtin-bitcode", "-Xclang", "linked.bc",
+        ]  # fmt: skip
+        if _loses_apertures(processor, version):
+            run(
+                [*compiler.clang, *words, *opencl, "-S", "-emit-llvm", SOURCE, "-o", "kernel.ll"], folder, compiler.name
+            )
+            _check_apertures(processor, version, compiler.name, Path(folder, "kernel.ll").read_text("utf-8", "replace"))
+        _object(compiler, [*words, *opencl], folder)
+        try:
+            _link(compiler, folder)
+        except CompileError as error:
+            missing = _UNDEFINED.findall(error.message)
+            if not any(re.search(rf"\binline\b[^;{{}}]*\b{name}\s*\(", source) for name in missing):
+                raise
+            _object(compiler, [_GNU_INLINE, *words, *opencl], folder)
+            try:
+                _link(compiler, folder)
+            except CompileError:
+                raise error from None
+        return Path(folder, "kernel.co").read_bytes()
+
+
+def _object(compiler: Compiler, words: Sequence[str], folder: str) -> None:
+    """Compile the source in a folder to an object."""
+    run([*compiler.clang, *words, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
+
+
+def _link(compiler: Compiler, folder: str) -> None:
+    """Link the object in a folder to a code object."""
+    run([*compiler.linker, "-shared", "kernel.o", "-o", "kernel.co"], folder, compiler.name)
+
+
+def _compiled_hip(
+    compiler: Compiler, source: str, processor: str, version: str, options: Sequence[str], library: Path
+) -> bytes:
+    """Compile HIP to LLVM IR text, and that to an object; return the linked code object.
+
+    Two clang drivers are needed: only the one for HIP removes host code, and only the one for OpenCL C works without
+    HIP's linker.
+    """
+    number, folder_of_header = VERSIONS[version], str(library / _HIP)
+    with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+        Path(folder, HIP_SOURCE).write_text(source, "utf-8")
+        hip = [
+            "-x", "hip", "--cuda-device-only", f"--offload-arch={PROCESSORS.get(processor, processor)}", "-nogpuinc",
+            "-nogpulib", "-std=c++17", "-O2", f"-mcode-object-version={number}", "--no-gpu-bundle-output", "-emit-llvm",
+            "-Xclang", "-fcuda-allow-variadic-functions", f"-D__SOFTCARD_CODE_OBJECT__={number}",
+            "-I", folder_of_header, "-include", "hip/hip_runtime.h", *options,
+        ]  # fmt: skip
+        run([*compiler.clang, *hip, "-S", HIP_SOURCE, "-o", "kernel.ll"], folder, compiler.name)
+        if _loses_apertures(processor, version):
+            _check_apertures(processor, version, compiler.name, Path(folder, "kernel.ll").read_text("utf-8", "replace"))
+        words = _options(processor, version)
+        run([*compiler.clang, *words, "-x", "ir", "-c", "kernel.ll", "-o", "kernel.o"], folder, compiler.name)
+        _link(compiler, folder)
+        return Path(folder, "kernel.co").read_bytes()
+
+
+def _bitcode(compiler: Compiler, words: Sequence[str], library: Path) -> bytes:
+    """Return the bitcode of the C functions that are linked with OpenCL C."""
+    with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+        part = str(library / _PARTS / _LINKED)
+        run([*compiler.clang, *words, "-x", "c", "-c", "-emit-llvm", part, "-o", "linked.bc"], folder, compiler.name)
+        return Path(folder, "linked.bc").read_bytes()

@@ -1,0 +1,615 @@
+"""A GPU with a simple interface: kernels from files or source, NumPy arrays as its memory, queues and signals.
+
+>>> import numpy as np
+>>> with Gpu.open("gfx900") as gpu:
+...     x, y = gpu.array(np.arange(256, dtype=np.float32)), gpu.zeros(256)
+...     result = gpu.run(demo_code("gfx900"), "saxpy", grid=256, args=[2.0, x, y])
+...     print(y[:4], result.kernel)
+[0. 2. 4. 6.] saxpy
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, TypedDict, TypeVar, Unpack, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from softcard.core.display import RichDisplay, Rows, fields_of
+from softcard.core.errors import RuleError, SoftcardError, WireError
+from softcard.core.files import bytes_of, text_of
+from softcard.core.findings import Finding
+from softcard.device.hsa.agents import AGENTS
+from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.launch.kernarg import Hidden
+from softcard.device.hsa.queues.aql_queue import AgentDispatchHandler, OnError, Queue
+from softcard.device.hsa.queues.packets import FenceScope
+from softcard.device.hsa.queues.records import QueueFeature, QueueType
+from softcard.device.hsa.queues.signals import Condition, Signal
+from softcard.device.hsa.settings import GpuOptions
+from softcard.device.hsa.snapshot import DeviceState
+from softcard.host.hsa.arguments import Given, Local, Pointer, Segments
+from softcard.host.hsa.executable import Executable, Kernel, read
+from softcard.host.hsa.launch import (
+    ARMED,
+    SIGNAL_BYTES,
+    Dim3,
+    Launch,
+    LaunchTemplate,
+    Printf,
+    Result,
+    Size,
+    as_dim3,
+    group_of,
+    hidden_arguments,
+    private_bytes,
+    values_by_name,
+)
+from softcard.host.hsa.memory import Arrays, Block, Borrowed
+
+if TYPE_CHECKING:
+    from softcard.engine.gcn.strict.findings import Finding as MemoryFinding
+
+__all__ = [
+    "AGENTS",
+    "Condition",
+    "Executable",
+    "Gpu",
+    "Kernel",
+    "Launch",
+    "Local",
+    "Queue",
+    "Result",
+    "Signal",
+    "demo_code",
+]
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+ORIGIN: Final = (0, 0, 0)
+NOTHING: Final = Hidden()
+MOST_CACHED: Final = 256
+"""The largest number of launch sizes of one executable, and of sets of hidden arguments, that are cached."""
+QUEUE_PACKETS: Final = 256
+"""The number of packets of the queue that launches use by default."""
+SOURCES: Final = (".cl", ".hip")
+"""The suffixes of source files that are compiled: OpenCL C and HIP."""
+Code = Executable | bytes | bytearray | str | Path
+"""The code that `Gpu.run` accepts: an executable, a code object as bytes or file, or a source file (.cl, .hip)."""
+
+
+class QueueOptions(TypedDict, total=False):
+    """The options of `Gpu.queue`, those of `HsaDevice.create_queue`."""
+
+    features: QueueFeature
+    on_error: OnError | None
+    agent_dispatch: AgentDispatchHandler | None
+    profiling: bool | None
+
+
+class DispatchOptions(TypedDict, total=False):
+    """The options of `Gpu.run`, those of `Gpu.dispatch`."""
+
+    queue: Queue | None
+    offset: Size
+    group_bytes: int
+    stack_bytes: int | None
+    barrier: bool
+    acquire: FenceScope
+    release: FenceScope
+    hidden: Mapping[str, Pointer] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuState:
+    """A device's state with its arrays and queues, for `Gpu.restore`. Its fields are private."""
+
+    device: DeviceState
+    arrays: tuple[Block, ...] = field(repr=False)
+    queue: Queue | None = field(repr=False)
+    mine: frozenset[Queue] = field(repr=False)
+
+
+class Gpu(RichDisplay):
+    """One GPU agent with its memory. `open` makes one; `close`, or the end of its ``with`` block, frees everything.
+
+    Launches may come from several threads.
+    """
+
+    def __init__(self, device: HsaDevice, *, exact: bool = False) -> None:
+        self.device = device
+        self._arrays = Arrays(device, exact)
+        self._queue: Queue | None = None
+        self._mine: set[Queue] = set()
+        self._users: dict[Queue, int] = {}
+        """The number of launches on each queue whose `wait` has not returned yet."""
+        self._loaded: dict[bytes | str, Executable] = {}
+        self._hidden: dict[tuple[int, Dim3, int], Hidden] = {}
+        """Cached hidden arguments by queue, global offset and printf buffer."""
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, agent: str = "gfx900", *, exact: bool = False, **settings: Unpack[GpuOptions]) -> Self:
+        """Return a fresh agent: gfx700, gfx701, gfx800 to gfx804, gfx900 to gfx90c, gfx942 or gfx950.
+
+        Arrays are whole pages; with `exact` the first byte past the end of an array faults. `check="memory"` reports
+        each wrong access in `findings`, and lets the kernel go on. `settings` are those of the device: engine ("jit" or
+        "reference"), execution ("synchronous", "threaded" or "manual"), machine_model ("large" or "small"), threads,
+        seed, step_limit, poison, and the others that `Settings` lists.
+        """
+        return cls(HsaDevice(agent, **settings), exact=exact)
+
+    def __repr__(self) -> str:
+        return repr(self.device).replace("HsaDevice", "Gpu", 1)
+
+    def _rows(self) -> Rows:
+        return fields_of(self.device.settings)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial(type(self), exact=self._arrays.exact), (self.device,)
+
+    def __enter__(self) -> Self:
+        self.device.check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End running kernels and the device's threads, and free the memory of the arrays on the device.
+
+        Arrays that the caller still holds stay valid with their last contents; their memory is freed together with
+        them. Every later call that needs the device raises `RuleError`.
+        """
+        self.device.close()
+        self._arrays.close()
+
+    @property
+    def findings(self) -> list[Finding | MemoryFinding]:
+        """The findings so far, one for each site.
+
+        They come from checks, and from a memory with ``coherence="strict"``.
+        """
+        return self.device.findings
+
+    def instruction_counts(self) -> dict[int, int]:
+        """Return the number of times that each wave instruction has retired, by its address in device memory.
+
+        Raise `WireError` unless the device was opened with ``count_instructions=True``.
+        """
+        return self.device.instruction_counts()
+
+    # ---- snapshots -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> GpuState:
+        """Return the state of the device (see `HsaDevice.snapshot`), arrays included, for `restore`.
+
+        Raise `RuleError` if a launch has not been waited for.
+        """
+        self.device.check_open()
+        with self._lock:
+            if self._users:
+                raise RuleError(
+                    f"cannot take a snapshot while {sum(self._users.values())} launches are open: wait for each before"
+                )
+            state = self.device.snapshot()
+            return GpuState(state, self._arrays.snapshot(), self._queue, frozenset(self._mine))
+
+    def restore(self, state: GpuState) -> None:
+        """Restore a state that `snapshot` of this object returned, including the contents of arrays.
+
+        Arrays, queues, signals and executables that were made since are removed from the device; `run` maps such an
+        array like any other array of the host (`HsaDevice.restore` has the details). Running kernels are ended. Waiting
+        for an earlier launch raises `RuleError`, also in a thread that waits already.
+        """
+        self.device.check_open()
+        with self._lock:
+            self.device.restore(state.device)
+            self._arrays.restore(state.arrays)
+            self._queue, self._mine, self._users = state.queue, set(state.mine), {}
+
+    def reset(self) -> None:
+        """Reset the device: remove all allocations, code and shared arrays.
+
+        See `restore` for the effect on running launches.
+        """
+        self.device.check_open()
+        with self._lock:
+            self.device.reset()
+            self._arrays.restore(())
+            self._queue, self._mine, self._users = None, set(), {}
+
+    # ---- memory --------------------------------------------------------------------------------------------------
+
+    @overload
+    def array(self, values: NDArray[Scalar], dtype: None = None) -> NDArray[Scalar]: ...
+
+    @overload
+    def array(self, values: ArrayLike, dtype: type[Scalar] | np.dtype[Scalar]) -> NDArray[Scalar]: ...
+
+    @overload
+    def array(self, values: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[np.generic]: ...
+
+    def array(self, values: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[np.generic]:
+        """Return a NumPy array in device memory that contains a copy of `values`; kernels access it directly."""
+        self.device.check_open()
+        return self._arrays.copy(values, dtype)
+
+    @overload
+    def zeros(self, shape: int | tuple[int, ...]) -> NDArray[np.float32]: ...
+
+    @overload
+    def zeros(self, shape: int | tuple[int, ...], dtype: type[Scalar] | np.dtype[Scalar]) -> NDArray[Scalar]: ...
+
+    @overload
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[np.generic]: ...
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[np.generic]:
+        """Return an array of zeros in device memory."""
+        self.device.check_open()
+        return self._arrays.empty(shape, dtype)
+
+    def share(self, array: NDArray[np.generic]) -> int:
+        """Map an existing array as device memory, without a copy, until `free`; return its device address.
+
+        Launches map arrays for their own duration; sharing once is faster for an array that is used often.
+        """
+        self.device.check_open()
+        return self._arrays.share(array)
+
+    def address(self, array: NDArray[np.generic]) -> int:
+        """Return the device address of an array in device memory, or of a slice of such an array.
+
+        Raise `RuleError` for other arrays.
+        """
+        self.device.check_open()
+        return self._arrays.address(array)
+
+    def free(self, array: NDArray[np.generic]) -> None:
+        """Free an array's device memory, or end its sharing.
+
+        This waits for the running kernel, which may use the array, but not for kernels that start later. After `close`,
+        the call has no effect.
+        """
+        if not self.device.is_closed:
+            self._arrays.free(array)
+
+    # ---- code ----------------------------------------------------------------------------------------------------
+
+    def load(
+        self,
+        code: bytes | bytearray | str | Path,
+        externals: Mapping[str, int | NDArray[np.generic]] | None = None,
+        *,
+        any_target: bool = False,
+    ) -> Executable:
+        """Load a code object, given by its bytes or its file; of an offload bundle, load the entry for this agent.
+
+        `externals` contains addresses (or arrays in device memory) of symbols that the object does not define. Raise
+        `WireError` for an invalid code object. Raise `RuleError` if it is for another processor or machine model. With
+        `any_target`, code for another processor of the same generation is loaded, too.
+        """
+        self.device.check_open()
+        places = {
+            name: self.address(value) if isinstance(value, np.ndarray) else int(value)
+            for name, value in (externals or {}).items()
+        }
+        return Executable(self.device, read(code, self.device.agent.name), places, any_target=any_target)
+
+    def compile(
+        self, source: str, language: str = ".cl", *, options: Sequence[str] = (), version: str | None = None
+    ) -> Executable:
+        """Compile OpenCL C, or HIP (`language` ".hip"), and load it; needs ``softcard[kernels]`` or a clang.
+
+        `options` are passed to clang after options for line tables, with which errors and findings name source lines.
+        `version` is the code object version, by default V5, or V4 for GFX7 and GFX8. Raise `CompileError` with the
+        compiler's diagnostics.
+        """
+        self.device.check_open()
+        from softcard.host.hsa.compile import COMPILERS, LINE_TABLES  # here, since few programs compile
+
+        if language not in SOURCES:
+            raise WireError(f"language is {language!r}, expected {' or '.join(SOURCES)}")
+        words, agent = (*LINE_TABLES, *options), self.device.agent.name
+        made = COMPILERS[language](text_of(source, "source"), agent, options=words, version=version)
+        return self.load(made)
+
+    # ---- queues and signals --------------------------------------------------------------------------------------
+
+    def queue(
+        self, size: int = QUEUE_PACKETS, type: QueueType = QueueType.MULTI, **more: Unpack[QueueOptions]
+    ) -> Queue:
+        """Return a new AQL queue of `size` packets that writes timestamps.
+
+        `more` are further options of `HsaDevice.create_queue`.
+        """
+        more.setdefault("profiling", True)
+        return self.device.create_queue(size, type, **more)
+
+    def signal(self, value: int = 0) -> Signal:
+        """Return a new signal."""
+        return self.device.create_signal(value)
+
+    # ---- launches ------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        code: Code,
+        kernel: str,
+        grid: Size,
+        group: Size | None = None,
+        args: Sequence[Given] | bytes = (),
+        **more: Unpack[DispatchOptions],
+    ) -> Result:
+        """Run a kernel of a code object to its end: load the code if it is new, dispatch the kernel, and wait.
+
+        `grid` is the number of work-items in each dimension. `args` is a sequence with one value for each argument, or
+        the whole kernarg segment as bytes. Values are numbers, NumPy arrays or `Local`; any contiguous array may be
+        passed, and it is mapped, not copied. `more` are options of `dispatch`. Errors name the kernel, with lane,
+        address and pc.
+        """
+        self.device.check_open()
+        found = self._executable(code).kernel(kernel)
+        if more.get("queue") is not None:
+            return self.dispatch(found, grid, group, args, **more).wait()
+        users, era = self._users, self.device.era
+        more["queue"] = used = self._take_idle()
+        try:
+            return self.dispatch(found, grid, group, args, **more).wait()
+        except SoftcardError as error:
+            if self.device.era == era:
+                raise
+            text = (
+                "the device was reset or restored while a kernel ran: let no other thread reset or restore it meanwhile"
+            )
+            raise RuleError(text).at("kernel", kernel) from error
+        finally:
+            self._give(used, users)
+
+    def dispatch(
+        self,
+        kernel: Kernel,
+        grid: Size,
+        group: Size | None = None,
+        args: Sequence[Given] | bytes = (),
+        *,
+        queue: Queue | None = None,
+        offset: Size = ORIGIN,
+        group_bytes: int = 0,
+        stack_bytes: int | None = None,
+        barrier: bool = False,
+        acquire: FenceScope = FenceScope.SYSTEM,
+        release: FenceScope = FenceScope.SYSTEM,
+        hidden: Mapping[str, Pointer] | None = None,
+    ) -> Launch:
+        """Write a dispatch packet into a queue and ring its doorbell; return the launch, to be waited for.
+
+        - `offset`: OpenCL's global offset.
+        - `group_bytes`: LDS in addition to the kernel's own; `stack_bytes`: private memory in addition to the kernel's
+          own.
+        - `barrier`, `acquire`, `release`: fields of the packet's header.
+        - `hidden`: hidden arguments by name (``{"hostcall_buffer": array}``) in place of their defaults.
+
+        After a failed launch, its packet, kernarg segment, signal and printf buffer stay allocated, so that its queue
+        may be resumed. Arrays that were mapped for the launch are unmapped: `share` those that it still needs.
+        """
+        self.device.check_open()
+        offsets = ORIGIN if offset is ORIGIN else as_dim3(offset, "offset", 0)[0]
+        template = self._template(kernel, grid, group)
+        users = self._users
+        used = self._take(queue)
+        borrowed, printf = Borrowed(self._arrays), None
+        try:
+            given = values_by_name(kernel.image, hidden, borrowed.address) if hidden else {}
+            printf = Printf.of(self.device, kernel.image, given)
+            words = self._hidden_of(kernel, used, offsets, given, printf.address if printf else 0)
+            segments = template.packer.pack(args, words, borrowed.address, group_bytes)
+            stack = template.private_bytes if stack_bytes is None else private_bytes(kernel, stack_bytes)
+            header = barrier, acquire, release
+            return self._submit(used, template, segments, stack, header, borrowed, printf)
+        except BaseException:
+            borrowed.release()
+            if printf is not None:
+                printf.free()
+            self._leave(used)
+            self._give(used, users)
+            raise
+
+    def pack(
+        self,
+        kernel: Kernel,
+        grid: Size,
+        group: Size | None = None,
+        args: Sequence[Given] = (),
+        *,
+        group_bytes: int = 0,
+        hidden: Mapping[str, Pointer] | None = None,
+    ) -> Segments:
+        """Return the kernarg segment and the LDS size of a launch, for a packet that the caller writes.
+
+        Arrays must already be device memory. Hidden arguments refer to the queue that launches use by default; `hidden`
+        replaces them by name. The segment refers to a printf buffer only if `hidden` contains one.
+        """
+        self.device.check_open()
+        template, address = self._template(kernel, grid, group), self._arrays.address
+        given = values_by_name(kernel.image, hidden or {}, address)
+        words = self._hidden_of(kernel, self._own(), ORIGIN, given)
+        return template.packer.pack(args, words, address, group_bytes)
+
+    # ---- internals -----------------------------------------------------------------------------------------------
+
+    def _executable(self, code: Code) -> Executable:
+        """Return the executable for the code that was given to `run`; code with equal contents is loaded once."""
+        if isinstance(code, Executable):
+            return code
+        if isinstance(code, Kernel):
+            raise WireError(f"{code.name} is a kernel, expected a code object or source: use dispatch for a kernel")
+        data: bytes | str = bytes_of(code, "a code object")
+        language = Path(code).suffix if isinstance(code, str | Path) else ""
+        if language in SOURCES and isinstance(code, str | Path) and isinstance(data, bytes):
+            from softcard.host.hsa.compile import text_of_file  # here, since few programs compile
+
+            data = text_of_file(code, data)
+        with self._lock:
+            found = self._loaded.get(data)  # the same bytes object cached its hash at the first run
+            if found is None or not found.is_loaded:
+                found = self.compile(data, language) if isinstance(data, str) else self.load(data)
+                self._loaded[data] = found
+            return found
+
+    def _template(self, kernel: Kernel, grid: Size, group: Size | None) -> LaunchTemplate:
+        """Return the state that launches of a kernel with these sizes share.
+
+        Report a lint if the work-group is larger than the kernel was compiled for.
+        """
+        sizes, dimensions = as_dim3(grid, "grid")
+        shape = group_of(kernel, sizes, group)
+        key = kernel, dimensions, sizes, shape
+        templates = kernel.executable.templates
+        found = templates.get(key)
+        if found is None:
+            if len(templates) == MOST_CACHED:
+                templates.clear()
+            found = templates[key] = LaunchTemplate(kernel, dimensions, sizes, shape, self.device.signal_bits // 8)
+        if found.beyond:
+            with self.device.desk:
+                self.device.telemetry.lint("group-beyond-kernel", found.beyond)
+        return found
+
+    def _hidden_of(
+        self, kernel: Kernel, queue: Queue, offset: Dim3, given: Mapping[str, int], printf: int = 0
+    ) -> Hidden:
+        """Return the hidden arguments of a launch; launches with equal hidden arguments share one object.
+
+        `given` contains those that the caller has set, and `printf` is the address of the printf buffer.
+        """
+        if kernel.image.metadata is None or not kernel.image.metadata.hidden:
+            return NOTHING
+        if given:
+            return hidden_arguments(self.device, queue, offset, given, printf)
+        key = queue.address, offset, printf
+        found = self._hidden.get(key)
+        if found is None:
+            if len(self._hidden) == MOST_CACHED:
+                self._hidden.clear()
+            found = self._hidden[key] = hidden_arguments(self.device, queue, offset, given, printf)
+        return found
+
+    def _own(self) -> Queue:
+        """Return the queue for launches that do not name one; after an error of that queue, make a new one."""
+        with self._lock:
+            if self._queue is None or not self._queue.is_active:
+                self._queue = self.queue()
+                self._mine.add(self._queue)
+            return self._queue
+
+    def _take(self, queue: Queue | None) -> Queue:
+        """Return the queue for a launch, and count the launch as a user of that queue until `_give` is called."""
+        with self._lock:
+            used = queue or self._own()
+            self._users[used] = self._users.get(used, 0) + 1
+            return used
+
+    def _take_idle(self) -> Queue:
+        """Return a queue without other users, so that an error of another thread's launch does not affect this one."""
+        with self._lock:
+            for each in self._mine:
+                if each not in self._users and each.is_active:
+                    self._users[each] = 1
+                    return each
+            found = self.queue()
+            self._mine.add(found)
+            return self._take(found)
+
+    def _leave(self, queue: Queue) -> None:
+        """Stop using a queue after a launch was interrupted between reserving a slot and writing its packet.
+
+        The empty slot would block later packets. Packets before it are still processed.
+        """
+        with self._lock:
+            if queue in self._mine and queue.is_active and queue.load_write_index() > queue.limit:
+                self._mine.remove(queue)
+                if self._queue is queue:
+                    self._queue = None
+
+    def _give(self, queue: Queue, users: dict[Queue, int]) -> None:
+        """End a launch's use of its queue.
+
+        Queues that this object made are destroyed after their last launch if they have failed.
+        """
+        with self._lock:
+            if users is not self._users:  # a restore went back to before the launch
+                return
+            left = self._users[queue] - 1
+            if left:
+                self._users[queue] = left
+            else:
+                del self._users[queue]
+                if queue in self._mine and not queue.is_active:
+                    self._mine.remove(queue)
+                    queue.destroy()
+
+    def _submit(
+        self,
+        queue: Queue,
+        template: LaunchTemplate,
+        segments: Segments,
+        private_bytes: int,
+        header: tuple[bool, FenceScope, FenceScope],
+        borrowed: Borrowed,
+        printf: Printf | None,
+    ) -> Launch:
+        device, kernarg = self.device, segments.kernarg
+        place = device.allocate(SIGNAL_BYTES + len(kernarg), mtype=device.fine_mtype, name="kernel arguments")
+        device.memory.write(place, ARMED + kernarg)
+        signal = device.signal(place)
+        users, era = self._users, device.era
+
+        def release(completed: bool) -> None:
+            borrowed.release()
+            self._give(queue, users)
+            if completed:  # else the packet is still in its ring, and the user may resume the queue
+                device.destroy_signal(signal)
+                if printf is not None:
+                    printf.free()
+
+        packet = template.filled(*header, private_bytes, segments.group_bytes, place + SIGNAL_BYTES, place)
+        occurrences = 0 if device.log is None else device.log.occurrences
+        began = perf_counter()
+        try:
+            index = queue.submit(packet)
+        except BaseException as cause:  # Ctrl-C right after the doorbell, for one
+            device.abandon(place, cause)
+            raise
+        printed = None if printf is None else printf.read
+        return Launch(
+            template.kernel,
+            queue,
+            index,
+            signal,
+            packet,
+            borrowed.bytes,
+            began,
+            release,
+            printed,
+            era,
+            occurrences,
+            borrowed.read_back,
+        )
+
+
+def demo_code(agent: str = "gfx900") -> bytes:
+    """Return the code object of the demo kernels for the agent's generation; their source is in the same folder."""
+    name = {"7": "gfx700", "8": "gfx803", "9": "gfx900"}.get(agent[3:4], "")
+    from importlib.resources import files  # here: it takes long to import
+
+    path = files("softcard").joinpath("data", f"hsa_kernels-{name}.co")
+    if not path.is_file():
+        raise RuleError(f"no demo kernels exist for {agent}, only for gfx700, gfx803 and gfx900")
+    return path.read_bytes()

@@ -1,0 +1,1 @@
+"""RV64 programs on one hart, without a device."""

@@ -1,0 +1,1 @@
+"""File formats: containers of programs, ELF files, assembly, Arrow schemas."""

@@ -1,0 +1,77 @@
+"""The identity of the translator, which prevents that cached code of one version is used by another.
+
+A digest of the *content* of all sources that determine the generated code is part of every cache key. Names, sizes and
+times of files would not suffice: if times are clamped, as in builds of some distributions, a corrected file of equal
+size has an equal name, size and time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from softcard.ir import llvm
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+LAYERS: Final = ("core", "ir", "isa", "engine")
+"""The packages of the translator: instruction semantics, state layouts, and everything that these import."""
+_LOADED_NS: Final = time.time_ns()
+
+
+@cache
+def translator_key() -> bytes:
+    """Return a digest of the translator's sources and of the host for which it compiles.
+
+    It is computed at the first call.
+    """
+    return hashlib.sha256(llvm.host_key().encode() + sources_digest(_package())).digest()
+
+
+def _package() -> Traversable:
+    folder = Path(__file__).parents[1]
+    if folder.is_dir():
+        return folder
+    from importlib.resources import files  # a slow import, for zips only
+
+    return files("softcard")
+
+
+def sources_digest(package: Traversable) -> bytes:
+    """Return the digest of all modules of `LAYERS` in a package, which is in a directory or a zip file.
+
+    If there are no sources, or if they were changed after this module was loaded, the result is a random number, so
+    that later processes do not use the code cached with it.
+    """
+    digest = hashlib.sha256()
+    count = 0
+    for layer in LAYERS:
+        for name, module in _modules(package / layer, layer):
+            if isinstance(module, Path) and module.stat().st_ctime_ns > _LOADED_NS:
+                return os.urandom(digest.digest_size)
+            data = module.read_bytes()
+            digest.update(f"{name} {len(data)}\n".encode())
+            digest.update(data)
+            count += 1
+    return digest.digest() if count else os.urandom(digest.digest_size)
+
+
+def _modules(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
+    """Yield the modules in a folder and its subfolders with their names, in order.
+
+    A compiled module is included only if its source is missing.
+    """
+    if not folder.is_dir():
+        return
+    for each in sorted(folder.iterdir(), key=lambda each: each.name):
+        path = f"{name}/{each.name}"
+        if each.name.endswith((".py", ".pyc")):
+            yield path, each
+        elif each.name != "__pycache__":
+            yield from _modules(each, path)

@@ -1,0 +1,1 @@
+"""Instruction sets: decoding, encoding, assembly text and semantics, independent of engines."""

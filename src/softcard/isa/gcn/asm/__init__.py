@@ -1,0 +1,1 @@
+"""GCN assembly text: printing, parsing, operand notations, listings."""

@@ -1,0 +1,147 @@
+"""An assembler for the text that `asm.printer` writes: instructions, labels, literals, comments, ``.long``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from softcard.core.errors import SoftcardError, WireError
+from softcard.isa.gcn.asm.insn_builder import InsnBuilder
+from softcard.isa.gcn.asm.operands import LABEL
+from softcard.isa.gcn.asm.parser import read
+from softcard.isa.gcn.encoding.decode import VOP3B_NAMES, decode
+from softcard.isa.gcn.encoding.encode import encode, encode_insn
+from softcard.isa.gcn.insn import Insn, Op
+from softcard.isa.gcn.operations.table import has_dpp, has_sdwa, is_promoted, named
+from softcard.isa.gcn.target import GFX7, Target
+
+__all__ = ["assemble", "assemble_one", "encode", "encode_insn", "is_label"]
+
+_LABEL: Final = re.compile(rf"\s*({LABEL})\s*:(?!:)")
+_COMMENT: Final = re.compile(r";.*|//.*|#.*")
+_SUFFIXES: Final = ("_e32", "_e64", "_sdwa", "_dpp")
+
+
+def assemble(target: Target, text: str, pc: int = 0) -> bytes:
+    """Return the machine code of assembly text that is placed at address `pc`.
+
+    The text has one instruction per line, as `printer.text` writes it. ``name:`` defines a label for branches; ``;``,
+    ``//`` and ``#`` begin a comment; ``.long a, b`` emits numbers. Without a suffix (_e32, _e64, _sdwa, _dpp) the
+    shortest encoding for the operands is chosen. Raise `WireError` with the line of an invalid instruction.
+    """
+    lines: list[tuple[int, int, str]] = []
+    labels: dict[str, int] = {}
+    address = pc
+    for number, line in enumerate(text.splitlines(), 1):
+        statement = _COMMENT.sub("", line)
+        while label := _LABEL.match(statement):
+            if label[1] in labels:
+                raise WireError(f"label {label[1]} is defined twice").at("line", number, statement.strip())
+            labels[label[1]] = address
+            statement = statement[label.end() :]
+        if statement := statement.strip():
+            lines.append((number, address, statement))
+            address += len(_placed(target, number, statement, address, None))
+    return b"".join(_placed(target, number, statement, at, labels) for number, at, statement in lines)
+
+
+def is_label(name: str) -> bool:
+    """Return True if a name can be a label."""
+    return re.fullmatch(LABEL, name) is not None
+
+
+def _placed(target: Target, number: int, statement: str, pc: int, labels: Mapping[str, int] | None) -> bytes:
+    try:
+        return assemble_one(target, statement, pc, labels)
+    except WireError as error:
+        raise error.at("line", number, statement) from None
+
+
+def assemble_one(target: Target, statement: str, pc: int = 0, labels: Mapping[str, int] | None = None) -> bytes:
+    """Return the machine code of one instruction or ``.long``.
+
+    With `labels` None, every name is taken as a label of unknown address.
+    """
+    name, _, rest = statement.partition(" ")
+    if name == ".long":
+        return b"".join(_number(part) for part in rest.split(","))
+    errors: list[WireError] = []
+    for op, form in candidates(target, name):
+        try:
+            return _attempt(target, op, form, rest, pc, labels)
+        except WireError as error:
+            errors.append(error)
+    if not errors:
+        raise WireError(f"{target} has no instruction {name!r}")
+    raise errors[0] if len(errors) == 1 else _best(errors)
+
+
+def _best(errors: list[WireError]) -> WireError:
+    """Return one error with the different messages of `errors`, for a text that no encoding can hold."""
+    messages = list(dict.fromkeys(error.message for error in errors))
+    return WireError("; or ".join(messages))
+
+
+def _number(text: str) -> bytes:
+    try:
+        return (int(text.strip(), 0) & 0xFFFF_FFFF).to_bytes(4, "little")
+    except ValueError:
+        raise WireError(f"{text.strip()!r} must be a number") from None
+
+
+def candidates(target: Target, name: str) -> Iterator[tuple[Op, str]]:
+    """Yield the operations and forms (encodings) that a mnemonic can mean, the shortest first."""
+    suffix = next((end for end in _SUFFIXES if name.endswith(end)), "")
+    for op in named(target, name.removesuffix(suffix)):
+        for form in forms(target, op):
+            if not suffix or _suffix(form) == suffix:
+                yield op, form
+
+
+def _suffix(form: str) -> str:
+    if form.endswith(("_SDWA", "_DPP")):
+        return form[4:].lower()
+    return "_e64" if form.startswith("VOP3") else "_e32"
+
+
+_FORMS: Final = {"flat": "FLAT", "global": "FLAT", "scratch": "FLAT", "vop3": "VOP3A", "smem": "SMEM"}
+
+
+def forms(target: Target, op: Op) -> tuple[str, ...]:
+    """Return the forms (encodings) of an operation on `target`, the shortest first."""
+    vop3 = "VOP3B" if op.name in VOP3B_NAMES else "VOP3A"
+    if op.family == "vop3":
+        return (vop3,)
+    if op.family == "smem" and target.level == GFX7:
+        return ("SMRD",)
+    first = _FORMS.get(op.family, op.family.upper())
+    made = [first]
+    if is_promoted(op):
+        made.append(vop3)
+    if has_sdwa(op, target):
+        made.append(f"{first}_SDWA")
+    if has_dpp(op, target):
+        made.append(f"{first}_DPP")
+    return tuple(made)
+
+
+def _attempt(target: Target, op: Op, form: str, rest: str, pc: int, labels: Mapping[str, int] | None) -> bytes:
+    """Return the machine code of one instruction in one form; raise `WireError` if the form cannot hold it.
+
+    It is checked that the code decodes to the instruction of the text.
+    """
+    builder = InsnBuilder(target, op, form, pc, labels)
+    read(builder, rest)
+    code = encode(target, op, form, builder.fields, builder.literal)
+    try:
+        back = decode(target, code, pc)
+    except SoftcardError as error:
+        raise WireError(error.message.removeprefix("illegal instruction: ")) from None
+    if len(code) != back.size or not _same(back, op, form):
+        raise WireError(f"the encoding {form} cannot hold these operands")
+    return code
+
+
+def _same(back: Insn, op: Op, form: str) -> bool:
+    return back.op is op and back.form == form

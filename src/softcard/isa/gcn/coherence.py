@@ -1,0 +1,55 @@
+"""Scopes of loads, stores and cache operations: the sets of waves within which they are coherent.
+
+Up to gfx90a the flag glc makes a load miss the first-level cache, so that it is coherent in the whole agent. From
+gfx942 on the flags sc0 and sc1 are the number of a scope; instructions have them in the fields ``glc`` and ``scc``.
+
+Sources: AMD's CDNA3 manual, tables of BUFFER_WBL2 and BUFFER_INV; LLVM's memory models of gfx90a and gfx942.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from softcard.isa.gcn.insn import Insn
+
+CACHE_OPERATIONS: Final = frozenset(
+    {"buffer_wbinvl1", "buffer_wbinvl1_vol", "buffer_wbl2", "buffer_invl2", "buffer_inv"}
+)
+"""The instructions that write back or invalidate the caches of vector memory."""
+
+
+class Scope(IntEnum):
+    """A set of waves within which a memory access is coherent."""
+
+    WAVE = 0
+    GROUP = 1
+    AGENT = 2
+    SYSTEM = 3
+
+
+def access_scope(insn: Insn) -> Scope:
+    """Return the scope in which a load or a store of vector memory is coherent."""
+    if insn.target.has_xccs:
+        return Scope(bool(insn.get("glc")) | bool(insn.get("scc")) << 1)
+    return Scope.AGENT if insn.get("glc") else Scope.WAVE
+
+
+def is_coherent_load(insn: Insn) -> bool:
+    """Return True if a load sees stores of other work-groups without a cache invalidation (an atomic load)."""
+    return access_scope(insn) >= Scope.AGENT
+
+
+def invalidated(insn: Insn, what: str) -> Scope:
+    """Return the scope for which the operation `what` invalidates first-level caches.
+
+    `what` is as in `WaveAlgebra.order`. The result is WAVE if the operation does not invalidate them.
+    """
+    if what.startswith("wbinvl1"):
+        return Scope.AGENT
+    return access_scope(insn) if what == "inv" else Scope.WAVE
+
+
+def acquires(insn: Insn, what: str) -> bool:
+    """Return True if, after a cache operation, later loads of the wave see what other work-groups have released."""
+    return invalidated(insn, what) >= Scope.AGENT

@@ -1,0 +1,1 @@
+"""GCN instruction words: formats, fields, operands; decoding and encoding."""

@@ -1,0 +1,169 @@
+"""Boundaries of instructions in an array of code, found without decoding them one by one.
+
+The length of an instruction depends on its encoding, its operation, and the fields that may select a literal. All of
+these are computed as arrays.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from softcard.isa.gcn.encoding.decode import LANE_NAMES, LITERAL_NAMES
+from softcard.isa.gcn.encoding.formats import DPP_CODE, FORMATS, SDWA_CODE, SHIFT, STARTS, format_of
+from softcard.isa.gcn.encoding.operands import LITERAL
+from softcard.isa.gcn.encoding.shape import slots
+from softcard.isa.gcn.operations.table import find
+from softcard.isa.gcn.target import TARGETS, Target
+
+Words = npt.NDArray[np.uint32]
+Numbers = npt.NDArray[np.int64]
+
+
+class Bounds(NamedTuple):
+    """The boundaries of instructions, in order: first word, number of words, and encoding number of each.
+
+    A word that does not start an encoding counts as an instruction of one word with encoding number 0. The last
+    instruction may be cut off.
+    """
+
+    starts: Numbers
+    sizes: Numbers
+    formats: Numbers
+
+
+FIRST: Final = {"SOP1": 0xFF, "SOP2": 0xFF, "SOPC": 0xFF, "VOP1": 0x1FF, "VOP2": 0x1FF, "VOPC": 0x1FF, "SMRD": 0x1FF}
+"""The mask of each encoding's lowest source field, which selects a literal if it holds its code."""
+SECOND_AT: Final = {"SOP2": 8, "SOPC": 8, "VOP2": 9}
+"""The bit position of the second source field, of eight bits, which may select a literal; by encoding."""
+ALWAYS: Final = ("SOPK", "VOP2")
+"""The encodings with operations that a literal always follows."""
+
+
+@cache
+def format_names(level: int) -> tuple[str, ...]:
+    """Return the names of a generation's encodings by number; number 0 stands for an invalid word."""
+    return ("", *dict.fromkeys(fmt.name for fmt in FORMATS[level]))
+
+
+def instruction_bounds(target: Target, words: Words) -> Bounds:
+    """Return the boundaries of the instructions in `words`, which follow one another from the first word."""
+    number, size = word_sizes(target, words)
+    steps, at, end = size.astype(np.uint8).tobytes(), 0, len(size)
+    starts: list[int] = []
+    add = starts.append
+    while at < end:
+        add(at)
+        at += steps[at]
+    found = np.array(starts, np.int64)
+    return Bounds(found, size[found], number[found])
+
+
+def word_sizes(target: Target, words: Words) -> tuple[Numbers, Numbers]:
+    """Return for each word the encoding number and the number of words of an instruction that begins there."""
+    formats, sizes = _tables(target.encoding)
+    top = words >> SHIFT
+    number, size = formats[top], sizes[top]
+    if target.level > 7:  # SDWA and DPP: SRC0 may select a second word
+        shown = number
+        number = _extended(target.encoding)[number, _extension()[words & 0x1FF]]
+        size = np.where(number == shown, size, 2)
+    return number, size + _has_literal(target, words, number)
+
+
+def _has_literal(target: Target, words: Words, number: Numbers) -> npt.NDArray[np.bool_]:
+    """Return an array that is True for each first word of an instruction that a literal follows."""
+    known, bits = _literals(target.name), _literal_bits(target.encoding)[number]
+    codes = words >> bits[:, 0] & bits[:, 1]
+    one = words & bits[:, 2] == LITERAL
+    two = words >> bits[:, 3] & 0xFF == LITERAL
+    asked = np.flatnonzero((one | two) & (known[number, codes] == UNKNOWN))
+    for place in asked.tolist():
+        form, code = format_names(target.encoding)[number[place]], int(codes[place])
+        first, second = _may_follow(target.name, form, code)
+        known[number[place], code] = FIRST_MAY * first | SECOND_MAY * second
+    kind = known[number, codes]
+    found: npt.NDArray[np.bool_] = one & (kind & FIRST_MAY != 0) | two & (kind & SECOND_MAY != 0) | (kind == DOES)
+    return found
+
+
+@cache
+def _literal_bits(level: int) -> npt.NDArray[np.uint32]:
+    """Return for each encoding the bit fields that determine if a literal follows.
+
+    They are the position and the mask of its opcode, the mask of the lowest source field, and the position of another
+    source field of eight bits.
+    """
+    found = np.zeros((len(format_names(level)), 4), np.uint32)
+    for number, name in enumerate(format_names(level)):
+        if name in FIRST or name in ALWAYS:
+            fmt = format_of(level, name)
+            found[number] = fmt.code_at, fmt.code_mask, FIRST.get(name, 0), SECOND_AT.get(name, 0)
+    return found
+
+
+@cache
+def _literals(name: str) -> npt.NDArray[np.uint8]:
+    """Return flags by encoding number and opcode that determine if a literal follows; `name` is the processor."""
+    level = TARGETS[name].encoding
+    found = np.zeros((len(format_names(level)), 1 + int(_literal_bits(level)[:, 1].max())), np.uint8)
+    for number, form in enumerate(format_names(level)):
+        if form in FIRST:
+            found[number] = UNKNOWN
+        if form in ALWAYS:
+            found[number, _always(name, form)] = DOES
+    return found
+
+
+UNKNOWN, DOES = 0x80, 0x40
+"""Flags in the result of `_literals`: the entry is not computed yet; a literal always follows."""
+FIRST_MAY, SECOND_MAY = 1, 2
+"""Flags in the result of `_literals`: the first source may be a literal; the second source may be one."""
+
+
+@cache
+def _always(name: str, form: str) -> list[int]:
+    """Return the opcodes of those operations of an encoding that a literal always follows."""
+    fmt = format_of(TARGETS[name].encoding, form)
+    found = ((code, find(TARGETS[name], fmt.family, code)) for code in range(fmt.code_mask + 1))
+    return [code for code, op in found if op is not None and op.name in LITERAL_NAMES]
+
+
+def _may_follow(name: str, form: str, code: int) -> tuple[bool, bool]:
+    """Return two bools: True if the first, and True if the second source of an operation may be a literal."""
+    op = find(TARGETS[name], format_of(TARGETS[name].encoding, form).family, code)
+    if op is None:
+        return False, False
+    if form == "SMRD":
+        return "offset" in op.operands.split(), False
+    fields = {slot.field for slot in slots(op, form) if slot.kind == "src"}
+    is_whole = form in ("SOP2", "SOPC") or op.name in LANE_NAMES
+    second = form in SECOND_AT and is_whole and bool(fields & {"src1", "ssrc1"})
+    return bool(fields & {"src0", "ssrc0"}), second
+
+
+@cache
+def _extension() -> npt.NDArray[np.uint8]:
+    """Return the extension that each value of a first word's lowest nine bits selects: 1 SDWA, 2 DPP, 0 none."""
+    found = np.zeros(0x200, np.uint8)
+    found[SDWA_CODE], found[DPP_CODE] = 1, 2
+    return found
+
+
+@cache
+def _extended(level: int) -> Numbers:
+    """Return for each encoding the encoding numbers of its plain, SDWA and DPP forms."""
+    names = format_names(level)
+    wanted = [(name, f"{name}_SDWA", f"{name}_DPP") for name in names]
+    return np.array([[names.index(each if each in names else name[0]) for each in name] for name in wanted])
+
+
+@cache
+def _tables(level: int) -> tuple[Numbers, Numbers]:
+    """Return two tables by the highest bits of a first word: the encoding number, and the number of words."""
+    names = format_names(level)
+    numbers = [0 if fmt is None else names.index(fmt.name) for fmt in STARTS[level]]
+    return np.array(numbers), np.array([1 if fmt is None else fmt.size // 4 for fmt in STARTS[level]])

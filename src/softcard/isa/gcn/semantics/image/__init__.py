@@ -1,0 +1,1 @@
+"""The semantics of image operations: resources, texels, filtering."""

@@ -1,0 +1,333 @@
+"""Semantics of image operations with a sampler: sample in all its variants, gather4, get_lod.
+
+The address registers hold the values that the variant has, in this order: texel offset (o), LOD bias (b), depth to
+compare with (c), gradients (d, cd), coordinates, LOD (l) or LOD clamp (cl). Images have one mip level, so the LOD only
+chooses between the magnifying and the minifying filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from softcard.core.errors import BeyondModel
+from softcard.isa.gcn.builder import Builder
+from softcard.isa.gcn.insn import Insn, SpecialisedExecution
+from softcard.isa.gcn.semantics import fp
+from softcard.isa.gcn.semantics import memory_formats as formats
+from softcard.isa.gcn.semantics.image import resource, texel
+from softcard.isa.gcn.semantics.image.filter import Lanes, Tap, clean, integer, narrow, taps, wide
+from softcard.isa.gcn.semantics.image.resource import CLAMP, CUBE, IMAGE_3D, Image, Sampler
+from softcard.isa.gcn.word import Word
+
+Numbers = tuple[int, ...]
+Floats = npt.NDArray[np.float64]
+ONE = fp.power("d", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The contents of a sampling instruction's address registers; a value that the variant lacks is None.
+
+    - `offsets`: the texel offsets of all axes in one 32-bit word
+    - `bias`: the LOD bias, binary32
+    - `reference`: the depth to compare with, binary32
+    - `gradients`, `coordinates`: in texels, binary64
+    - `last`: the LOD or its upper limit, binary32
+    - `slice`: the number of the slice within the image
+    """
+
+    offsets: Word | None
+    bias: Word | None
+    reference: Word | None
+    gradients: list[list[Word]] | None
+    coordinates: list[Word]
+    last: Word | None
+    slice: Word
+
+    def offset(self, axis: int) -> Word | None:
+        """Return the texel offset along an axis: a signed field of six bits at bit 8 * axis; None without offsets."""
+        return None if self.offsets is None else formats.signed(self.offsets[8 * axis + 5 : 8 * axis], 6)
+
+
+def selectors(b: Builder, i: Insn) -> list[Word]:
+    """Return the scalars of the T# and the S# that select the variant."""
+    return [*resource.selectors(b, i), *resource.sampler_selectors(b, i)]
+
+
+def resources(b: Builder, i: Insn, numbers: Numbers) -> tuple[Image, Sampler]:
+    """Return the decoded image and sampler of an instruction; `numbers` are the values of its `selectors`."""
+    return resource.image(b, i, numbers[:2]), resource.sampler(b, i, numbers[2:])
+
+
+def request(b: Builder, i: Insn, found: Image, s: Sampler, variant: frozenset[str]) -> Request:
+    """Read the address registers of a sampling instruction.
+
+    `variant` has the parts of the mnemonic, such as "c" or "l", that name the values in the registers.
+    """
+    addresses = texel.Addresses(b, i)
+    offsets = addresses.word() if "o" in variant else None
+    bias = addresses.floats(1)[0] if "b" in variant else None
+    reference = addresses.word() if "c" in variant else None
+    sizes = (found.width, found.height, found.slices)[: found.dimensions]
+    gradients = None
+    if variant & {"d", "cd"}:
+        gradients = [
+            [scaled(s, wide(c), n) for c, n in zip(addresses.floats(len(sizes)), sizes, strict=True)] for _ in range(2)
+        ]
+    has_last = bool(variant & {"l", "cl"})
+    body = addresses.floats(texel.coordinates(i, found) + has_last)
+    last = body.pop() if has_last else None
+    coordinates = []
+    for c, n in zip(body, sizes, strict=False):
+        u = wide(c)
+        coordinates.append(scaled(s, u.fsub(u.const(ONE), "raw") if found.kind == CUBE else u, n))
+    return Request(offsets, bias, reference, gradients, coordinates, last, slice_of(b, found, body))
+
+
+def scaled(s: Sampler, u: Word, size: Word) -> Word:
+    """Convert a coordinate to texels: multiply it by `size` if the sampler takes normalised coordinates."""
+    return u if s.unnormalised else u.fmul(size.ffrom_int("d", False, "raw"), "raw")
+
+
+def slice_of(b: Builder, found: Image, body: Sequence[Word]) -> Word:
+    """Return the slice that the last coordinate in `body` selects, rounded and clamped to the image."""
+    if not found.is_array or len(body) <= found.dimensions:
+        return b.const(32, 0)
+    named = integer(clean(wide(body[found.dimensions])).fround("even"))
+    if found.kind == CUBE:
+        named = named.sra(3) * 6 + (named & 7).umin(5)
+    return named.smax(0).smin((found.slices - 1).smax(0))
+
+
+# ---- level of detail -------------------------------------------------------------------------------------------------
+def is_linear(b: Builder, found: Image, s: Sampler, r: Request, variant: frozenset[str]) -> Lanes:
+    """Return the set of lanes whose filter is linear.
+
+    The magnifying filter applies to lanes with a LOD up to 0, the minifying filter to the others.
+    """
+    if found.integer:
+        return False
+    if s.magnify == s.minify or "lz" in variant:
+        return s.magnify
+    if "l" in variant and r.last is not None:
+        low = (r.last.slt(0) | fp.is_zero(r.last)) & (s.min_lod == 0) & (found.min_lod == 0)
+        near = (low | (s.max_lod == 0)) & ~fp.is_nan(r.last)
+    else:
+        near = b.word(1, clamped_lod(found, s, lod(s, r)) <= 0)
+    return near if s.magnify else ~near
+
+
+def doubles(a: Word) -> Floats:
+    """Return binary32 or binary64 words as NumPy numbers. Only engines that compute with NumPy support this."""
+    if not isinstance(a.value, (int, np.ndarray)):
+        raise BeyondModel("the JIT engine does not support LODs from gradients: use the reference engine")
+    if a.width == 32:
+        return formats.numbers(formats.lanes(a))
+    return np.broadcast_to(np.asarray(a.value, np.uint64), 64).view(np.float64)
+
+
+def quad_gradients(coordinates: list[Floats]) -> list[list[Floats]]:
+    """Return the gradients of each coordinate within each quad (four lanes).
+
+    They are the differences to the right neighbour and to the lower neighbour.
+    """
+    quads = [c.reshape(16, 4) for c in coordinates]
+    return [[np.repeat(q[:, k] - q[:, 0], 4) for q in quads] for k in (1, 2)]
+
+
+def lod(s: Sampler, r: Request) -> Floats:
+    """Return the LOD of each lane, limited by the instruction's LOD clamp.
+
+    It is log2 of the longer of the two gradients (a large negative number if both are 0) plus the LOD biases of
+    instruction and sampler.
+    """
+    if r.gradients is None:
+        gradients = quad_gradients([doubles(clean(c)) for c in r.coordinates])
+    else:
+        gradients = [[doubles(clean(c)) for c in g] for g in r.gradients]
+    lengths = [np.sqrt(sum(c * c for c in g)) for g in gradients]
+    longest = np.asarray(np.log2(np.maximum(np.maximum(lengths[0], lengths[1]), 2.0**-126)))
+    bias = 0.0 if r.bias is None else doubles(clean(wide(r.bias)))
+    found = longest + bias + ((s.lod_bias.number ^ 0x2000) - 0x2000) / 256
+    return found if r.last is None else np.maximum(found, doubles(r.last))
+
+
+def clamped_lod(found: Image, s: Sampler, lod: Floats) -> Floats:
+    """Return the LOD clamped to the limits of sampler and image."""
+    least = max(s.min_lod.number, found.min_lod.number) / 256
+    return np.asarray(np.minimum(np.maximum(lod, least), s.max_lod.number / 256))
+
+
+# ---- texels ----------------------------------------------------------------------------------------------------------
+def axes(b: Builder, found: Image, s: Sampler, r: Request, linear: Lanes) -> list[list[Tap]]:
+    """Return the texels and weights (`Tap`) along x, y and z, one list for each axis."""
+    sizes = (found.width, found.height, found.slices)
+    found_taps = []
+    for k, u in enumerate(r.coordinates[: found.dimensions]):
+        smooth = s.depth_filter == 2 if k == 2 and s.depth_filter else linear
+        # Faces of a cube do not continue each other: Choice gcn/cube-edges.
+        mode = CLAMP if found.kind == CUBE else s.clamp[k]
+        found_taps.append(taps(u, sizes[k], mode, smooth, r.offset(k)))
+    while len(found_taps) < 2:
+        found_taps.append([Tap(b.const(32, 0))])
+    return found_taps if len(found_taps) == 3 else [*found_taps, [Tap(r.slice)]]
+
+
+def joined(b: Builder, at: Sequence[Tap]) -> tuple[Word | None, Word | None]:
+    """Combine the taps `at`, one per axis, to one texel.
+
+    Return 1 if the texel lies in the image, and the product of the weights. None means 1 in all lanes, as in `Tap`.
+    """
+    there, weight = None, None
+    for tap in at:
+        if tap.there is not None:
+            there = tap.there if there is None else there & tap.there
+        if tap.weight is not None:
+            weight = tap.weight if weight is None else weight.fmul(tap.weight, "raw")
+    return there, weight
+
+
+def border(found: Image, s: Sampler) -> tuple[int, ...]:
+    """Return the components of the border colour, before DST_SEL is applied."""
+    one = formats.one(found.nfmt)
+    return ((0, 0, 0, 0), (0, 0, 0, one), (one, one, one, one))[s.border]
+
+
+def order(a: Word) -> Word:
+    """Return floats as signed integers that compare like the floats; -0 becomes 0."""
+    size = fp.magnitude(a)
+    return a.slt(0).select(-size, size)
+
+
+def passed(compare: int, reference: Word, value: Word) -> Word:
+    """Return 1 if the depth `reference` passes the comparison with the texel `value`.
+
+    The values of `compare`, from 0 on, are: never, less, equal, less or equal, greater, not equal, greater or equal,
+    always.
+    """
+    a, b = order(reference), order(value)
+    unordered = fp.is_nan(reference) | fp.is_nan(value)
+    found = [a.slt(b), a == b, b.slt(a)]
+    held = [relation for k, relation in enumerate(found) if compare >> k & 1]
+    if compare == 0:
+        return unordered & 0
+    if compare == 7:
+        return unordered | 1
+    result = fp.either(*held)
+    return result | unordered if compare == 5 else result & ~unordered
+
+
+def corner(b: Builder, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...], wanted: Word | None) -> list[Word]:
+    """Return the components of one texel, in the order of DST_SEL, in the lanes of the mask `wanted`.
+
+    `at` has the tap of each axis. If the sampler compares, the components are the results of the comparison.
+    """
+    x, y, z = (tap.index for tap in at)
+    there, _ = joined(b, at)
+    inside = texel.within(found, x, y, z)
+    for each in (there, wanted):
+        inside = inside if each is None else inside & each
+    values = texel.components(b, found, x, y, z, inside)
+    if there is not None:
+        values = [there.select(v, colour) for v, colour in zip(values, border(found, s), strict=True)]
+    if r.reference is not None:
+        reference = r.reference
+        if found.nfmt == formats.UNORM:
+            one = reference.const(formats.ONE)
+            limits = [(fp.is_nan(reference), reference), (reference.slt(0), one.const(0)), (reference > one, one)]
+            reference = fp.choose(limits, reference)
+        values[0] = passed(s.compare, reference, values[0]).select(formats.ONE, values[0].const(0))
+    return texel.selected(found, values)
+
+
+def blend(found: Image, s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
+    """Return the filtered value of one component; `corners` are the (weight, value) pairs of its texels.
+
+    In a lane with one texel of weight 1, the result has exactly the texel's bits. Texels of weight 0 are ignored. This
+    matters for float and integer formats, whose bits may be an infinity, a NaN or a denormal.
+    """
+    first = corners[0][0]
+    is_any = found.nfmt == formats.FLOAT or found.integer
+    values = [wide(value) if is_any else value.fconvert("d", "raw") for _, value in corners]
+    if s.reduction:
+        total = reduced(s, [(weight, value) for (weight, _), value in zip(corners, values, strict=True)])
+    else:
+        total = first.const(0)
+        for (weight, _), value in zip(corners, values, strict=True):
+            term = weight.fmul(value, "raw")
+            total = total.fadd((weight != 0).select(term, 0) if is_any else term, "raw")
+    return fp.choose([(weight == ONE, value) for weight, value in corners], narrow(total))
+
+
+def reduced(s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
+    """Return the minimum or maximum of the texel values whose weight is above 0; NaN if one of them is NaN.
+
+    `corners` are (weight, value) pairs.
+    """
+    first = corners[0][0]
+    total = first.const((0, fp.infinity("d"), fp.infinity("d") | fp.sign_bit("d"), 0)[s.reduction])
+    for weight, value in corners:
+        a, b = (order(value), order(total)) if s.reduction == 1 else (order(total), order(value))
+        better = (fp.is_nan(value) | a.slt(b)) & ~fp.is_nan(total)
+        total = ((weight != 0) & better).select(value, total)
+    return total
+
+
+def sample(*variant: str) -> SpecialisedExecution:
+    """Return the semantics of a sample instruction: vdata = the filtered components that dmask selects."""
+    kinds = frozenset(variant)
+
+    def semantics(b: Builder, i: Insn, numbers: Numbers) -> None:
+        found, s = resources(b, i, numbers)
+        r = request(b, i, found, s, kinds)
+        corners = []
+        for at in product(*axes(b, found, s, r, is_linear(b, found, s, r, kinds))):
+            _, weight = joined(b, at)
+            if weight is None:
+                values = corner(b, found, s, r, at, None)
+                break
+            corners.append((weight, corner(b, found, s, r, at, weight != 0)))
+        else:
+            values = [blend(found, s, [(weight, values[k]) for weight, values in corners]) for k in range(4)]
+        texel.give(b, i, found.nfmt, texel.masked(i, values))
+
+    return semantics
+
+
+def gather(*variant: str) -> SpecialisedExecution:
+    """Return the semantics of a gather: vdata = one component of four texels: (0,1), (1,1), (1,0), (0,0).
+
+    The component is the lowest one that dmask selects; the texels are the four around the coordinates.
+    """
+    kinds = frozenset(variant)
+
+    def semantics(b: Builder, i: Insn, numbers: Numbers) -> None:
+        found, s = resources(b, i, numbers)
+        if found.dimensions != 2 or found.kind == IMAGE_3D:
+            raise BeyondModel(f"{i.name} of an image of {found.dimensions} dimensions is not modelled: it must have 2")
+        r = request(b, i, found, s, kinds)
+        x, y, z = axes(b, found, s, r, True)
+        component = (i["dmask"] & -i["dmask"]).bit_length() - 1 if i["dmask"] else 0
+        order = ((0, 1), (1, 1), (1, 0), (0, 0))
+        values = [corner(b, found, s, r, (x[h], y[v], z[0]), None)[component] for h, v in order]
+        texel.give(b, i, found.nfmt, values)
+
+    return semantics
+
+
+def gather_row(b: Builder, i: Insn, numbers: Numbers) -> None:
+    """Raise `BeyondModel` for image_gather4h: no manual describes which four texels of a row it returns."""
+    raise BeyondModel(f"{i.name} is not modelled: the manuals do not say which texels of a row it takes")
+
+
+def get_lod(b: Builder, i: Insn, numbers: Numbers) -> None:
+    """Execute image_get_lod: vdata = the LOD of the quad's coordinates, clamped by the sampler, and unclamped."""
+    found, s = resources(b, i, numbers)
+    free = lod(s, request(b, i, found, s, frozenset()))
+    values = [b.word(32, formats.bits_of(each)) for each in (clamped_lod(found, s, free), free)]
+    texel.give(b, i, formats.FLOAT, texel.masked(i, [*values, b.const(32, 0), b.const(32, 0)]))

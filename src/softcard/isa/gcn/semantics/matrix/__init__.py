@@ -1,0 +1,1 @@
+"""Matrix instructions (MFMA, SMFMAC): their table, their register layouts, and the rules of their arithmetic."""

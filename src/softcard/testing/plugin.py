@@ -1,0 +1,385 @@
+"""The pytest plug-in: device fixtures, and sections about devices in the reports of failing tests.
+
+pytest loads it automatically if Softcard is installed. The fixtures are `softcard_refsi`, `softcard_acceldev`,
+`softcard_gpu` and `softcard_fletcher`. A marker with the name of a fixture, or the parameter of an indirect
+parametrisation, gives the settings of the device, which override those of the command line. See ``docs/pytest.md``.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+from zlib import crc32
+
+import pytest
+
+if TYPE_CHECKING:
+    from softcard import Acceldev, Gpu, Platform, RefSi
+    from softcard.core.event import Probes
+    from softcard.core.findings import Findings
+    from softcard.core.settings import DeviceSettings
+    from softcard.host.acceldev.port import LocalPort
+    from softcard.testing.watch import Watch
+
+DEVICES: Final = ("refsi", "acceldev", "gpu", "fletcher")
+MODES: Final = {"lints": {"lints": "raise"}, "coherence": {"coherence": "strict"}}
+"""The names that ``--softcard-check`` accepts in addition to names of checks, and their device settings."""
+TIME_LIMIT_SECONDS: Final = 60.0
+LONGEST_NAME: Final = 100
+"""The maximum length of a test's name in the file name of its trace, since file systems accept 255 bytes."""
+
+
+@dataclass
+class _Opened:
+    """A device that a test has opened through a fixture, and the recorder of its events.
+
+    `findings` returns the findings of the device's checks; the first `reported` of them have been reported already.
+    """
+
+    watch: Watch | None
+    findings: Callable[[], list[str]]
+    device_findings: object = None
+    """The device's own list of findings, to exclude it from `_AllFindings`."""
+    reported: int = 0
+
+
+class _AllFindings:
+    """A collector of the findings of all devices of this process, including devices opened without a fixture."""
+
+    def __init__(self) -> None:
+        self._new: list[Findings] = []
+        """The findings of devices that were created after the last call of `take`.
+
+        The references are strong, since a device may be deleted before that call.
+        """
+        self._seen: list[tuple[weakref.ref[Findings], int]] = []
+        """Weak references to the findings of older devices, each with the number of findings already returned."""
+
+    def add(self, findings: Findings) -> None:
+        """Add the (still empty) findings of a new device."""
+        self._new.append(findings)
+
+    def take(self, but: Collection[int]) -> list[Any]:
+        """Return the findings since the last call, except those in the lists whose ids (`id`) are in `but`."""
+        known = [(found, seen) for ref, seen in self._seen if (found := ref()) is not None]
+        known += [(found, 0) for found in self._new]
+        self._new = []
+        self._seen = [(weakref.ref(found), len(found)) for found, _ in known]
+        return [each for found, seen in known if id(found) not in but for each in found[seen:]]
+
+
+_OPENED: Final = pytest.StashKey[list[_Opened]]()
+_ALL_FINDINGS: Final = pytest.StashKey[_AllFindings]()
+_OWN: Final = pytest.StashKey[list[str]]()
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the plug-in's options."""
+    group = parser.getgroup("softcard", "Softcard: simulated accelerators for tests")
+    group.addoption("--softcard-engine", choices=("jit", "reference"), help="engine that runs kernels (default: jit)")
+    group.addoption(
+        "--softcard-check",
+        type=_checks,
+        default=(),
+        metavar="CHECKS",
+        help=f"checks to switch on, separated by commas: {', '.join(MODES)}, memory, init, ..., all",
+    )
+    group.addoption(
+        "--softcard-trace",
+        choices=("failed", "all", "off"),
+        default="failed",
+        help="tests to keep traces of: failed ones (default), all, or none (off, fastest)",
+    )
+    group.addoption(
+        "--softcard-trace-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder for traces (default: softcard/ in pytest's folder for temporary files)",
+    )
+    group.addoption(
+        "--softcard-trace-format",
+        choices=("jsonl", "chrome", "text", "html"),
+        default="jsonl",
+        help="format of traces (default: jsonl; chrome is for Perfetto, html is a report for the browser)",
+    )
+    group.addoption(
+        "--softcard-time-limit",
+        type=_seconds,
+        default=TIME_LIMIT_SECONDS,
+        metavar="SECONDS",
+        help=f"time limit of one kernel, in seconds (default: {TIME_LIMIT_SECONDS:g})",
+    )
+
+
+def _checks(text: str) -> tuple[str, ...]:
+    names = tuple(filter(None, (each.strip() for each in text.split(","))))
+    from softcard.core.checks import CHECKS
+    from softcard.core.errors import close_to
+
+    known = (*MODES, *CHECKS, "all")
+    for name in names:
+        if name not in known:
+            raise _wrong(f"unknown check {name}, expected some of {', '.join(known)}{close_to(name, known)}")
+    return names
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise _wrong(f"{text} is not a time limit, expected a number of seconds above 0")
+    return seconds
+
+
+def _wrong(message: str) -> Exception:
+    from argparse import ArgumentTypeError
+
+    return ArgumentTypeError(message)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the plug-in's markers, and enable the requested checks for devices opened without a fixture."""
+    if wanted := config.getoption("--softcard-check"):
+        from softcard.core.checks import set_default_checks
+        from softcard.core.findings import OBSERVERS
+        from softcard.core.settings import set_usual
+
+        set_default_checks(",".join(each for each in wanted if each not in MODES))
+        set_usual({name: value for each in wanted if each in MODES for name, value in MODES[each].items()})
+        everywhere = config.stash[_ALL_FINDINGS] = _AllFindings()
+        OBSERVERS.append(everywhere.add)
+    for name in DEVICES:
+        config.addinivalue_line(
+            "markers", f"softcard_{name}(*arguments, **settings): how the fixture softcard_{name} opens its device"
+        )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Disable the checks again, so that devices opened after the tests do not have them."""
+    everywhere = config.stash.get(_ALL_FINDINGS, None)
+    if everywhere is not None:
+        from softcard.core.checks import set_default_checks
+        from softcard.core.findings import OBSERVERS
+        from softcard.core.settings import set_usual
+
+        set_default_checks("")
+        set_usual({})
+        OBSERVERS.remove(everywhere.add)
+
+
+# ---- fixtures --------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def softcard_refsi(request: pytest.FixtureRequest) -> Iterator[RefSi]:
+    """Provide a RefSi M1 device, opened by `RefSi.open`."""
+    from softcard import RefSi
+    from softcard.refsi import Settings
+
+    arguments, settings = _open_arguments(request, "refsi", Settings)
+    device = RefSi.open(*arguments, **settings)
+    log = device.port.log
+    yield from _watched(request, "refsi", device, device.port.probes, lambda: () if log is None else log.kept)
+
+
+@pytest.fixture
+def softcard_acceldev(request: pytest.FixtureRequest) -> Iterator[Acceldev]:
+    """Provide an Acceldev with its driver, opened by `Acceldev.open`."""
+    from softcard import Acceldev
+    from softcard.acceldev import Settings
+
+    arguments, settings = _open_arguments(request, "acceldev", Settings)
+    device = Acceldev.open(*arguments, **settings)
+    yield from _watched(request, "acceldev", device, cast("LocalPort", device.port).probes)
+
+
+@pytest.fixture
+def softcard_gpu(request: pytest.FixtureRequest) -> Iterator[Gpu]:
+    """Provide an AMD HSA GPU, opened by `Gpu.open`; its agent is gfx900 unless the marker selects another."""
+    from softcard import Gpu
+    from softcard.hsa import Settings
+
+    arguments, settings = _open_arguments(request, "gpu", Settings)
+    device = Gpu.open(*arguments, **settings)
+    findings = device.device.findings
+    yield from _watched(request, "gpu", device, device.device.probes, lambda: findings)
+
+
+@pytest.fixture
+def softcard_fletcher(request: pytest.FixtureRequest) -> Iterator[Platform]:
+    """Provide an initialised Fletcher platform; the marker gives its kernel, or the name of a built-in kernel."""
+    from softcard import Platform
+    from softcard.fletcher import BUILT_IN, FletcherDevice, Settings, find
+
+    (kernel, *more), settings = _open_arguments(request, "fletcher", Settings, (None,))
+    if kernel is None or more:
+        pytest.fail(
+            "softcard_fletcher needs a kernel: add the marker softcard_fletcher(kernel) to the test, with a kernel "
+            f"or the name of a built-in one: {', '.join(BUILT_IN)}",
+            pytrace=False,
+        )
+    kernel = find(kernel) if isinstance(kernel, str) else kernel
+    device = FletcherDevice(kernel.map(), kernel, **settings)
+    platform = Platform(device)
+    yield from _watched(request, "fletcher", platform, device.probes)
+
+
+def _open_arguments(
+    request: pytest.FixtureRequest, name: str, kind: type[DeviceSettings], arguments: tuple[Any, ...] = ()
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the positional and keyword arguments with which the fixture opens a test's device."""
+    from softcard.core.settings import KernelSettings
+
+    config = request.config
+    options: dict[str, Any] = {"time_limit_seconds": config.getoption("--softcard-time-limit")}
+    options["on_finding"] = "keep"  # the plug-in reports findings itself
+    if engine := config.getoption("--softcard-engine"):
+        options["engine"] = engine
+    wanted = config.getoption("--softcard-check")
+    for mode in (each for each in wanted if each in MODES):
+        options |= MODES[mode]
+    unchecked = kind.unchecked() if issubclass(kind, KernelSettings) else frozenset[str]()
+    if checks := [each for each in wanted if each not in MODES and each not in unchecked]:
+        options["check"] = ",".join(checks)
+    known = {each.name for each in fields(kind)}
+    settings = {key: value for key, value in options.items() if key in known}
+    marker = request.node.get_closest_marker(f"softcard_{name}")
+    if marker is not None:
+        arguments, settings = marker.args or arguments, settings | marker.kwargs
+    if hasattr(request, "param"):
+        if isinstance(request.param, Mapping):
+            settings |= request.param
+        else:
+            arguments = (request.param,)
+    return arguments, settings
+
+
+def _watched(
+    request: pytest.FixtureRequest,
+    name: str,
+    device: AbstractContextManager[Any],
+    probes: Probes,
+    found: Callable[[], Iterable[Any]] = tuple,
+) -> Iterator[Any]:
+    watch = None
+
+    def findings(*, warnings: bool = False) -> list[str]:
+        from softcard.core.findings import Level
+
+        return [str(each) for each in found() if (getattr(each, "level", None) is Level.WARNING) is warnings]
+
+    with device:
+        traced = request.config.getoption("--softcard-trace")
+        if traced != "off":
+            from softcard.testing.watch import Watch
+
+            form = request.config.getoption("--softcard-trace-format")
+            watch = Watch(name, probes, _path(request, name), form, whole=traced == "all")
+        opened = _Opened(watch, findings, found())
+        request.node.stash.setdefault(_OPENED, []).append(opened)
+        try:
+            yield device
+        finally:
+            if watch is not None:
+                watch.close()
+    for warning in findings(warnings=True):
+        request.node.warn(pytest.PytestWarning(f"softcard {name}: {warning}"))
+    if late := findings()[opened.reported :]:
+        pytest.fail("findings of the device when it was closed:\n" + "\n".join(late), pytrace=False)
+
+
+def _path(request: pytest.FixtureRequest, name: str) -> Path:
+    """Return the path of the trace file of a test's device, without suffix.
+
+    It is unique for each test, and the same in every run.
+    """
+    folder = request.config.getoption("--softcard-trace-dir")
+    if folder is None:
+        folder = request.getfixturevalue("tmp_path_factory").getbasetemp() / "softcard"
+    test = request.node.nodeid
+    readable = re.sub(r"\W+", "-", test.rpartition("/")[2])[:LONGEST_NAME].strip("-")
+    return Path(folder).absolute() / f"{readable}-{crc32(test.encode()):08x}-{name}"
+
+
+# ---- failing tests ---------------------------------------------------------------------------------------------------
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a passing test whose devices have findings; remove Softcard's own frames from tracebacks."""
+    try:
+        result = yield
+    except Exception as error:
+        from softcard.core.errors import ModelBug, SoftcardError
+        from softcard.core.tracebacks import without_own_frames
+
+        if not isinstance(error, SoftcardError) or isinstance(error, ModelBug) or item.config.getoption("fulltrace"):
+            raise
+        raise error.with_traceback(without_own_frames(error.__traceback__)) from error.__cause__
+    finally:
+        for opened in item.stash.get(_OPENED, []):
+            opened.reported = len(opened.findings())
+        own = item.stash[_OWN] = _found_elsewhere(item)
+    found = [finding for opened in item.stash.get(_OPENED, []) for finding in opened.findings()]
+    if found:
+        pytest.fail("the test's own expectations hold, but the device found:\n" + "\n".join(found), pytrace=False)
+    if own:
+        text = "the test's own expectations hold, but a device that it opened found:\n"
+        pytest.fail(text + "\n".join(own), pytrace=False)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test if a device that it opened without a fixture has new findings after the test."""
+    result = yield
+    if late := _found_elsewhere(item):
+        pytest.fail("findings of a device when it was closed:\n" + "\n".join(late), pytrace=False)
+    return result
+
+
+def _found_elsewhere(item: pytest.Item) -> list[str]:
+    """Return the new errors of devices opened without a fixture; report their new warnings through pytest."""
+    everywhere = item.config.stash.get(_ALL_FINDINGS, None)
+    if everywhere is None:
+        return []
+    from softcard.core.findings import Level
+
+    found = everywhere.take({id(each.device_findings) for each in item.stash.get(_OPENED, [])})
+    for each in found:
+        if getattr(each, "level", None) is Level.WARNING:
+            item.warn(pytest.PytestWarning(f"softcard: {each}"))
+    return [str(each) for each in found if getattr(each, "level", None) is not Level.WARNING]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add sections to the report of a failing test: last events of its devices, broken rule, trace file."""
+    opened = item.stash.get(_OPENED, [])
+    report = yield
+    if not opened:
+        own = item.stash.get(_OWN, [])
+        if own and call.when == "call" and call.excinfo and not isinstance(call.excinfo.value, pytest.fail.Exception):
+            report.sections.append(("softcard verdict", "devices that the test opened found:\n" + "\n".join(own)))
+        return report
+    if report.failed:
+        from softcard.testing.watch import verdict
+
+        watches = [each.watch for each in opened if each.watch is not None]
+        lints = [lint for watch in watches for lint in watch.lints()]
+        findings = [finding for each in opened for finding in each.findings()]
+        error = None if call.excinfo is None else call.excinfo.value
+        report.sections.append(("softcard verdict", verdict(error, findings, lints)))
+        for watch in watches:
+            report.sections.append((f"softcard {watch.name}: last events", watch.last()))
+            report.sections.append((f"softcard {watch.name}: trace", watch.write()))
+            item.user_properties.append((f"softcard_{watch.name}_trace", str(watch.path)))
+    if report.when == "teardown":
+        del item.stash[_OPENED]  # events must not outlive their test
+    return report

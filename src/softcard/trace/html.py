@@ -1,0 +1,69 @@
+"""Writer of a trace as an HTML report: one file, which is written when the trace is closed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from softcard.trace.reading import Record
+from softcard.trace.writer import TraceWriter
+
+if TYPE_CHECKING:
+    from softcard.trace.code import Listing, Loaded
+
+
+class HtmlTrace(TraceWriter):
+    """A writer of an HTML report, which is created on closing. `title` is its heading, by default the file's name.
+
+    `docs` is the address of Softcard's documentation, for links from rules and operations; "" for no links. All events
+    are kept in memory, about 1 KB each.
+    """
+
+    def __init__(self, to: str | os.PathLike[str] | TextIO, title: str = "", docs: str = "") -> None:
+        from softcard.trace.timeline import Timeline  # here, since it imports NumPy
+
+        super().__init__(to)
+        self._title = title or (Path(to).stem if isinstance(to, (str, os.PathLike)) else "report")
+        self._docs = docs
+        self._timeline = Timeline()
+        self._code: list[Listing] = []
+        self._notes: list[str] = []
+
+    def write(self, record: Record) -> None:
+        """Store one event for the report."""
+        self._timeline.take(record)
+
+    def code(self, loaded: Loaded, counts: Mapping[int, int] | None, name: str = "") -> None:
+        """Show the code that a program executed, with counts: disassembly, and sources if they are found.
+
+        If `counts` is None, all of its functions are shown.
+
+        `loaded` is the result of `Gpu.load` or `RefSi.load_elf`, or a program of AMD OpenCL 2.0; `counts` are the
+        `instruction_counts` of its device, which must be opened with ``count_instructions=True``.
+        """
+        from softcard.trace.code import listing_of
+
+        self.listing(listing_of(loaded, counts, name))
+
+    def listing(self, listing: Listing) -> None:
+        """Add a listing of code to the report."""
+        self._code.append(listing)
+
+    def note(self, text: str) -> None:
+        """Add a note to the report on code that is not shown, and why; a repeated note is shown once."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def finish(self) -> None:
+        """Write the report to the file."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        from softcard.trace.page_file import write_page
+
+        try:
+            made_by = version("softcard")
+        except PackageNotFoundError:  # a source tree that is not installed
+            made_by = ""
+        self._out.write(write_page(self._timeline, self._title, made_by, self._docs, self._code, self._notes))

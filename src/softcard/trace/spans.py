@@ -1,0 +1,149 @@
+"""Spans of time: pairs of events that begin and end one piece of work, for all formats that draw durations.
+
+An event ``x-started`` (``-begun``, ``-launched``) begins a span of x. An event ``x-finished`` (``-ended``,
+``-completed``, ``-aborted``, ``-failed``) of the same thread ends the latest open span of x whose fields, as far as
+both events have them, hold the same values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from softcard.trace.reading import Record
+
+_HEX: Final = re.compile("0x[0-9a-f]+")
+_INSTANTS: Final = frozenset({"user-command-started"})
+"""The kinds of events that begin no span although their suffix suggests it: they have no event for the end."""
+STARTS: Final = ("-started", "-begun", "-launched")
+INSTANCE: Final = "instance"
+"""The stem (kind without suffix) of the events of RefSi's kernel instances, which run on harts."""
+_COMMAND: Final = "command"
+LAUNCH: Final = "kernel-launch"
+"""The kind of the event that announces the launch of a RefSi kernel."""
+ENDS: Final = ("-finished", "-ended", "-completed", "-aborted", "-failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of work that began with the event `start`, number `order` of the trace.
+
+    `stem` is the kind of that event without its suffix. `kernel` is the name of the kernel that runs in it, or "".
+    """
+
+    stem: str
+    thread: str
+    start: Record
+    order: int = 0
+    kernel: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name for display: that of the kernel if the span runs one and is not a single instance, or the stem.
+
+        If the start event has a field with the name of the stem, its value is used: text, or the type of a record,
+        alone (``write-reg64``), and a number after the stem (``instance 3``). A wave has the coordinates of its
+        work-group.
+        """
+        if self.kernel and self.stem != INSTANCE:
+            return self.kernel
+        if self.stem == "wave" and isinstance(group := self.start.get("group"), list):
+            return ",".join(map(str, group))  # the thread has the number of the wave
+        subject = self.start.get(self.stem.replace("-", "_"))
+        match subject:
+            case None:
+                return self.stem
+            case str():
+                return subject
+            case {"type": str(kind)}:
+                return kind
+            case _:
+                return f"{self.stem} {subject}"
+
+    @property
+    def frame(self) -> str:
+        """The name in profiles: that of the kernel, which all its instances share, or else `name`."""
+        return self.kernel or self.name
+
+    def fields(self, end: Record) -> Record:
+        """Return the fields of the event that begins the span, merged with those of `end`, without time and kind."""
+        return {name: value for name, value in {**self.start, **end}.items() if name not in ("time", "event")}
+
+
+class OpenSpans:
+    """The spans of a trace that have begun and not yet ended."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[Span]] = {}
+        self._kernels: dict[int, str] = {}
+        """The names of loaded kernels by the address of the kernel object or the entry."""
+        self._launched = ""
+
+    def begin(self, record: Record, thread: str, order: int = 0) -> bool:
+        """Add the span that an event begins; return False if the event begins none.
+
+        Names of loaded and launched kernels are recorded as well.
+        """
+        stem = _stem(str(record["event"]), STARTS)
+        if stem:
+            self._open.setdefault(thread, []).append(Span(stem, thread, record, order, self._running(record)))
+        elif isinstance(kernels := record.get("kernels"), dict):
+            self._kernels.update({place: name for name, place in kernels.items() if isinstance(place, int)})
+        elif record["event"] == LAUNCH:
+            self._launch(str(record.get("entry")))
+        return bool(stem)
+
+    def _launch(self, entry: str) -> None:
+        """Record the name of a launched RefSi kernel, for the open span of its command and for later instances."""
+        self._launched = self._named(entry) or f"kernel at {entry}"
+        for opened in self._open.values():
+            for index, span in enumerate(opened):
+                if span.stem == _COMMAND and not span.kernel:
+                    opened[index] = replace(span, kernel=self._launched)
+
+    def _running(self, record: Record) -> str:
+        if record["event"] == f"{INSTANCE}-started":
+            return self._launched
+        return self.kernel(record)
+
+    def kernel(self, record: Record) -> str:
+        """Return the name of the kernel that a packet or launch starts; "" if the trace does not contain the name."""
+        if not self._kernels:
+            return ""
+        packet = record.get("packet")
+        return self._named(packet.get("kernel_object") if isinstance(packet, dict) else record.get("entry"))
+
+    def _named(self, place: object) -> str:
+        return self._kernels.get(int(place, 16), "") if isinstance(place, str) and _HEX.fullmatch(place) else ""
+
+    def end(self, record: Record, thread: str) -> Span | None:
+        """Remove and return the span that an event ends; return None if the event ends none."""
+        stem = _stem(str(record["event"]), ENDS)
+        opened = self._open.get(thread, []) if stem else []
+        for index in range(len(opened) - 1, -1, -1):
+            if opened[index].stem == stem and _agree(opened[index].start, record):
+                return opened.pop(index)
+        return None
+
+    def since(self, span: Span) -> bool:
+        """Return True if a span that began after `span` in the same thread is still open: the two do not nest."""
+        opened = self._open.get(span.thread, [])
+        return bool(opened) and opened[-1].order > span.order
+
+    def rest(self) -> Iterator[Span]:
+        """Yield the spans that are still open, in the order in which they began."""
+        yield from sorted((span for spans in self._open.values() for span in spans), key=lambda span: span.order)
+
+
+@lru_cache(1024)
+def _stem(kind: str, suffixes: tuple[str, ...]) -> str:
+    if kind in _INSTANTS:
+        return ""
+    return next((kind.removesuffix(suffix) for suffix in suffixes if kind.endswith(suffix)), "")
+
+
+def _agree(start: Record, end: Record) -> bool:
+    return all(start[name] == value for name, value in end.items() if name in start and name not in ("time", "event"))

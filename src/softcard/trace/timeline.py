@@ -1,0 +1,523 @@
+"""Traces as columns of numbers, which a report stores and draws; with register snapshots and a summary.
+
+Events are placed on *tracks*. Each lane (a queue, a hart, the registers) has one track for instants, and as many tracks
+for spans as are needed so that the spans of a track do not overlap. Every event has two positions: its guest step, and
+its number in the trace. For each kind of event there is a table with a column for each field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from softcard.device.refsi.spec.windows import unit_name
+from softcard.trace import counters
+from softcard.trace.chrome import FAULTS, thread_name
+from softcard.trace.counters import LEVELS, Counters
+from softcard.trace.reading import Record
+from softcard.trace.spans import LAUNCH, OpenSpans, Span
+from softcard.trace.text import value_text
+from softcard.trace.values import Plain
+
+# ---- register snapshots ----------------------------------------------------------------------------------------------
+# Register snapshots for a report: the events that hold them (`registers-taken`), and their locations.
+#
+# Errors of kernels have `registers`, too: the ones that are known even if no snapshot was requested.
+
+
+MOST: Final = 64
+"""The maximum number of register snapshots that a report shows."""
+VALUES: Final = frozenset({"scalars", "vectors"})
+"""The event fields that a report shows with the register snapshot, not with the event."""
+REGISTERS: Final = "registers"
+"""The name of the event field that holds the registers of a kernel at an error."""
+FAULT: Final = "fault"
+_PLACE: Final = ("hart", "instance", "wave", "group", "index", "queue")
+
+
+class Snapshots:
+    """The first register snapshots of a trace, and their total number."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._taken: list[tuple[int, Record]] = []
+        self._fault = ""
+        """The pc of the last fault that has a snapshot of all registers, or ""."""
+        self._held: Any = None
+        """The registers of the last error; they identify events that report the same error."""
+
+    def take(self, record: Record, order: int) -> None:
+        """Count the snapshot in event number `order`; store it unless there are `MOST` already."""
+        self.count += 1
+        if len(self._taken) < MOST:
+            self._taken.append((order, record))
+        if record["why"] == FAULT:
+            self._fault = str(record.get("pc", ""))
+
+    def take_fault(self, record: Record, order: int) -> None:
+        """Store the registers that event number `order` reports with an error.
+
+        They are not stored if a snapshot of all registers exists for that error.
+        """
+        held: Any = record[REGISTERS]
+        if not isinstance(held, dict) or held == self._held or held.get("pc") == self._fault:
+            return
+        self._held = held
+        places: dict[str, Any] = {name: record[name] for name in _PLACE if name in record}
+        values: dict[str, Any] = dict(_pairs(held.get("scalars")) + _pairs(held.get("vectors")))
+        self.take({**held, **places, "scalars": values, "vectors": {}, "why": FAULT}, order)
+        self._fault = ""
+
+    def columns(self, event_of: Sequence[int] | Any) -> list[list[Any]]:
+        """Return a list for each snapshot: event, reason, location, pc, instruction, scalar and vector registers."""
+        return [
+            [
+                *(int(event_of[order]), str(record["why"]), _place(record), str(record.get("pc", ""))),
+                str(record.get("instruction") or ""),
+                *(_pairs(record.get(name)) for name in ("scalars", "vectors")),
+            ]
+            for order, record in self._taken
+        ]
+
+
+def _place(record: Record) -> str:
+    parts = [(name, record[name]) for name in _PLACE if record.get(name) is not None]
+    names = {"index": "packet"}
+    place = [str(record["place"])] if record.get("place") else []
+    return ", ".join(place + [f"{names.get(name, name)} {_shown(value)}" for name, value in parts])
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else value_text(value)
+
+
+def _pairs(values: Any) -> list[list[str]]:
+    return [[name, str(value)] for name, value in values.items()] if isinstance(values, dict) else []
+
+
+# ---- timeline --------------------------------------------------------------------------------------------------------
+
+
+MOST_TRACKS: Final = 24
+"""The maximum number of tracks for spans in one lane; further spans are drawn as instants."""
+MOST_PLACES: Final = 500
+"""The maximum number of rows in the table of executed code addresses."""
+MOST_FINDINGS: Final = 500
+"""The maximum number of findings that are listed; all are drawn."""
+MOST_COUNTERS: Final = 16
+"""The maximum number of counters that are drawn."""
+
+_FAMILIES: Final = {
+    "command": "commands",
+    "buffer": "buffers",
+    "kernel": "kernels",
+    "dma": "DMA",
+    "register": "registers",
+    "signal": "signals",
+    "interrupt": "interrupts",
+    "packet": "packets",
+    "doorbell": "doorbells",
+    "rows": "rows",
+    "child": "kernels",
+}
+"""The names of the lanes for events without a unit, by the first word of their kind."""
+_ORDER: Final = (
+    *("commands", "buffers", "queue", "doorbells", "packets", "kernels", "context", "hart", "wave", "unit", "DMA"),
+    *("rows", "signals", "registers", "interrupts", "device"),
+)
+_HEX: Final = re.compile(r"0x[0-9a-f]{1,13}")
+_ADDRESS: Final = re.compile(r"0x[0-9a-f]{1,16}")
+CLAUSE: Final = re.compile(r"\[([\w-]+/[\w.-]+): ([^\]]*)\]")
+"""The pattern of the part of a message that has the id of the broken rule and its clause."""
+PC: Final = re.compile(r"at pc (0x[0-9a-f]+)")
+_ADDRESSES: Final = frozenset({"address", "addr", "base", "entry", "pc", "source", "target"})
+_PLACES: Final = ("pc", "offset", "kernel_object", "entry", "kernel")
+_EXACT: Final = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An event that reports a certain or likely mistake: its number, its text, and the broken rule and clause."""
+
+    event: int
+    what: str
+    message: str
+    rule: str
+    clause: str
+
+
+@dataclass(slots=True)
+class _Table:
+    rows: int = 0
+    columns: dict[str, list[Plain]] = field(default_factory=dict)
+
+    def add(self, fields: Record) -> int:
+        for name, value in fields.items():
+            column = self.columns.get(name)
+            if column is None:
+                column = self.columns[name] = [None] * self.rows
+            column.append(value)
+        self.rows += 1
+        for column in self.columns.values():
+            if len(column) < self.rows:
+                column.append(None)
+        return self.rows - 1
+
+
+class Timeline:
+    """A collector of the events of a trace; `columns` returns the data of a report page."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._open = OpenSpans()
+        self._tables: dict[str, _Table] = {}
+        self._lanes: dict[str, list[int]] = {}
+        """The number of the last event on each track for spans, a list for each lane."""
+        self._tracks: dict[tuple[str, int], list[int]] = {}
+        self._names: dict[str, int] = {}
+        self._kinds: dict[str, int] = {}
+        self._events: list[tuple[int, int, int, int, int, int, int]] = []
+        """A tuple for each event: first and last guest step, first and last number in the trace, kind, name, row.
+
+        The row is that of the table for the kind.
+        """
+        self._spans: list[tuple[Span, int, int, Record]] = []
+        self._findings: list[tuple[int, Finding]] = []
+        self._touched: list[tuple[int, int, int, int, int]] = []
+        """Accesses to addresses: number in the trace, guest step, address, size in bytes, and kind.
+
+        The kind is 0 for an address that an event names, 1 for a read, 2 for a write.
+        """
+        self._faults: set[str] = set()
+        """The pcs that findings name."""
+        self._places: Counter[tuple[str, str, str]] = Counter()
+        self.operations: Counter[tuple[str, str]] = Counter()
+        """The number of commands and packets that started, by (kind of event, type of command or packet)."""
+        self.ran_kernels = False
+        """True if the trace contains the launch of a kernel."""
+        self.first_rules: dict[str, tuple[str, int]] = {}
+        """The clause of each rule that findings name, and the number of these findings, by the rule's id."""
+        self.snapshots = Snapshots()
+        self._counters = Counters()
+        self._changes: dict[str, list[tuple[int, int, int]]] = {}
+        """The changes of each counter, by name: number in the trace, guest step and new value."""
+        self._time = self._count = 0
+        for record in records:
+            self.take(record)
+
+    def take(self, record: Record) -> None:
+        """Add the next event of the trace."""
+        if "scalars" in record and "why" in record:
+            self.snapshots.take(record, self._count)
+            record = {name: value for name, value in record.items() if name not in VALUES}
+        elif REGISTERS in record:
+            self.snapshots.take_fault(record, self._count)
+            record = {name: value for name, value in record.items() if name != REGISTERS}
+        if record["event"] == counters.KIND:
+            record = {**record, "name": counters.register_of(record)}
+        order, time = self._count, int(str(record["time"]))
+        self._time, self._count = max(self._time, time), order + 1
+        for name, value in self._counters.take(record):
+            self._changes.setdefault(name, []).append((order, self._time, value))
+        lane = _lane(record)
+        self._note(record, lane, order)
+        if self._open.begin(record, lane, order):
+            return
+        if span := self._open.end(record, lane):
+            self._spans.append((span, self._time, order, span.fields(record)))
+            return
+        kind = str(record["event"])
+        fields = {name: value for name, value in record.items() if name not in ("time", "event")}
+        self._add(lane, 0, kind, kind, (self._time, self._time, order, order), fields)
+
+    def _note(self, record: Record, lane: str, order: int) -> None:
+        kind = str(record["event"])
+        if kind != counters.KIND:  # a register's address is not a memory address
+            self._touch(record, order)
+        if kind.endswith(("-started", "-launched", "-launch", "-begun")):
+            subject = _subject(record)
+            inner = [value for value in record.values() if isinstance(value, dict)]
+            self.ran_kernels |= kind == LAUNCH or any("kernel_object" in each for each in inner)
+            places = [record[name] for name in _PLACES if record.get(name) is not None]
+            places += [each[name] for each in inner for name in ("kernel_object", "entry") if name in each]
+            place = hex(places[0]) if places and type(places[0]) is int else str(places[0]) if places else ""
+            if subject:
+                self.operations[kind, subject.partition("(")[0]] += 1
+            if place:
+                self._places[lane, place, self._open.kernel(record) or subject or kind] += 1
+        found = finding_of(order, record)
+        if found is not None:
+            if found.rule:
+                before = self.first_rules.get(found.rule, (found.clause, 0))
+                self.first_rules[found.rule] = (before[0] or found.clause, before[1] + 1)
+            self._findings.append((order, found))
+            named = PC.search(found.message)
+            self._faults.update([named[1]] if named else [str(record["pc"])] if record.get("pc") else [])
+
+    def _touch(self, record: Record, order: int) -> None:
+        for name, value in record.items():
+            if isinstance(value, dict):
+                self._touch(value, order)
+            elif name.rpartition("_")[2] in _ADDRESSES and isinstance(value, str) and _ADDRESS.fullmatch(value):
+                last = name.rpartition("_")[2]
+                size = record.get("size")
+                if isinstance(sizes := record.get("sizes"), list):
+                    size = prod(each for each in sizes if isinstance(each, int))
+                way = {True: 2, False: 1}.get(write, 0) if isinstance(write := record.get("write"), bool) else 0
+                what = {"source": 1, "target": 2}.get(last, way)
+                length = min(size, _EXACT) if isinstance(size, int) and size > 0 else 1
+                self._touched.append((order, self._time, int(value, 16), length, what))
+
+    def _add(
+        self, lane: str, depth: int, kind: str, name: str, place: tuple[int, int, int, int], fields: Record
+    ) -> None:
+        self._lanes.setdefault(lane, [])
+        self._tracks.setdefault((lane, depth), []).append(len(self._events))
+        row = self._tables.setdefault(kind, _Table()).add(fields)
+        number = self._kinds.setdefault(kind, len(self._kinds))
+        self._events.append((*place, number, self._names.setdefault(name, len(self._names)), row))
+
+    def _stack(self) -> None:
+        """Place each span on the first track of its lane that is free."""
+        for span, end, last, fields in sorted(self._spans, key=lambda done: done[0].order):
+            ends = self._lanes.setdefault(span.thread, [])
+            depth = next((index for index, free in enumerate(ends) if free < span.order), len(ends))
+            begin = int(str(span.start["time"]))
+            place = (begin, end, span.order, last)
+            if depth == MOST_TRACKS:
+                self._add(span.thread, 0, span.stem, span.name, (begin, begin, span.order, span.order), fields)
+                continue
+            if depth == len(ends):
+                ends.append(last)
+            ends[depth] = last
+            self._add(span.thread, depth + 1, span.stem, span.name, place, fields)
+        self._spans.clear()
+
+    def columns(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        """Return the data of the page: names and shapes, and arrays by name. Events are sorted by track.
+
+        This ends all open spans; afterwards no event may be added.
+        """
+        for span in self._open.rest():
+            self._spans.append((span, self._time, self._count - 1, {**span.fields({}), "unfinished": True}))
+        self._stack()
+        arrays: dict[str, np.ndarray[Any, Any]] = {}
+        tracks, order, start = [], [], 0
+        for lane, depth in sorted(self._tracks, key=lambda key: (_rank(key[0]), key[1])):
+            rows = sorted(self._tracks[lane, depth], key=lambda number: self._events[number][2])
+            order += rows
+            tracks.append([lane, depth, start, start + len(rows)])
+            start += len(rows)
+        table = np.array(self._events, dtype=np.int64).reshape(-1, 7)[np.array(order, dtype=np.int64)]
+        for index, name in enumerate(("begin", "end", "first", "last", "kind", "name", "row")):
+            arrays[name] = narrow(table[:, index])
+        event_of = np.full(self._count, 0, dtype=np.int64)
+        event_of[table[:, 3]] = np.arange(len(table))
+        event_of[table[:, 2]] = np.arange(len(table))  # an event that ends a span stands for that span
+        marks = np.zeros(len(table), dtype=np.uint8)
+        found = [int(event_of[number]) for number, _ in self._findings]
+        marks[found] = 1
+        arrays["marks"] = marks
+        findings = [
+            [event, each.what, each.message, each.rule, each.clause]
+            for event, (_, each) in zip(found[:MOST_FINDINGS], self._findings, strict=False)
+        ]
+        about = {
+            "kinds": list(self._kinds),
+            "names": list(self._names),
+            "tracks": tracks,
+            "tables": [self._columns(kind, arrays) for kind in self._kinds],
+            "findings": findings,
+            "findingCount": len(found),
+            "snapshots": self.snapshots.columns(event_of),
+            "snapshotCount": self.snapshots.count,
+            "regions": self._regions(arrays),
+            "counters": self._curves(arrays),
+            "faults": sorted(self._faults),
+            "places": [[*key, count] for key, count in self._places.most_common(MOST_PLACES)],
+            "placeCount": len(self._places),
+            "operations": [[*key, count] for key, count in self.operations.most_common()],
+            "count": self._count,
+            "time": self._time,
+        }
+        return about, arrays
+
+    def _columns(self, kind: str, arrays: dict[str, np.ndarray[Any, Any]]) -> list[dict[str, Any]]:
+        found = []
+        for name, values in self._tables[kind].columns.items():
+            key = f"{kind}/{name}"
+            column: dict[str, Any] = {"name": name, "array": key}
+            if all(type(value) is int and -_EXACT < value < _EXACT for value in values):
+                arrays[key] = narrow(np.array(values, dtype=np.int64))
+            elif all(isinstance(value, str) and _HEX.fullmatch(value) for value in values):
+                arrays[key] = narrow(np.array([int(str(value), 16) for value in values], dtype=np.int64))
+                column["hex"] = True
+            else:
+                texts: dict[str, int] = {}
+                keys = [_cell(value) for value in values]
+                arrays[key] = narrow(np.array([texts.setdefault(text, len(texts)) for text in keys], dtype=np.int64))
+                column["texts"] = list(texts)
+            found.append(column)
+        return found
+
+    def _curves(self, arrays: dict[str, np.ndarray[Any, Any]]) -> list[dict[str, Any]]:
+        """Return the counters to draw, each with its name; add arrays with their changes to `arrays`."""
+        found = []
+        for number, (name, changes) in enumerate(self._changes.items()):
+            if number == MOST_COUNTERS:
+                break
+            table = np.array(changes, dtype=np.int64).reshape(-1, 3)
+            for index, part in enumerate(("order", "time", "value")):
+                arrays[f"counter {number} {part}"] = narrow(table[:, index])
+            found.append({"name": name, "array": f"counter {number}", "level": name.startswith(LEVELS)})
+        return found
+
+    def _regions(self, arrays: dict[str, np.ndarray[Any, Any]]) -> list[list[str | int]]:
+        """Return the address ranges that events access; ranges that are close to each other are joined.
+
+        The accesses are added to `arrays`.
+        """
+        regions: list[list[int]] = []
+        for low, high in sorted({(address, address + size) for _, _, address, size, _ in self._touched}):
+            if regions and low - regions[-1][1] <= 1 << 16:
+                regions[-1][1] = max(regions[-1][1], high)
+            else:
+                regions.append([low, high])
+        starts = [low for low, _ in regions]
+        touched = self._touched if regions else []
+        where = [int(np.searchsorted(np.array(starts, dtype=np.uint64), np.uint64(t[2]), "right")) - 1 for t in touched]
+        arrays["memoryOrder"] = narrow(np.array([each[0] for each in touched], dtype=np.int64))
+        arrays["memoryTime"] = narrow(np.array([each[1] for each in touched], dtype=np.int64))
+        arrays["memoryRegion"] = narrow(np.array(where, dtype=np.int64))
+        offsets = [min(each[2] - starts[region], _EXACT) for each, region in zip(touched, where, strict=True)]
+        arrays["memoryOffset"] = narrow(np.array(offsets, dtype=np.int64))
+        arrays["memorySize"] = narrow(np.array([each[3] for each in touched], dtype=np.int64))
+        arrays["memoryWhat"] = narrow(np.array([each[4] for each in touched], dtype=np.int64))
+        return [[hex(low), high - low] for low, high in regions]
+
+
+def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array of numbers in the smallest type that JavaScript's typed arrays have for them.
+
+    Large and negative numbers become doubles.
+    """
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    kind = "u1" if high < 1 << 8 else "u2" if high < 1 << 16 else "u4" if high < 1 << 32 else "f8"
+    return values.astype(f"<{kind}" if low >= 0 else "<f8")
+
+
+def finding_of(order: int, record: Record) -> Finding | None:
+    """Return the certain or likely mistake that event number `order` reports; None for an event that reports none."""
+    kind = str(record["event"])
+    if not _is_finding(kind, record):
+        return None
+    texts = (record[name] for name in ("error", "message", "finding", "text") if record.get(name) is not None)
+    message = str(next(texts, ""))
+    rule, clause = str(record.get("rule") or ""), ""
+    if named := CLAUSE.search(message):
+        rule, clause = named.groups()
+        message = message.replace(named.group(), "").rstrip(", ")
+    if message and record.get("pc") is not None and "pc 0x" not in message:
+        places = ((name, record.get(name)) for name in ("pc", "hart", "instance"))
+        message = ", ".join([message, *(f"at {name} {place}" for name, place in places if place is not None)])
+    what = str(record.get("check") or kind)
+    fields = {name: value for name, value in record.items() if name not in ("time", "event")}
+    message = message or " ".join(f"{name}={value_text(value)}" for name, value in fields.items())
+    return Finding(order, what, message, rule, clause)
+
+
+def _is_finding(kind: str, record: Record) -> bool:
+    return _sounds_bad(kind) or record.get("error") is not None or ("check" in record and "message" in record)
+
+
+@lru_cache(1024)
+def _sounds_bad(kind: str) -> bool:
+    endings = (*FAULTS, "-errored", "-failed", "-aborted", "hazard")
+    return kind.endswith(endings) or kind in ("stale-read", "incoherent", "trapped")
+
+
+def _subject(record: Record) -> str:
+    """Return the command or packet that an event starts, as text: ``write-reg64(index=8 value=0x10000)``."""
+    kind = record.get("type")
+    for value in record.values():
+        if isinstance(value, dict) and "type" in value and value["type"] != "unit":
+            return value_text(value) if kind is None else str(kind)
+    return str(kind or "")
+
+
+def _lane(record: Record) -> str:
+    thread = thread_name(record, unit_name)
+    kind = str(record["event"])
+    family = _FAMILIES.get(kind.partition("-")[0], "device")
+    if thread == "device":
+        return family
+    return f"DMA of {thread}" if family == "DMA" else f"registers of {thread}" if family == "registers" else thread
+
+
+def _cell(value: Plain) -> str:
+    """Return the value of a field as a table cell: text unchanged, "" for a missing value."""
+    return "" if value is None else value if isinstance(value, str) else value_text(value)
+
+
+def _rank(lane: str) -> tuple[int, str, tuple[int, ...]]:
+    word = lane.partition(" ")[0]
+    digits = tuple(map(int, re.findall(r"\d+", lane)))
+    return _ORDER.index(word) if word in _ORDER else len(_ORDER), re.sub(r"\d+", "", lane), digits
+
+
+# ---- summary ---------------------------------------------------------------------------------------------------------
+# A summary of a trace, as data: the number of events of each kind, duration, and findings.
+
+
+Document = dict[str, Any]
+
+MOST_WRONG: Final = 20
+"""The maximum number of findings that a summary shows; all are counted."""
+
+
+def describe(records: Iterable[Record]) -> Document:
+    """Return a summary of a trace as data; times are in guest instructions.
+
+    The events are read one by one.
+    """
+    kinds: Counter[str] = Counter()
+    first = last = None
+    found: list[Document] = []
+    wrong = 0
+    for number, record in enumerate(records):
+        kind, time = str(record["event"]), int(str(record["time"]))
+        kinds[kind] += 1
+        first, last = time if first is None else first, time if last is None else max(last, time)
+        finding = finding_of(number, record)
+        if finding is not None:
+            wrong += 1
+            if wrong <= MOST_WRONG:
+                found.append({"event": number, "what": finding.what, "message": finding.message, "rule": finding.rule})
+    return {
+        "format": "trace",
+        "events": kinds.total(),
+        "first_time": first,
+        "last_time": last,
+        "kinds": dict(kinds.most_common()),
+        "findings": wrong,
+        "first_findings": found,
+    }
+
+
+def lines(document: Document) -> Iterator[str]:
+    """Yield the lines of a summary that `describe` returned."""
+    yield f"trace: {document['events']} events, from time {document['first_time']} to {document['last_time']}"
+    width = max(map(len, document["kinds"]), default=0)
+    for kind, count in document["kinds"].items():
+        yield f"  {kind:<{width}}  {count}"
+    if document["findings"]:
+        yield f"errors and warnings: {document['findings']}"
+    for each in document["first_findings"]:
+        rule = f" [{each['rule']}]" if each["rule"] else ""
+        yield f"  event {each['event']}: {each['what']}: {each['message']}{rule}"

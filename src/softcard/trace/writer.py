@@ -1,0 +1,71 @@
+"""The base class of the writers of all trace formats: a subscriber that writes to a file or a text stream."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TextIO
+
+from softcard.core.event import Event, Probes
+from softcard.trace.reading import Record
+from softcard.trace.values import to_object
+
+
+class TraceWriter(ABC):
+    """A context manager and subscriber that writes every event to `to`.
+
+    `to` is a path or a text stream. A path is created or overwritten, as UTF-8 with line feeds as line ends, and closed
+    at the end; a stream stays open. The same events give the same bytes.
+    """
+
+    def __init__(self, to: str | os.PathLike[str] | TextIO) -> None:
+        self._owned: TextIO | None = None
+        self._cancels: list[Callable[[], None]] = []
+        self._is_open = True
+        if isinstance(to, (str, os.PathLike)):
+            self._owned = open(to, "w", encoding="utf-8", newline="\n")  # noqa: SIM115  # closed by close()
+            self._out: TextIO = self._owned
+        else:
+            self._out = to
+
+    def __call__(self, event: Event) -> None:
+        """Write one event to the trace."""
+        self.write(to_object(event))
+
+    @abstractmethod
+    def write(self, record: Record) -> None:
+        """Write one event, given as a record: the form in which `softcard.trace.reading` returns events."""
+
+    def finish(self) -> None:  # noqa: B027  # most formats need no end
+        """Write the end of the file, after the last event."""
+
+    def follow(self, probes: Probes) -> Self:
+        """Subscribe to a device's events until this writer is closed; return the writer."""
+        self._cancels.append(probes.subscribe(self, later=True))
+        return self
+
+    def close(self) -> None:
+        """Unsubscribe, write the end of the trace, and close the file if this writer opened it.
+
+        A second call has no effect.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        for cancel in self._cancels:
+            cancel()
+        try:
+            self.finish()
+        finally:
+            if self._owned is not None:
+                self._owned.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,1 +1,0 @@
-"""Ways to plug a device of the bench into programs that do not know it runs in Python."""

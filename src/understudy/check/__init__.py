@@ -1,1 +1,0 @@
-"""Checkers that look at machine code without running it."""

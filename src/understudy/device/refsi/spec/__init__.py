@@ -1,1 +1,0 @@
-"""The memory system, DMA and schedule of the profile that follows the document."""

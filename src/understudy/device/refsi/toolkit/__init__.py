@@ -1,1 +1,0 @@
-"""Command buffers in the hands of their authors: building, listing, linting."""

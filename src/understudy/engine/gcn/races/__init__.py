@@ -1,1 +1,0 @@
-"""Races: accesses of the same byte, one of them a store, that nothing orders."""

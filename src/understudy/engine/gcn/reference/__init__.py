@@ -1,1 +1,0 @@
-"""The reference engine of GCN: meanings evaluated over NumPy lanes; the judge."""

@@ -1,1 +1,0 @@
-"""A memory as lax as the model allows: caches per compute unit, stores that take their time, and what they reveal."""

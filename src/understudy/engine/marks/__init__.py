@@ -1,1 +1,0 @@
-"""Marks of values, for every instruction set: how they travel through what integers are computed with."""

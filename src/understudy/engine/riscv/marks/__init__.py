@@ -1,1 +1,0 @@
-"""The check `init` of harts: marks of what nobody has written travel with values."""

@@ -1,1 +1,0 @@
-"""RV64 programs by themselves, without a device around them."""

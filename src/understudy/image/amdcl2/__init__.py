@@ -1,1 +1,0 @@
-"""Binaries of AMD's OpenCL 2.0 driver (Catalyst, Crimson, AMDGPU-PRO): containers to records and back."""

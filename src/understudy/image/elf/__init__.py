@@ -1,1 +1,0 @@
-"""ELF files, of all formats: their layout, one checked reader and one writer."""

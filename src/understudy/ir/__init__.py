@@ -1,1 +1,0 @@
-"""What engines compute with and compile through: exact numbers, LLVM, IR text, kept objects, native code."""

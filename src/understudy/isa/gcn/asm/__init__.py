@@ -1,1 +1,0 @@
-"""Assembly text: printing, parsing, macros, listings."""

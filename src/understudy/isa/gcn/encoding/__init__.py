@@ -1,1 +1,0 @@
-"""Instruction words: formats, fields, operands; decoding and encoding."""

@@ -1,1 +1,0 @@
-"""The tables of operations, by encoding: opcodes per generation, signature, semantics, fidelity."""

@@ -1,1 +1,0 @@
-"""What operations do, as functions over `isa.gcn.algebra`."""

@@ -1,1 +1,0 @@
-"""What image operations do: resources, texels, filtering."""

@@ -1,1 +1,0 @@
-"""Strategies of hypothesis: valid and nearly valid input for parsers, drivers and runtimes (see ``docs/pytest.md``)."""

@@ -1,0 +1,26 @@
+"""The same HIP programs as compilers make them at every optimisation level, for every agent.
+
+What a program says is held to what its host part computed. `test_programs.py` and `test_features.py` run `-O2` always.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from softcard.device.kfd.events import QueueFailed
+from softcard.device.kfd.node import PRODUCTS
+from tests.attach.rocm.rig import TIMEOUT_S, hip_program, needs_compiler, needs_rocm, served
+from tests.attach.rocm.test_features import FEATURES
+from tests.attach.rocm.test_programs import RIGHT, all_right
+
+pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
+PARTS = {"programs": RIGHT, "features": FEATURES}
+COMBINATIONS = [(level, agent, name) for level in ("-O0", "-O1", "-O2", "-O3") for agent in PRODUCTS for name in PARTS]
+
+
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize(("level", "agent", "name"), COMBINATIONS, ids=["".join(each) for each in COMBINATIONS])
+def test_every_level(level: str, agent: str, name: str) -> None:
+    with served(agent, time_limit_seconds=TIMEOUT_S) as there:
+        all_right(there.run(hip_program(name, level=level), *PARTS[name]), *PARTS[name])
+        assert not there.seen(QueueFailed)

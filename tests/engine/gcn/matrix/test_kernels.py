@@ -1,0 +1,111 @@
+"""Compiled matrix instructions against NumPy, at many random matrices each."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softcard.engine.gcn.matrix import library
+from softcard.engine.gcn.matrix.kernels import Kernel
+from softcard.ir import llvm
+from softcard.ir.native import read_float_control, write_float_control
+from softcard.isa.gcn.semantics.matrix.table import Matrix, matrices
+from tests.isa.gcn.semantics import matrix_oracle as oracle
+from tests.isa.gcn.semantics.matrix_oracle import Array, Fields
+from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields
+
+FEW, MANY = 8, 10_000
+MIXED = [key for key in ALL if matrices()[key].n == 4 or matrices()[key].k in (2, 8, 16)][::5]
+
+
+@cache
+def on_eight_lanes(kernel: Kernel) -> Any:
+    """The kernel as hosts without AVX-512 compile it."""
+    code = llvm.Code(llvm.compile_ir(library.text(kernel, 8), llvm.OPTIMISED))
+    return code.function(kernel.name, ctypes.c_uint64, *[ctypes.c_uint64] * 5)
+
+
+def computed(
+    matrix: Matrix, a: Array, b: Array, c: Array, d: Array, fields: Fields | None = None, eight: bool = False
+) -> None:
+    """Write D."""
+    wanted = fields or Fields()
+    is_arranged = bool(wanted.cbsz or wanted.blgp) and not matrix.is_sparse
+    kernel = library.of(matrix, wanted.a, wanted.b, is_arranged=is_arranged)
+    shapes = library.shapes(kernel, cbsz=wanted.cbsz, abid=wanted.abid, blgp=wanted.blgp)
+    shapes.own.index = 0 if wanted.index is None else wanted.index.ctypes.data
+    if wanted.scales is not None:
+        shapes.own.scale_a, shapes.own.scale_b = (each.ctypes.data for each in wanted.scales)
+    function = on_eight_lanes(kernel) if eight else library.compiled(kernel)[1]
+    function(*(each.ctypes.data for each in (a, b, c, d)), ctypes.addressof(shapes))
+
+
+def agree(key: tuple[str, str], count: int, seed: int, eight: bool = False) -> None:
+    matrix, rng = matrices()[key], np.random.default_rng(seed)
+    for number in range(count):
+        fields = random_fields(rng, matrix)
+        a, b, c = oracle.registers(rng, matrix, fields)
+        wanted, found = oracle.product(matrix, a, b, c, fields), c.copy()
+        computed(matrix, a, b, found, found, fields, eight)
+        where = np.argwhere(wanted != found)
+        assert not len(where), (number, fields, where[0], hex(wanted[tuple(where[0])]), hex(found[tuple(where[0])]))
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("key", ALL, ids=IDS)
+def test_a_kernel_agrees_with_numpy(key: tuple[str, str]) -> None:
+    agree(key, FEW, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.one_in(61)
+@pytest.mark.parametrize("key", ALL, ids=IDS)
+def test_a_kernel_agrees_with_numpy_at_many_matrices(key: tuple[str, str]) -> None:
+    agree(key, MANY, 5)
+
+
+@pytest.mark.parametrize("key", MIXED, ids=str)
+def test_a_kernel_of_narrower_vectors(key: tuple[str, str]) -> None:
+    agree(key, FEW, 4, eight=True)
+
+
+@pytest.mark.parametrize("name", ["v_mfma_f32_16x16x16_f16", "v_mfma_f32_16x16x16_bf16", "v_mfma_i32_16x16x32_i8"])
+def test_d_may_overlap_a_and_b(name: str) -> None:
+    matrix, rng = matrices()["gfx942", name], np.random.default_rng(6)
+    for _ in range(30):
+        a, b, c = oracle.registers(rng, matrix)
+        wanted = oracle.product(matrix, a, b, c)
+        room = np.concatenate([a, b])
+        computed(matrix, room[:2], room[2:], c, room)
+        assert (room == wanted).all()
+
+
+@pytest.mark.skipif(not llvm.is_x86(), reason="the host has no MXCSR")
+@pytest.mark.parametrize("name", ["v_mfma_f32_32x32x8f16", "v_mfma_f32_32x32x8bf16_1k", "v_mfma_f32_16x16x4f32"])
+def test_rounding_and_denormals_of_mode_are_ignored_and_kept(name: str) -> None:
+    matrix, rng = matrices()["gfx90a", name], np.random.default_rng(7)
+    before = read_float_control()
+    try:
+        for mode in (0x7F80, 0x9FC0, 0x3F80):
+            a, b, c = oracle.registers(rng, matrix)
+            wanted, found = oracle.product(matrix, a, b, c), np.zeros_like(c)
+            write_float_control(mode)
+            computed(matrix, a, b, c, found)
+            assert read_float_control() & ~0x3F == mode
+            write_float_control(before)
+            assert (wanted == found).all()
+    finally:
+        write_float_control(before)
+
+
+@pytest.mark.parametrize("name", ["v_mfma_f32_16x16x4_f32", "v_mfma_f32_16x16x16_f16", "v_mfma_f32_16x16x32_fp8_fp8"])
+def test_a_nan_is_canonical(name: str) -> None:
+    matrix = matrices()["gfx942", name]
+    a, b, _ = oracle.registers(np.random.default_rng(8), matrix)
+    c = np.full((matrix.d_registers, 64), 0xFFC1_2345, np.uint32)
+    computed(matrix, a, b, c, c)
+    assert (c == 0x7FC0_0000).all()
