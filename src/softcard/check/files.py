@@ -139,6 +139,7 @@ def atomics_of(found: Any, name: str, agent: str = "") -> Any:
     from softcard.check.memory_model import atomics
     from softcard.image.hsa import targets
     from softcard.isa.gcn.encoding.decode import decode
+    from softcard.isa.gcn.encoding.formats import LONGEST
     from softcard.isa.gcn.target import target
 
     chosen, kernel = target(targets.read_as(agent or found.target)), found.kernel(name)
@@ -147,7 +148,7 @@ def atomics_of(found: Any, name: str, agent: str = "") -> Any:
     def fetch(pc: int) -> Any:
         if not BASE <= pc < BASE + len(data):
             raise WireError(f"execution would continue outside of the code object, at {pc - BASE:#x}")
-        return decode(chosen, data[pc - BASE : pc - BASE + 12], pc)
+        return decode(chosen, data[pc - BASE : pc - BASE + LONGEST], pc)
 
     properties = kernel.header.kernel_code_properties
     return atomics(BASE + kernel.entry, fetch, bool(properties.enable_sgpr_private_segment_buffer))

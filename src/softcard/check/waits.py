@@ -16,14 +16,13 @@ from softcard.image.hsa import targets
 from softcard.image.hsa.code_object import CodeObject, read_code_object
 from softcard.image.hsa.records import KernelCode, Rsrc1
 from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import Mode
 from softcard.isa.gcn.target import TARGETS, Target, target
 
 BASE: Final = 0x10_0000
 """The address at which the analysis assumes the code to be loaded; findings give offsets from it."""
-LONGEST: Final = 12
-"""The maximum number of bytes of an instruction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 from collections.abc import Callable
 from functools import cache
+from typing import Final
 
 from softcard.engine.gcn.matrix.entries import shadows_entry, values_entry
 from softcard.engine.gcn.matrix.kernels import Kernel, Writer
@@ -16,6 +17,10 @@ from softcard.isa.gcn.semantics.matrix.table import Matrix, Type
 
 Compute = Callable[[int, int, int, int, int], int]
 """The type of a compiled instruction: a function of the addresses of A, B, C, D and of its `Shapes`."""
+
+
+ENTRY_WORDS: Final = 7
+"""The number of arguments of an entry; see `calls`."""
 
 
 class Shapes(ctypes.Structure):
@@ -61,7 +66,7 @@ def entry(kernel: Kernel, *, is_shadows: bool = False) -> Callable[..., int]:
     """
     ir = "\n".join((shadows_entry if is_shadows else values_entry)(kernel, vector_lanes()).values())
     code = llvm.Code(_image(ir))
-    words = [ctypes.c_uint64] * (7 if is_shadows else 6)
+    words = [ctypes.c_uint64] * ENTRY_WORDS
     return code.function(f"{kernel.name}_{'shadows' if is_shadows else 'entry'}", ctypes.c_uint64, *words)
 
 

@@ -135,12 +135,15 @@ def list_length(op: Op, form: str) -> int:
 
 
 def _list(name: str, field: str) -> Modifier:
-    """Return a modifier with a list of bits, one for each source; in VOP3A bit 3 is that of the destination."""
+    """Return a modifier with a list of bits, one for each source; in VOP3A bit 3 is that of the destination.
+
+    In VOP3PX the bits are those of both scales, and a third number selects nothing.
+    """
 
     def show(insn: Insn) -> str:
         count = list_length(insn.op, insn.form)
         ones, value, assumed = (1 << count) - 1, insn.get(field), 0
-        if insn.form == "VOP3P":
+        if insn.form in ("VOP3P", "VOP3PX"):
             value &= ones
             if not is_mix(insn.op, insn.form):
                 assumed = ones if name == "op_sel_hi" else 0
@@ -157,10 +160,12 @@ def _list(name: str, field: str) -> Modifier:
         count = list_length(builder.op, builder.form)
         if builder.form == "VOP3A" and len(digits) == count + 1:
             digits[count:] = [0] * (3 - count) + digits[count:]
+        elif builder.form == "VOP3PX" and len(digits) in (2, 3):
+            digits = digits[:2]
         elif len(digits) != count:
             raise WireError(f"{name} must have {count} numbers")
         value = sum(digit << k for k, digit in enumerate(digits))
-        if name == "op_sel_hi" and not is_mix(builder.op, builder.form):
+        if name == "op_sel_hi" and builder.form == "VOP3P" and not is_mix(builder.op, builder.form):
             value |= 7 >> count << count
         builder.put(field, value, name)
 
@@ -352,6 +357,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "VOP1_DPP": "lanes row_mask bank_mask bound_ctrl",
     "VOP2_DPP": "lanes row_mask bank_mask bound_ctrl",
     "MAI": "cbsz abid blgp",
+    "VOP3PX": "op_sel op_sel_hi cbsz blgp",
     "DS": "offset gds",
     "FLAT": "offset glc slc scc tfe lds nv",
     "MUBUF": _BUFFER,

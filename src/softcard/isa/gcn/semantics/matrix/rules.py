@@ -59,6 +59,10 @@ class Shape(ctypes.Structure):
     b_bits: int
     a_run: int
     b_run: int
+    """The number of elements of a column of B that a lane holds (of a row of A in `a_run`)."""
+    a_part: int
+    b_part: int
+    """The number of elements of a column of B that are adjacent in a lane (of a row of A in `a_part`)."""
     a_lowest: int
     b_lowest: int
     """The exponent of denormals of B's type (of A's type in `a_lowest`), as an exponent field of binary32."""
@@ -72,10 +76,10 @@ class Shape(ctypes.Structure):
     """The address of the register that holds the indices of a sparse A."""
     scale_a: int
     scale_b: int
-    """The address of the register with the scales of B (of A in `scale_a`); 0 without scales.
-
-    A scale is in the low byte of each lane.
-    """
+    """The address of the register with the scales of B (of A in `scale_a`); 0 without scales."""
+    a_shift: int
+    b_shift: int
+    """The position of the lowest bit of a scale of B (of A in `a_shift`) in each lane."""
 
 
 _LOWEST: Final = {
@@ -112,6 +116,7 @@ def shape(matrix: Matrix, a: Type | None = None, b: Type | None = None) -> Shape
     return Shape(
         m=matrix.m, n=matrix.n, kept=matrix.kept, depth=matrix.k, blocks=matrix.blocks, a_type=one, b_type=other,
         d_bits=matrix.d.bits, a_bits=one.bits, b_bits=other.bits, a_run=matrix.a_run, b_run=matrix.b_run,
+        a_part=matrix.a_part(one), b_part=matrix.b_part(other),
         a_lowest=lowest_field(one), b_lowest=lowest_field(other), rule=matrix.rule, group=matrix.group,
         is_sparse=matrix.is_sparse,
     )  # fmt: skip
@@ -407,8 +412,8 @@ def scaling(shape: Shape, scale: int, k: int) -> int:
     `scale` holds the row in bits 15:8 and the column in bits 7:0.
     """
     row, column = scale >> 8 & 0xFF, scale & 0xFF
-    one = U32[shape.scale_a + 4 * (row + shape.m * (k >> 5))] & 0xFF
-    other = U32[shape.scale_b + 4 * (column + shape.n * (k >> 5))] & 0xFF
+    one = U32[shape.scale_a + 4 * (row + shape.m * (k >> 5))] >> shape.a_shift & 0xFF
+    other = U32[shape.scale_b + 4 * (column + shape.n * (k >> 5))] >> shape.b_shift & 0xFF
     return SCALED_NAN if one == 0xFF or other == 0xFF else one + other
 
 
@@ -433,7 +438,8 @@ def unpacked(shape: Shape, registers: int, block: int, to: int, is_b: int) -> in
     depth = shape.depth if is_b else shape.kept
     bits = shape.b_bits if is_b else shape.a_bits
     type_ = shape.b_type if is_b else shape.a_type
-    run = shape.b_run if is_b else shape.a_run
+    part = shape.b_part if is_b else shape.a_part
+    groups = quotient(LANES, side * shape.blocks)
     lowest = shape.b_lowest if is_b else shape.a_lowest
     first = block
     if not is_b and shape.cbsz and not shape.is_sparse:
@@ -453,8 +459,12 @@ def unpacked(shape: Shape, registers: int, block: int, to: int, is_b: int) -> in
                 U32[at] = flushed_input(found, lowest) if shape.rule == PAIRWISE_FLUSH else found
                 at = at + 4
         number = number + 1
-        if number == run:
-            number, chunk = 0, chunk + 1
+        if number & (part - 1) == 0:
+            chunk = chunk + 1
+            if chunk == groups:
+                chunk = 0
+            else:
+                number = number - part
     return 0
 
 
@@ -651,14 +661,15 @@ def has_bit(shape: Shape, registers: int, block: int, row: int, k: int, is_b: in
     """Return 1 if the element (`row`, `k`) of A has a bit that is 1, else 0; for B, `row` is the column."""
     side = shape.n if is_b else shape.m
     bits = shape.b_bits if is_b else shape.a_bits
-    run = shape.b_run if is_b else shape.a_run
+    part = shape.b_part if is_b else shape.a_part
     first = block
     if not is_b and shape.cbsz and not shape.is_sparse:
         first = ((block >> shape.cbsz) << shape.cbsz) + shape.abid
-    lane = row + side * (first + shape.blocks * quotient(k, run))
+    groups, before = quotient(LANES, side * shape.blocks), quotient(k, part)
+    lane = row + side * (first + shape.blocks * (before & (groups - 1)))
     if is_b and bits != 64:
         lane = source_lane(lane, shape.blgp)
-    return element(registers, lane, k & (run - 1), bits) != 0
+    return element(registers, lane, quotient(before, groups) * part + (k & (part - 1)), bits) != 0
 
 
 @native
@@ -667,11 +678,14 @@ def undefined(shape: Shape, a: int, b: int, c: int, indices: int, d: int) -> int
 
     All are given as addresses of registers of 64 dwords with a bit for each undefined bit. An element of D is undefined
     if any bit of its element of C, its row of A or its column of B is undefined. With a sparse A, only the selected
-    elements of B count, and an undefined index makes its row of D undefined.
+    elements of B count, and an undefined index makes its row of D undefined. Scales count as elements of their row or
+    column; here `shape` has the addresses of their undefined bits.
     """
     for block in range(shape.blocks):
         for i in range(shape.m):
             row = 0
+            if shape.scale_a:
+                row = has_scale_bit(shape.scale_a, shape.a_shift, shape.m, i, shape.depth)
             for k in range(shape.kept):
                 row = row | has_bit(shape, a, block, i, k, 0)
                 if shape.is_sparse:
@@ -680,6 +694,8 @@ def undefined(shape: Shape, a: int, b: int, c: int, indices: int, d: int) -> int
             at = 4 * d_offset(shape, block, i)
             for j in range(shape.n):
                 found = row
+                if shape.scale_b:
+                    found = found | has_scale_bit(shape.scale_b, shape.b_shift, shape.n, j, shape.depth)
                 for k in range(shape.kept):
                     own = k
                     if shape.is_sparse:
@@ -694,6 +710,15 @@ def undefined(shape: Shape, a: int, b: int, c: int, indices: int, d: int) -> int
                     found = found | U32[c + low]
                 U32[d + low] = 0xFFFF_FFFF if found else 0
     return 0
+
+
+@native
+def has_scale_bit(register: int, shift: int, side: int, row: int, depth: int) -> int:
+    """Return 1 if one of the scales of row `row` of A (column of B) has a bit that is 1, else 0."""
+    found = 0
+    for group in range(depth >> 5):
+        found = found | U32[register + 4 * (row + side * group)] >> shift & 0xFF
+    return found != 0
 
 
 @native
@@ -715,6 +740,8 @@ def undefine(shape: Shape, a: int, b: int, c: int, place: int, indices: int, d: 
     found = found | largest_in_lines(b, LINES * (shape.b_run * shape.b_bits + 31 >> 5))
     if shape.is_sparse:
         found = found | largest_in_lines(indices, LINES)
+    if shape.scale_a:
+        found = found | largest_in_lines(shape.scale_a, LINES) | largest_in_lines(shape.scale_b, LINES)
     own = c
     if place == CONSTANT:
         fill_lines(zeros, 0, lines)
