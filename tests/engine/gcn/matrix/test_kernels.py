@@ -16,7 +16,7 @@ from softcard.ir.native import read_float_control, write_float_control
 from softcard.isa.gcn.semantics.matrix.table import Matrix, matrices
 from tests.isa.gcn.semantics import matrix_oracle as oracle
 from tests.isa.gcn.semantics.matrix_oracle import Array, Fields
-from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields
+from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields, set_scales
 
 FEW, MANY = 8, 10_000
 MIXED = [key for key in ALL if matrices()[key].n == 4 or matrices()[key].k in (2, 8, 16)][::5]
@@ -38,8 +38,7 @@ def computed(
     kernel = library.of(matrix, wanted.a, wanted.b, is_arranged=is_arranged)
     shapes = library.shapes(kernel, cbsz=wanted.cbsz, abid=wanted.abid, blgp=wanted.blgp)
     shapes.own.index = 0 if wanted.index is None else wanted.index.ctypes.data
-    if wanted.scales is not None:
-        shapes.own.scale_a, shapes.own.scale_b = (each.ctypes.data for each in wanted.scales)
+    set_scales(shapes.own, wanted)
     function = on_eight_lanes(kernel) if eight else library.compiled(kernel)[1]
     function(*(each.ctypes.data for each in (a, b, c, d)), ctypes.addressof(shapes))
 

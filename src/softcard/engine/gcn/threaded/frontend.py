@@ -178,8 +178,8 @@ class Group:
     accumulated: tuple[int, int, int] | None = None
     """The fields of matrix instructions that matter for the overlap of C and D, or None.
 
-    They are the bit positions of C and of D in the encoding, and the number of registers. C must be the same as D or not
-    overlap it.
+    They are the bit positions of C and of D in the encoding, and the number of registers. C must be the same as D, or
+    not overlap it.
     """
     number: int = -1
 

@@ -403,8 +403,10 @@ v_smfmac_f32_32x32x64_bf8_fp8  1    - - -  8
 v_smfmac_f32_32x32x64_fp8_bf8  1    - - -  8
 v_smfmac_f32_32x32x64_fp8_fp8  1    - - -  8
 """
-_NAME: Final = re.compile(r"v_(s?mfmac?)_(?:scale_)?([fi]\d+)_(\d+)x(\d+)x(\d+?)_?(?:\d+b_)?(f16|bf16|bf16_1k|f32|xf32|f64|i8|"
-                          r"[fb][fp]8_[fb][fp]8|[bf][fp]?8_[bf][fp]?8|f8f6f4)")  # fmt: skip
+_NAME: Final = re.compile(
+    r"v_(s?mfmac?)_(?:scale_)?([fi]\d+)_(\d+)x(\d+)x(\d+?)_?(?:\d+b_)?"
+    r"(f16|bf16|bf16_1k|f32|xf32|f64|i8|[fb][fp]8_[fb][fp]8|[bf][fp]?8_[bf][fp]?8|f8f6f4)"
+)
 
 
 @cache
