@@ -16,7 +16,7 @@ from softcard.isa.gcn.encoding.encode import encode
 from softcard.isa.gcn.insn import Insn, Op
 from softcard.isa.gcn.operations.mai import use_of
 from softcard.isa.gcn.operations.table import OPS
-from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, matrices
+from softcard.isa.gcn.semantics.matrix.table import FORMATS, matrices
 from softcard.isa.gcn.state import VGPRS
 from softcard.isa.gcn.target import Target, target
 from tests.agree.gcn import fuzz, shadowed, values
