@@ -160,8 +160,8 @@ def _list(name: str, field: str) -> Modifier:
         count = list_length(builder.op, builder.form)
         if builder.form == "VOP3A" and len(digits) == count + 1:
             digits[count:] = [0] * (3 - count) + digits[count:]
-        elif builder.form == "VOP3PX" and len(digits) in (2, 3):
-            digits = digits[:2]
+        elif builder.form == "VOP3PX" and len(digits) <= count:
+            digits = [*digits, 0][:2]
         elif len(digits) != count:
             raise WireError(f"{name} must have {count} numbers")
         value = sum(digit << k for k, digit in enumerate(digits))
