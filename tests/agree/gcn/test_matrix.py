@@ -203,6 +203,56 @@ def test_indices_are_read_before_d_is_written(first: int) -> None:
         assert not differences(expected, engine(key[0], text.code(), state)), engine
 
 
+@pytest.mark.parametrize("scales", [(64, 65), (67, 64), (66, 66), (16, 24)])
+def test_scales_are_read_before_d_is_written(scales: tuple[int, int]) -> None:
+    """D over one or both registers of scales, and scales in registers of A and B."""
+    rng, key = np.random.default_rng(17), ("gfx950", "v_mfma_scale_f32_16x16x128_f8f6f4")
+    matrix, op = matrices()[key], OF_TARGET[key]
+    fields = {"vdst": C, "src0": 256 + A, "src1": 256 + B, "src2": 256 + C, "op_sel": 1, "op_sel_hi": 2}
+    code = encode(target(key[0]), op, "VOP3PX", fields | {"scale_a": 256 + scales[0], "scale_b": 256 + scales[1]})
+    a, b, c = oracle.registers(rng, matrix)
+    text, state = Program(target(key[0]), (Item(code),)), state_of(rng, a, b, c)
+    one, other = (state.vgprs[each].copy() for each in scales)
+    wanted = oracle.product(matrix, a, b, c, Fields(scales=(one, other), scale_bytes=(1, 2)))
+    expected = on_reference(key[0], text.code(), state)
+    assert (rows_of(expected, C, len(c)) == wanted).all()
+    for engine in every():
+        assert not differences(expected, engine(key[0], text.code(), state)), engine
+
+
+def test_instructions_with_scales_differ_in_any_word() -> None:
+    """Instructions of four words that are translated together: formats, files, bytes of scales, registers."""
+    rng, name = np.random.default_rng(18), "gfx950"
+    for _ in range(3):
+        builder = Builder(rng, target(name))
+        keys = [key for key in ALL if matrices()[key].is_scaled]
+        for _ in range(24):
+            key = keys[int(rng.integers(len(keys)))]
+            builder.items.append(Item(made(rng, key, random_fields(rng, matrices()[key]), bool(rng.random() < 0.2))))
+        text, state = Program(builder.target, tuple(builder.items)), start(rng, bad=0.0, tame=True)
+        state.vgprs = values.rows(rng, 192)
+        expected = on_reference(name, text.code(), state)
+        assert not expected.error
+        for engine in every():
+            lines = differences(expected, engine(name, text.code(), state))
+            assert not lines, "\n".join([str(engine), listing(text.target, text.code()), *lines])
+
+
+def test_an_illegal_instruction_with_scales_is_found_among_others() -> None:
+    """C overlaps D in the second one; it differs in the fourth word only."""
+    rng, name = np.random.default_rng(19), "gfx950"
+    op = OF_TARGET[name, "v_mfma_scale_f32_32x32x64_f8f6f4"]
+    fields = {"vdst": 64, "src0": 272, "src1": 280, "src2": 320, "scale_a": 256, "scale_b": 257}
+    good = encode(target(name), op, "VOP3PX", fields)
+    bad = int.from_bytes(good, "little") & ~(0x1FF << 114) | 328 << 114
+    text = Program(target(name), (Item(good), Item(bad.to_bytes(16, "little")), Item(good)))
+    state = start(rng, bad=0.0, tame=True)
+    expected = on_reference(name, text.code(), state)
+    assert "IllegalInstruction: illegal instruction: the addend must be the registers of the result" in expected.error
+    for engine in every():
+        assert not differences(expected, engine(name, text.code(), state)), engine
+
+
 def test_illegal_registers_are_found_among_others() -> None:
     """Instructions that differ only in registers are translated together: C overlaps D in the second one."""
     rng, name = np.random.default_rng(15), "gfx90a"
