@@ -142,7 +142,7 @@ def atomics_of(found: Any, name: str, agent: str = "") -> Any:
     from softcard.isa.gcn.encoding.formats import LONGEST
     from softcard.isa.gcn.target import target
 
-    chosen, kernel = target(targets.read_as(agent or found.target)), found.kernel(name)
+    chosen, kernel = target(targets.read_as(targets.of_target_id(agent)[0] or found.target)), found.kernel(name)
     data = bytes(found.load(BASE).data)
 
     def fetch(pc: int) -> Any:

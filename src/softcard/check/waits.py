@@ -53,7 +53,7 @@ def code_object_waits(data: bytes, agent: str = "") -> Iterator[Diagnostic]:
 
 def codes_of(found: CodeObject, agent: str = "") -> list[Code]:
     """Return the machine code in a code object; an empty list if its processor is not modelled."""
-    processor = targets.read_as(agent or found.target)
+    processor = targets.read_as(targets.of_target_id(agent)[0] or found.target)
     if processor not in TARGETS:
         return []
     loaded = bytes(found.load(BASE, dict.fromkeys(found.missing, 0)).data)

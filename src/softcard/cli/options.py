@@ -197,7 +197,7 @@ def check_processor(name: str, *more: str) -> None:
     from softcard.image.hsa import targets
     from softcard.isa.gcn.target import TARGETS
 
-    processor, _ = targets.of_name(f"amdgcn-amd-amdhsa--{name}")
+    processor, _ = targets.of_target_id(name)
     if targets.read_as(processor) not in TARGETS:
         raise UsageError(f"unknown agent {name!r}, expected one of {', '.join((*more, *TARGETS))}")
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from softcard.core.errors import RuleError, WireError
+from softcard.host.hsa.executable import read
 from softcard.host.hsa.gpu import Gpu, demo_code
 from softcard.image.assembly.program import assemble as assemble_file
 from softcard.image.elf import layout as elf
@@ -281,6 +282,19 @@ def test_the_entry_of_the_agent_runs() -> None:
         check(agent, bundle(parts))
     with Gpu.open("gfx700") as gpu, pytest.raises(WireError, match="an offload bundle with the entries host-"):
         gpu.run(bundle(parts), "k", 64)
+
+
+def test_the_entry_with_the_settings_of_the_agent_runs() -> None:
+    names = ("gfx908:sramecc-", "gfx908:sramecc+:xnack+", "gfx908:sramecc+:xnack-")
+    parts = {f"hipv4-amdgcn-amd-amdhsa--{name}": assemble_file(TARGET_ID.format(name)).elf() for name in names}
+    with Gpu.open("gfx908") as gpu:
+        gpu.run(gpu.load(bundle(parts)), "k", 64)
+        assert read(bundle(parts), "gfx908").features == {"sramecc": "on", "xnack": "off"}
+        del parts["hipv4-amdgcn-amd-amdhsa--gfx908:sramecc+:xnack-"]
+        with pytest.raises(RuleError, match="the code object needs sramecc off, the agent gfx908 has it on"):
+            gpu.load(bundle(parts | {"hipv4-amdgcn-amd-amdhsa--gfx908:sramecc+:xnack+": b""}))
+    for name in names[:2]:
+        assert describe(bundle(parts), target=name)["target"] == "gfx908"
 
 
 def test_entries_are_described_by_processor() -> None:

@@ -4,8 +4,8 @@ Each entry is compiled at its first call. An entry's number depends only on the 
 instructions, so translated code in the on-disk cache can use it in any process. The arguments of an entry are the
 addresses of the registers of A, B, C (or the constant in place of C) and D, the word that `fields_of` returns, and two
 more addresses: for a sparse A that of the index register and 0, for an instruction with scales those of the scale
-registers, else 0 and 0. An entry that computes shadows (the undefined bits of D) takes the addresses of shadows instead;
-for a sparse A it takes those of the index register and of the shadow of that register.
+registers, else 0 and 0. An entry that computes shadows (the undefined bits of D) takes the addresses of shadows
+instead; for a sparse A it takes those of the index register and of the shadow of that register.
 """
 
 from __future__ import annotations
