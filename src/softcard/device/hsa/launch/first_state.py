@@ -14,15 +14,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from softcard.core.errors import AccessFault, BeyondModel
 from softcard.device.hsa.launch.plan import BAD_CODE, KERNARG_BYTES, DispatchRefused, LaunchPlan, Preload, read_plan
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
-from softcard.device.hsa.rules import GRID_CHECKS, KERNARG_ALIGNMENT, KERNARG_PRELOAD, KERNEL_OBJECT, TG_SPLIT
+from softcard.device.hsa.rules import (
+    ALLOCATED_REGISTERS,
+    GRID_CHECKS,
+    KERNARG_ALIGNMENT,
+    KERNARG_PRELOAD,
+    KERNEL_OBJECT,
+    TG_SPLIT,
+)
 from softcard.engine.gcn.api import Dispatch, Shapes, Words32, wave_scratch_bytes
 from softcard.engine.gcn.memory import GpuMemory
+from softcard.isa.gcn.asm.printer import text as text_of
+from softcard.isa.gcn.encoding.allocation import Beyond, beyond_allocation
 from softcard.isa.gcn.state import CHECKED, PTR32, VGPRS
 from softcard.isa.gcn.target import GFX9, Target
 
@@ -135,6 +145,8 @@ def launch(
     entry = packet.kernel_object + plan.entry_offset
     if not 0 <= entry < around.memory.limit:
         raise DispatchRefused(f"the kernel's entry {entry:#x} is outside of the address space", BAD_CODE, KERNEL_OBJECT)
+    if around.target.has_unified_registers:
+        _check_code(around.memory, entry, plan, around.target)
     shapes, groups = work_groups(packet, plan.workitem_id, packed=around.target.has_packed_ids)
     most_waves = shapes.most_waves
     _check_registers(plan.allocated_vgprs, most_waves, around.target)
@@ -170,6 +182,45 @@ def launch(
         scratch_slots=slots,
         hidden_private_base=scratch.hidden_base if scratch else None,
         **options,
+    )
+
+
+_searched: Final[WeakKeyDictionary[GpuMemory, dict[tuple[int, int, int], tuple[bytes, str]]]] = WeakKeyDictionary()
+"""The code that was searched for registers that are not allocated, and the sentence about the first one, or "".
+
+The keys are the entry, and the numbers of allocated vector and accumulation registers.
+"""
+
+
+def _check_code(memory: GpuMemory, entry: int, plan: LaunchPlan, target: Target) -> None:
+    """Raise `DispatchRefused` if the code at `entry` names a vector register that the kernel does not allocate.
+
+    Hardware has other registers, or those of another kind, in their place.
+    """
+    plain = memory.plain(entry, WORD)
+    if plain is None or entry % WORD:
+        return  # the engine reports it
+    accs = plan.allocated_vgprs - plan.vgprs
+    view = plain.view[entry - plain.base : plain.end - plain.base & -WORD]
+    known = _searched.setdefault(memory, {})
+    code, sentence = known.get((entry, plan.vgprs, accs), (b"", ""))
+    if not code or view[: len(code)] != code:
+        found, count = beyond_allocation(target, np.frombuffer(view, np.uint32), entry, plan.vgprs, accs)
+        sentence = "" if found is None else _beyond(found, entry, plan.vgprs, accs)
+        if len(known) == CACHED_TABLES:
+            known.clear()
+        known[entry, plan.vgprs, accs] = bytes(view[: WORD * count]), sentence
+    if sentence:
+        raise DispatchRefused(sentence, BAD_CODE, ALLOCATED_REGISTERS)
+
+
+def _beyond(found: Beyond, entry: int, vgprs: int, accs: int) -> str:
+    """Return the sentence about an instruction that names a register that is not allocated."""
+    kinds = [f"v0 to v{vgprs - 1}", f"a0 to a{accs - 1}" if accs else "no accumulation registers"]
+    pc = found.insn.pc
+    return (
+        f"{text_of(found.insn)} at pc {pc:#x} (entry+{pc - entry:#x}) uses {found.register}, but the kernel allocates "
+        f"{' and '.join(kinds)} (accum_offset, compute_pgm_rsrc1): allocate more, or use a lower register"
     )
 
 

@@ -14,10 +14,11 @@ from softcard.engine.gcn.effects import Effects
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.coherence import CACHE_OPERATIONS
 from softcard.isa.gcn.encoding.formats import MATRIX_FORMS
+from softcard.isa.gcn.encoding.operands import vector_rows
 from softcard.isa.gcn.encoding.shape import Slot, visible_slots
 from softcard.isa.gcn.hazards import Formats
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.state import EXEC, M0, ROWS, SGPRS, VCC, VGPRS, register_name
+from softcard.isa.gcn.state import EXEC, M0, ROWS, SGPRS, VCC, register_name
 from softcard.isa.gcn.target import GFX9
 
 SGPR_BIT: Final = ROWS
@@ -230,11 +231,9 @@ def _named(insn: Insn, slot: Slot) -> int:
         return 3 << SGPR_BIT + VCC
     if slot.kind not in ("v", "a", "va", "s") and not slot.kind.endswith("src"):
         return 0
-    code = insn[slot.field]
-    if slot.kind in ("v", "a", "va"):
-        return bits(code, slot.words) & VECTOR_BITS
-    if code >= VGPRS:
-        return bits(code - VGPRS, slot.words) & VECTOR_BITS
+    rows, code = vector_rows(insn, slot), insn[slot.field]
+    if rows:
+        return bits(rows.start, len(rows)) & VECTOR_BITS
     return bits(SGPR_BIT + code, slot.words) & SCALAR_BITS if 0 <= code < SGPRS else 0
 
 
