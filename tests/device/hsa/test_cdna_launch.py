@@ -252,8 +252,8 @@ REGISTERS: list[tuple[str, str, dict[str, Any], str]] = [
     ("gfx90a", "v_mov_b32 v8, 0", {"vgprs": 16, "accum_offset": 8}, "v_mov_b32_e32 v8, 0 at pc"),
     ("gfx942", "v_add_f32 v1, v2, v9", {"vgprs": 8}, "uses v9, but the kernel allocates v0 to v7 and no accumulation"),
     ("gfx950", "global_load_dwordx4 v[6:9], v[0:1], off", {"vgprs": 8}, "(entry+0x4) uses v8, but"),
-    ("gfx90a", "v_accvgpr_read_b32 v0, a8", {"vgprs": 16, "accum_offset": 8}, "uses a8, but the kernel allocates v0 to"),
-    ("gfx90a", "ds_write_b64 v0, a[8:9]", {"vgprs": 16, "accum_offset": 8}, "uses a8, but the kernel allocates v0 to v7"),
+    ("gfx90a", "v_accvgpr_read_b32 v0, a8", {"vgprs": 16, "accum_offset": 8}, "uses a8, but the kernel"),
+    ("gfx90a", "ds_write_b64 v0, a[8:9]", {"vgprs": 16, "accum_offset": 8}, "uses a8, but the kernel"),
     ("gfx942", "v_mfma_f32_16x16x16_f16 a[0:3], v[0:1], v[2:3], a[0:3]", {"vgprs": 8}, "uses a0, but"),
     ("gfx942", "v_add_f32_dpp v1, v200, v2 row_shl:1", {"vgprs": 8}, "uses v200, but"),
     (
