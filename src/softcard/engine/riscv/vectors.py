@@ -28,11 +28,11 @@ class Vectors:
 
     @abstractmethod
     def load(self, w: int, address: int) -> int:
-        """Return a value from memory, aligned."""
+        """Load a value of `w` bits from an aligned address."""
 
     @abstractmethod
     def store(self, w: int, address: int, v: int) -> None:
-        """Store a value, aligned."""
+        """Store a value of `w` bits to an aligned address."""
 
     def register_bits(self) -> int:
         """Return VLEN, the width of vector registers in bits."""
@@ -41,7 +41,7 @@ class Vectors:
     # -- what is in force
 
     def vector(self, *, resumes: bool = False) -> VType:
-        """Begin an instruction that depends on vtype."""
+        """Begin an instruction that depends on vtype, and return vtype."""
         self.vector_untyped(resumes=resumes)
         found = vtype.parse(self.words[VTYPE], self.hart.vlen)
         if found is None:
