@@ -263,7 +263,8 @@ class ExecRecords:
         return self._report is not None
 
     def follow(self, probes: Probes) -> None:
-        """Subscribe to the events of the device with these `probes`, and write them to the trace, profile and report."""
+        """Subscribe to the events of the device with these `probes`, and write them to the trace, profile and
+        report."""
         for follow in self._followers:
             follow(probes)
 

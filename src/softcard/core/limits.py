@@ -95,7 +95,8 @@ class Watch:
     """A function called at each check of a running kernel, on the kernel's thread; see `pass_time`."""
 
     def pass_time(self) -> float:
-        """Call `meanwhile` and return the duration of the call in seconds, which does not count towards the time limit."""
+        """Call `meanwhile` and return the duration of the call in seconds, which does not count towards the time
+        limit."""
         if self.meanwhile is None:
             return 0.0
         began = time.monotonic()

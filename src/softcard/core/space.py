@@ -181,7 +181,8 @@ class SharedRam(Ram):
 
     @property
     def _shared_bytes(self) -> int:
-        """The size of the file in bytes: the memory, rounded up to whole pages, and one page before and one after it."""
+        """The size of the file in bytes: the memory, rounded up to whole pages, and one page before and one after
+        it."""
         return -(-self.size // PAGE_SIZE) * PAGE_SIZE + 2 * PAGE_SIZE
 
     def clear(self) -> None:

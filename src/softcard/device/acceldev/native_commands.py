@@ -560,7 +560,8 @@ class Machine:
         return why
 
     def give(self, address: int, data: bytes) -> None:
-        """Provide `data`, the content of memory at physical `address`, to the native function, which has requested it."""
+        """Provide `data`, the content of memory at physical `address`, to the native function, which has requested
+        it."""
         block = self.block
         if block.gift_count == MAX_EVENTS_GIVEN:
             block.gift_count = 0
@@ -587,7 +588,8 @@ class Machine:
         return why
 
     def _learn(self, ranges: tuple[DirectRange, ...]) -> None:
-        """Store the shared memory ranges in the table that the native function reads; `self._ranges` keeps them alive."""
+        """Store the shared memory ranges in the table that the native function reads; `self._ranges` keeps them
+        alive."""
         self._ranges = ranges
         if len(ranges) > len(self._rows):
             self._rows = (Range * (2 * len(ranges)))()

@@ -194,7 +194,8 @@ class Processor:
         return max(1, run.position - before)
 
     def _mark(self, run: Run, error: SoftcardError) -> None:
-        """Record the `error` of a user command in `context_errors` and in the context's record, and raise an interrupt."""
+        """Record the `error` of a user command in `context_errors` and in the context's record, and raise an
+        interrupt."""
         interrupt = interrupt_of(error)
         self.context_errors[run.context.index] = error
         try:

@@ -150,7 +150,8 @@ class OpenclDevice(Stateful):
             raise WireError(f"the device's address space has no room for {size} bytes of {name}") from None
 
     def allocate(self, size: int, name: str) -> tuple[int, Ram]:
-        """Allocate zeroed memory, in whole pages, for data of the device; return the memory's address and the memory."""
+        """Allocate zeroed memory, in whole pages, for data of the device; return the memory's address and the
+        memory."""
         ram = Ram(align_up(max(size, 1), PAGE_SIZE))
         return self.map(ram, name, used=max(size, 1)), ram
 

@@ -152,7 +152,8 @@ class Execution:
         return done
 
     def raise_pending(self) -> None:
-        """Raise the error that the kernel has had since the last access, if there is one and the profile raises errors."""
+        """Raise the error that the kernel has had since the last access, if there is one and the profile raises
+        errors."""
         if self._failure is not None:
             raise ModelBug("the device's thread has failed") from self._failure
         if self._is_lost:

@@ -438,7 +438,8 @@ class PinnedOrder:
                         tracker.report_copy(STORE, LOAD, address, count, "pinned memory")
 
     def stored(self, to: int, size: int) -> None:
-        """Record that a copy engine has written `size` bytes at `to`, so that they do not count as stores of the host."""
+        """Record that a copy engine has written `size` bytes at `to`, so that they do not count as stores of the
+        host."""
         if not self._known:
             return
         with self._lock:

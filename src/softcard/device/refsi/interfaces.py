@@ -66,7 +66,8 @@ class MemorySystem(Protocol):
         """Complete all outstanding asynchronous DMA transfers of all units."""
 
     def sync(self, flags: int) -> None:
-        """Execute SYNC_CACHE in the memory system: write back and invalidate the caches in `flags` that are modelled."""
+        """Execute SYNC_CACHE in the memory system: write back and invalidate the caches in `flags` that are
+        modelled."""
 
     def reset(self) -> None:
         """Reset to the state at open; RAM contents are zeroed."""

@@ -175,21 +175,24 @@ class WindowDevice(Stateful):
         return None if found is None else found[0].span(found[1], size, unit)
 
     def load(self, offset: int, size: int, unit: Unit) -> bytes | None:
-        """Read from the target with its `load`; an access that includes the last byte of the window is out of bounds."""
+        """Read from the target with its `load`; an access that includes the last byte of the window is out of
+        bounds."""
         found = self._target_at(offset, unit)
         if found is None or offset + size & MASK64 >= self.config.size:
             return None
         return found[0].load(found[1], size, unit)
 
     def store(self, offset: int, data: bytes, unit: Unit) -> bool:
-        """Write to the target with its `store`; an access that includes the last byte of the window is out of bounds."""
+        """Write to the target with its `store`; an access that includes the last byte of the window is out of
+        bounds."""
         found = self._target_at(offset, unit)
         if found is None or offset + len(data) & MASK64 >= self.config.size:
             return False
         return found[0].store(found[1], data, unit)
 
     def slow_span(self, offset: int, size: int, unit: Unit) -> Span | None:
-        """Return the target's memory at `offset`; an access that includes the last byte of the window is out of bounds."""
+        """Return the target's memory at `offset`; an access that includes the last byte of the window is out of
+        bounds."""
         found = self._target_at(offset, unit)
         if found is None or offset + size & MASK64 >= self.config.size:
             return None

@@ -89,7 +89,8 @@ class Node:
 
     @property
     def exit(self) -> int:
-        """The exit code with which translated code leaves the instruction to the reference engine or an inline cache."""
+        """The exit code with which translated code leaves the instruction to the reference engine or an inline
+        cache."""
         return layout.SPECIALISE if self.has_inline_cache else layout.STEP
 
 

@@ -108,7 +108,8 @@ class Writer(VectorText):
 
     @contextmanager
     def _environment(self, control: int) -> Iterator[None]:
-        """Set the host's MXCSR to `control` in the code that is emitted in the context, and restore it after that code."""
+        """Set the host's MXCSR to `control` in the code that is emitted in the context, and restore it after that
+        code."""
         if not (llvm.is_x86() and self._is_float):
             yield
             return
@@ -405,7 +406,8 @@ class Writer(VectorText):
                     (self.d + place + ROW * high).inttoptr().store(made, align=4)
 
     def _sign_of_c(self) -> Operand:
-        """Return, in every lane, the word that is XORed to the high dwords of C: the sign bit if C is negated, else 0."""
+        """Return, in every lane, the word that is XORed to the high dwords of C: the sign bit if C is negated, else
+        0."""
         blgp = (self.shape + 8 * numbers(rules.Shape)["blgp"]).inttoptr().load("i64")
         return self.spread(((blgp >> 2) << 31).trunc("i32"))
 
@@ -583,7 +585,8 @@ class Writer(VectorText):
     def _cut(
         self, block: int, depth: range, rows: list[Operand], a: Operand, i: Operand, at: Operand, power: Operand
     ) -> Operand:
-        """Return the sum of products, each truncated to a multiple of 2**-24 times `power`, as an integer in this unit."""
+        """Return the sum of products, each truncated to a multiple of 2**-24 times `power`, as an integer in this
+        unit."""
         scale = self.real(self.mirror - power)
         parts = []
         for k, row in zip(depth, rows, strict=True):

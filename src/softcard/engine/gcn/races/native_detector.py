@@ -446,7 +446,8 @@ class NativeDetector:
         return clock
 
     def _bounds_of(self, uid: int) -> list[int]:
-        """Return, for each barrier of a wave, the epoch up to which the wave then knew all accesses of its work-group."""
+        """Return, for each barrier of a wave, the epoch up to which the wave then knew all accesses of its
+        work-group."""
         count = self.race.bound_count
         for each, bound in self.tables.pairs("bounds", count)[self._bounds_read :].tolist():
             self._bounds.setdefault(each, []).append(bound)

@@ -255,7 +255,8 @@ class Stepper:
         return insn
 
     def _placed(self, error: SoftcardError, view: View, pc: int, insn: Insn | None) -> SoftcardError:
-        """Return an error with its pc and the registers that the instruction reads; record a fault in the wave's state."""
+        """Return an error with its pc and the registers that the instruction reads; record a fault in the wave's
+        state."""
         said = "" if insn is None else _shown(insn)
         if not any(place.kind == "pc" for place in error.path):
             error.at("pc", pc, said)

@@ -220,7 +220,8 @@ class Library:
         return address, known.handler
 
     def has(self, key: str) -> bool:
-        """Return True if a handler key is in the index: the handler is compiled, or is known to be impossible to make."""
+        """Return True if a handler key is in the index: the handler is compiled, or is known to be impossible to
+        make."""
         if key not in self.index:
             return False
         known = self.index[key]
