@@ -81,8 +81,7 @@ def _room(text: Text, kernel: Kernel, name: str) -> Operand:
 def _function(text: Text, name: str, lanes: int) -> dict[str, str]:
     """Return an entry with the lines of a text as its body, and its declarations, by symbol name.
 
-    If `lanes` is 0, another function of the module declares the attributes (`#0`).
-    """
+    If `lanes` is 0, another function of the module declares the attributes (`#0`)."""
     text.ret(0)
     declarations = dict(text.declarations)
     if lanes:

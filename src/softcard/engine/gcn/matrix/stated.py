@@ -33,8 +33,7 @@ def multiply(use: Use, wave: Wave) -> None:
 def undefine(use: Use, wave: Wave, shadows: Wave) -> None:
     """Compute the undefined bits of D.
 
-    `shadows` has the undefined bits of the registers of `wave`, in the form of a second wave state.
-    """
+    `shadows` is a wave state whose registers hold the undefined bits of the registers of `wave`."""
     d = _rows(use.d_rows, shadows)
     a, b = _rows(use.a_rows, shadows), _rows(use.b_rows, shadows)
     c, place = (d, rules.CONSTANT) if use.c is None else (_rows(use.c_rows, shadows), 0)

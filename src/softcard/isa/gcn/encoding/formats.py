@@ -42,7 +42,7 @@ KINDS: Final = {name: Kind(name, width) for name, width in _WIDTHS.items()} | {
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """An encoding of one generation. `family` is that of its operations; `size` is its bytes without a literal.
+    """An encoding of one generation. `family` is the family of the operations that it encodes.
 
     The opcode is at bit `code_at` under the mask `code_mask`, which is 0 for an encoding without an opcode. It is in
     the first word, except that of VOP3PX, which is in the third.
