@@ -55,14 +55,14 @@ class Search(NamedTuple):
     """The result of a search: the first instruction found, or None, and the number of words that were searched."""
 
     found: Beyond | None
-    count: int
+    searched: int
 
 
 def beyond_allocation(target: Target, words: Words, start: int, vgprs: int, accs: int) -> Search:
     """Return the first reachable instruction, in the order of addresses, that names a register that is not allocated.
 
     `words` begin at address `start`, where execution begins. `vgprs` and `accs` are the numbers of allocated vector and
-    accumulation registers. Code behind computed jumps and calls is not reached.
+    accumulation registers. Targets of computed jumps and calls are not searched.
     """
     if vgprs >= REGISTERS and accs >= REGISTERS:
         return Search(None, 0)

@@ -150,7 +150,9 @@ SETS: Final = (
 )
 """The tables of matrix operations of one MAI encoding, each with the `Op` fields that select their processors."""
 SCALED_SETS: Final = ((SCALED_ROWS, {"needs": "gfx950"}),)
-"""The same for the operations with scales (VOP3PX). Their opcodes are those of the operations without scales."""
+"""The tables of matrix operations with scales (VOP3PX), each with the `Op` fields that select their processors.
+
+The opcodes are those of the operations without scales."""
 PROCESSOR: Final = {"gfx9-4-generic": "gfx942"}
 """The processor whose matrix table a generic target uses."""
 
