@@ -11,7 +11,11 @@ from softcard.core.rule import Rule
 
 TEXT_OF_COMMAND: Final = "user command"
 _GPU: Final = ("object", "instruction", "waits")
-CHECKS: Final = {"hsa": _GPU, "amdcl2": _GPU, "riscv": ("attributes", "loadable", "symbols", "kernels", "segment")}
+CHECKS: Final = {
+    "hsa": (*_GPU, "registers"),
+    "amdcl2": _GPU,
+    "riscv": ("attributes", "loadable", "symbols", "kernels", "segment"),
+}
 """The names of the static checks of code, by kind of file."""
 
 
@@ -111,6 +115,31 @@ def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Diagnostic]:
         level = Level(each.severity.value)
         check = each.rule.id.rpartition("/")[2]
         yield Diagnostic(level, check, each.message, each.place, kernel=each.place, rule=each.rule)
+
+
+def registers(data: bytes, agent: str = "") -> Iterator[Diagnostic]:
+    """Yield the kernels of a code object whose code names a vector register that they do not allocate.
+
+    They are kernels for gfx90a and later processors, where accumulation registers follow the vector registers.
+    """
+    import numpy as np
+
+    from softcard.device.hsa.rules import ALLOCATED_REGISTERS
+    from softcard.image.hsa.code_object import read_code_object
+    from softcard.isa.gcn.allocation import beyond_allocation
+
+    found = read_code_object(data, agent)
+    loaded = bytes(found.load(BASE, dict.fromkeys(found.missing, 0)).data)
+    for name, kernel in sorted(found.kernels.items()):
+        if kernel.target is None or kernel.rsrc3 is None or kernel.entry % 4:
+            continue
+        words = np.frombuffer(loaded, np.uint32, (len(loaded) - kernel.entry) // 4, kernel.entry)
+        beyond, _ = beyond_allocation(kernel.target, words, kernel.entry, kernel.vgprs, kernel.accs)
+        if beyond is not None:
+            pc, rule = beyond.insn.pc, ALLOCATED_REGISTERS
+            yield Diagnostic(
+                Level.ERROR, "registers", beyond.message, f"pc {pc:#x} ({name})", pc=pc, kernel=name, rule=rule
+            )
 
 
 def memory_orders(data: bytes, agent: str, order: str, pcie: bool) -> Iterator[Diagnostic]:

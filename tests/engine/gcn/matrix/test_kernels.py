@@ -67,6 +67,13 @@ def test_a_kernel_agrees_with_numpy_at_many_matrices(key: tuple[str, str]) -> No
     agree(key, MANY, 5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].is_scaled], ids=str)
+def test_scaled_kernels_agree_with_numpy_at_some_hundred_matrices(key: tuple[str, str]) -> None:
+    """All pairs of formats, scales of all magnitudes and NaN."""
+    agree(key, 300, 20)
+
+
 @pytest.mark.parametrize("key", MIXED, ids=str)
 def test_a_kernel_of_narrower_vectors(key: tuple[str, str]) -> None:
     agree(key, FEW, 4, eight=True)

@@ -30,8 +30,7 @@ from softcard.device.hsa.rules import (
 )
 from softcard.engine.gcn.api import Dispatch, Shapes, Words32, wave_scratch_bytes
 from softcard.engine.gcn.memory import GpuMemory
-from softcard.isa.gcn.asm.printer import text as text_of
-from softcard.isa.gcn.encoding.allocation import Beyond, beyond_allocation
+from softcard.isa.gcn.allocation import beyond_allocation
 from softcard.isa.gcn.state import CHECKED, PTR32, VGPRS
 from softcard.isa.gcn.target import GFX9, Target
 
@@ -204,22 +203,13 @@ def _check_code(memory: GpuMemory, entry: int, plan: LaunchPlan, target: Target)
     code, sentence = known.get((entry, plan.vgprs, accs), (b"", ""))
     if not code or view[: len(code)] != code:
         found, count = beyond_allocation(target, np.frombuffer(view, np.uint32), entry, plan.vgprs, accs)
-        sentence = "" if found is None else _beyond(found, entry, plan.vgprs, accs)
+        pc = 0 if found is None else found.insn.pc
+        sentence = "" if found is None else f"{found.message}, at pc {pc:#x} (entry+{pc - entry:#x})"
         if len(known) == CACHED_TABLES:
             known.clear()
         known[entry, plan.vgprs, accs] = bytes(view[: WORD * count]), sentence
     if sentence:
         raise DispatchRefused(sentence, BAD_CODE, ALLOCATED_REGISTERS)
-
-
-def _beyond(found: Beyond, entry: int, vgprs: int, accs: int) -> str:
-    """Return the sentence about an instruction that names a register that is not allocated."""
-    kinds = [f"v0 to v{vgprs - 1}", f"a0 to a{accs - 1}" if accs else "no accumulation registers"]
-    pc = found.insn.pc
-    return (
-        f"{text_of(found.insn)} at pc {pc:#x} (entry+{pc - entry:#x}) uses {found.register}, but the kernel allocates "
-        f"{' and '.join(kinds)} (accum_offset, compute_pgm_rsrc1): allocate more, or use a lower register"
-    )
 
 
 def _check(around: Surroundings, packet: KernelDispatchPacket, grid: Size, workgroup: Size) -> None:

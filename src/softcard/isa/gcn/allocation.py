@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import SoftcardError
+from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.encoding.bounds import Bounds, Numbers, Words, format_names, instruction_bounds
 from softcard.isa.gcn.encoding.decode import ACC_NAMES, decode
 from softcard.isa.gcn.encoding.formats import LONGEST, Format, format_of
@@ -45,10 +46,24 @@ LASTS: Final = frozenset({
 
 
 class Beyond(NamedTuple):
-    """An instruction that names a register which is not allocated, and the name of that register."""
+    """An instruction that names a register which is not allocated, and the name of that register.
+
+    `vgprs` and `accs` are the numbers of allocated vector and accumulation registers.
+    """
 
     insn: Insn
     register: str
+    vgprs: int
+    accs: int
+
+    @property
+    def message(self) -> str:
+        """The error message, without the address of the instruction."""
+        kinds = [f"v0 to v{self.vgprs - 1}", f"a0 to a{self.accs - 1}" if self.accs else "no accumulation registers"]
+        return (
+            f"{text(self.insn)} uses {self.register}, but the kernel allocates {' and '.join(kinds)} (accum_offset, "
+            "compute_pgm_rsrc1): allocate more registers, or use a lower one"
+        )
 
 
 class Search(NamedTuple):
@@ -82,7 +97,7 @@ def beyond_allocation(target: Target, words: Words, start: int, vgprs: int, accs
             continue  # an illegal instruction is an error of its own where it is executed
         name = _first_beyond(insn, vgprs, accs)
         if name:
-            return Search(Beyond(insn, name), len(searched))
+            return Search(Beyond(insn, name, vgprs, accs), len(searched))
     return Search(None, len(searched))
 
 
