@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from softcard.core.errors import SoftcardError
+from softcard.device.hsa.launch import first_state
 from softcard.device.hsa.launch.first_state import Scratch, Surroundings, launch
 from softcard.device.hsa.launch.plan import DispatchRefused
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
@@ -19,6 +21,8 @@ from softcard.engine.gcn.group import start_wave
 from softcard.host.hsa.gpu import Gpu
 from softcard.image.assembly.files import assemble_code_object
 from softcard.image.hsa.records import KernelDescriptor, Rsrc1, Rsrc3, complaints
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.gcn import allocation
 from softcard.isa.gcn.state import FLAT_SCRATCH, Wave, aligned
 from softcard.isa.gcn.target import target
 from tests.device.hsa.rig import ENTRY, KERNARG, Bench, dispatch
@@ -295,6 +299,31 @@ def test_registers_are_searched_for_where_code_is_reached(bench: Make) -> None:
         launched(rig, kernel)
     rig.device.memory.write(kernel + ENTRY, rig.code("v_mov_b32 v7, 0"))
     assert launched(rig, kernel)
+
+
+def test_known_code_is_not_searched_again(bench: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Results without a finding are on disk: another process does not load the instruction set for them."""
+    stored = ObjectCache(tmp_path)
+    monkeypatch.setattr(first_state, "_cache", lambda: stored)
+    counts: list[int] = []
+
+    def counted(*parts: Any) -> allocation.Search:
+        counts.append(1)
+        return search(*parts)
+
+    search = allocation.beyond_allocation
+    monkeypatch.setattr(allocation, "beyond_allocation", counted)
+    good, bad = "v_mov_b32 v7, 0\n s_endpgm", "v_mov_b32 v8, 0\n s_endpgm"
+    for number in range(2):
+        rig = bench("gfx90a")
+        assert launched(rig, rig.kernel(good))
+        assert len(counts) == 1 + number
+        with pytest.raises(DispatchRefused, match="uses v8"):
+            launched(rig, rig.kernel(bad))
+    stored = ObjectCache(tmp_path)
+    rig = bench("gfx90a")
+    assert launched(rig, rig.kernel(good))
+    assert len(counts) == 3
 
 
 @pytest.mark.parametrize("engine", ["reference", "jit"])

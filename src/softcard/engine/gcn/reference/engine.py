@@ -65,7 +65,7 @@ class Cached:
     index: int
     first: int
     second: int | None
-    more: list[int]
+    more: list[int] = field(default_factory=list)
     """The words after the second one."""
     uses: int = 0
     replays: dict[int, Replay | None] = field(default_factory=dict)
@@ -216,7 +216,7 @@ class Stepper:
             raise GuestFault("the address of an instruction must be a multiple of 4").at("pc", pc)
         found = self.memory.plain(pc, 4)
         if found is None or (pc - found.base) & 3:
-            return Cached(decode(self.dispatch.target, self._slowly(pc), pc), memoryview(b""), 0, 0, None, [])
+            return Cached(decode(self.dispatch.target, self._slowly(pc), pc), memoryview(b""), 0, 0, None)
         words, index = found.code, (pc - found.base) >> 2
         insn = decode(self.dispatch.target, words[index : index + LONGEST // 4].tolist(), pc)
         second = insn.words[1] if len(insn.words) > 1 else None
