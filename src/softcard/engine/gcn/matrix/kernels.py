@@ -74,7 +74,7 @@ class Writer(VectorText):
         """Return the LLVM IR of the function and of its declarations, by symbol name."""
         rule = self.matrix.rule
         self._is_float = rule != Rule.INTEGER
-        is_whole = self.matrix.is_sparse or self.matrix.takes_formats
+        is_whole = self.matrix.is_sparse or self.matrix.is_scaled
         body = {
             Rule.CHAIN: self._double if self.matrix.d == Type.F64 else self._chain,
             Rule.INTEGER: self._integer,
@@ -123,7 +123,8 @@ class Writer(VectorText):
     # ---- operands ------------------------------------------------------------------------------------------------
     def _copied(self) -> tuple[Operand, Operand]:
         """Emit a copy of A and B, since D may overlap them; return the addresses of both copies."""
-        sizes = self.matrix.a_registers, self.matrix.b_registers
+        sides = (self.matrix.a_run, self.kernel.a), (self.matrix.b_run, self.kernel.b)
+        sizes = [-(-run * type_.bits // 32) for run, type_ in sides]
         made = self._array(ROW * sizes[0]), self._array(ROW * sizes[1])
         if self.kernel.is_arranged:
             self._call(rules.arranged, self.shape, self.a, self.b, *made)
@@ -140,11 +141,16 @@ class Writer(VectorText):
         the number of elements of each lane."""
         bits = type_.bits
         for at in range(0, LANES, self.lanes):
-            for register in range(-(-run * bits // 32)):
-                word = (registers + ROW * register + 4 * at).inttoptr().load(self.ints, align=4)
-                for part in range(32 // bits):
-                    number = register * (32 // bits) + part
-                    yield number, at, word >> part * bits if part else word
+            words = [
+                (registers + ROW * register + 4 * at).inttoptr().load(self.ints, align=4)
+                for register in range(-(-run * bits // 32))
+            ]
+            for number in range(run):
+                register, first = divmod(number * bits, 32)
+                element = words[register] >> first if first else words[register]
+                if first + bits > 32:
+                    element = element | words[register + 1] << 32 - first
+                yield number, at, element
 
     def _widened(self, registers: Operand, type_: Type, run: int) -> Operand:
         """Emit the widening of A or B to binary32 in memory; return the address of that memory.
@@ -168,28 +174,34 @@ class Writer(VectorText):
                 value, cut = self.real(bits), self.real(bits & ~0x1FFF)
                 return value.is_unordered(value).select(value, cut)
             case Type.FP8:
-                return self._small(bits, 3, 8)
+                return self._small(bits, 8, 3, 8)
             case Type.BF8:
-                return self._small(bits, 2, 16)
+                return self._small(bits, 8, 2, 16)
             case Type.OCP_FP8:
-                return self._small(bits, 3, 7)
+                return self._small(bits, 8, 3, 7)
             case Type.OCP_BF8:
-                return self._small(bits, 2, 15)
+                return self._small(bits, 8, 2, 15)
+            case Type.FP6:
+                return self._small(bits, 6, 3, 1)
+            case Type.BF6:
+                return self._small(bits, 6, 2, 3)
+            case Type.FP4:
+                return self._small(bits, 4, 1, 1)
             case Type.I8:
                 return (bits << 24).ashr(24).cast("sitofp", self.floats)
         return self.real(bits)
 
-    def _small(self, bits: Operand, fraction: int, bias: int) -> Operand:
-        """Return finite numbers of an 8-bit float format converted to binary32.
+    def _small(self, bits: Operand, width: int, fraction: int, bias: int) -> Operand:
+        """Return finite numbers of a float format of `width` bits converted to binary32.
 
         `fraction` is the number of fraction bits of the format, `bias` its exponent bias.
         """
-        code = bits & 0x7F
+        code = bits & (1 << width - 1) - 1
         value = self.real((code << 23 - fraction) + (BIAS - bias << 23))
         # A denormal, read as a normal number, is 2**-bias * (1 + its fraction).
         least = self.pattern(1 << 31 | BIAS + 1 - bias << 23)
         value = (code < (1 << fraction)).select(self.fma(value, self.pattern(BIAS + 1 << 23), least), value)
-        return self.real(self.bits(value) | (bits & 0x80) << 24)
+        return self.real(self.bits(value) | (bits & 1 << width - 1) << 32 - width)
 
     def _nan_of(self, bits: Operand, type_: Type) -> Operand | None:
         """Return, for elements of an 8-bit float type, flags that are true for elements that are NaN or infinite.
@@ -205,15 +217,24 @@ class Writer(VectorText):
                 return (code & 0x7C).eq(0x7C)
         return None
 
+    def _position(self, block: int, k: int, is_b: bool) -> tuple[int, int]:
+        """Return the element number and the first lane of the elements A[...][k] or B[k][...] of a block."""
+        matrix = self.matrix
+        side = matrix.n if is_b else matrix.m
+        part = matrix.b_part(self.kernel.b) if is_b else matrix.a_part(self.kernel.a)
+        before, rest = divmod(k, part)
+        number, chunk = divmod(before, LANES // (side * matrix.blocks))
+        return number * part + rest, side * (block + matrix.blocks * chunk)
+
     def _a_offset(self, block: int, k: int) -> int:
         """Return the byte offset of A[0][k] of a block in the memory that `_widened` fills."""
-        run = self.matrix.a_run
-        return ROW * (k % run) + 4 * self.matrix.m * (block + self.matrix.blocks * (k // run))
+        number, lane = self._position(block, k, is_b=False)
+        return ROW * number + 4 * lane
 
     def _b_offset(self, block: int, k: int) -> int:
         """Return the byte offset of B[k][0] of a block in the memory that `_widened` fills."""
-        run = self.matrix.b_run
-        return ROW * (k % run) + 4 * self.matrix.n * (block + self.matrix.blocks * (k // run))
+        number, lane = self._position(block, k, is_b=True)
+        return ROW * number + 4 * lane
 
     # ---- rows of D -----------------------------------------------------------------------------------------------
     @contextmanager
@@ -555,8 +576,8 @@ class Writer(VectorText):
 
         The lanes are those of a vector of columns.
         """
-        run = self.matrix.a_run
-        place = table + (LANES * (k % run) + self.matrix.m * (block + self.matrix.blocks * (k // run)))
+        number, lane = self._position(block, k, is_b=False)
+        place = table + (LANES * number + lane)
         if self.matrix.n > 4:
             return self.spread((place + (quad << 2)).inttoptr().load("i32", align=4)).bitcast(self.bytes)
         count = self.lanes // 4

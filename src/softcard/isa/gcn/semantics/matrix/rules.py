@@ -584,16 +584,32 @@ def one_group(shape: Shape, a: int, b: int, c: int, block: int, i: int, j: int, 
     The group starts at k = `first`. The registers at `a` and `b` are results of `arranged`."""
     for k in range(shape.group):
         at = first + k
-        lane = i + shape.m * (block + shape.blocks * quotient(at, shape.a_run))
-        found = as_binary32(element(a, lane, at & (shape.a_run - 1), shape.a_bits), shape.a_type)
+        lane = i + shape.m * (block + shape.blocks * chunk_of(shape, at, 0))
+        found = as_binary32(element(a, lane, number_of(shape, at, 0), shape.a_bits), shape.a_type)
         U32[scratch + 8 * k] = found
-        lane = j + shape.n * (block + shape.blocks * quotient(at, shape.b_run))
-        found = as_binary32(element(b, lane, at & (shape.b_run - 1), shape.b_bits), shape.b_type)
+        lane = j + shape.n * (block + shape.blocks * chunk_of(shape, at, 1))
+        found = as_binary32(element(b, lane, number_of(shape, at, 1), shape.b_bits), shape.b_type)
         U32[scratch + 8 * k + 4] = found
     is_split = shape.rule == FUSED_SPLIT
     return fused(
         scratch, 8, scratch + 4, 8, shape.group, c, shape.a_lowest, shape.b_lowest, is_split, UNSCALED
     )  # fmt: skip
+
+
+@native
+def chunk_of(shape: Shape, k: int, is_b: int) -> int:
+    """Return the number of the group of lanes that holds the elements with index `k` of A, or of B."""
+    part = shape.b_part if is_b else shape.a_part
+    groups = quotient(LANES, (shape.n if is_b else shape.m) * shape.blocks)
+    return quotient(k, part) & (groups - 1)
+
+
+@native
+def number_of(shape: Shape, k: int, is_b: int) -> int:
+    """Return the number of the element with index `k` of A, or of B, within the registers of its lane."""
+    part = shape.b_part if is_b else shape.a_part
+    groups = quotient(LANES, (shape.n if is_b else shape.m) * shape.blocks)
+    return quotient(quotient(k, part), groups) * part + (k & (part - 1))
 
 
 @inlined
@@ -662,15 +678,13 @@ def has_bit(shape: Shape, registers: int, block: int, row: int, k: int, is_b: in
     """Return 1 if any bit of the element (`row`, `k`) of A is 1, else 0; for B, `row` is the column."""
     side = shape.n if is_b else shape.m
     bits = shape.b_bits if is_b else shape.a_bits
-    part = shape.b_part if is_b else shape.a_part
     first = block
     if not is_b and shape.cbsz and not shape.is_sparse:
         first = ((block >> shape.cbsz) << shape.cbsz) + shape.abid
-    groups, before = quotient(LANES, side * shape.blocks), quotient(k, part)
-    lane = row + side * (first + shape.blocks * (before & (groups - 1)))
+    lane = row + side * (first + shape.blocks * chunk_of(shape, k, is_b))
     if is_b and bits != 64:
         lane = source_lane(lane, shape.blgp)
-    return element(registers, lane, quotient(before, groups) * part + (k & (part - 1)), bits) != 0
+    return element(registers, lane, number_of(shape, k, is_b), bits) != 0
 
 
 @native
