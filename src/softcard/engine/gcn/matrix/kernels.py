@@ -473,10 +473,13 @@ class Writer(VectorText):
             self._divide(b, exponents_b, top_b >> 23, matrix.b_run, is_b=True)
         self.declare_constants()
         self.scratch = self._array(2 * 4 * self.lanes + 8 * 32)
-        for block in self._blocks():
+        sides = a, exponents_a, b, exponents_b
+        if matrix.takes_formats:
+            self._loop_over_groups(sides)
+        for block in self._blocks() if not matrix.takes_formats else ():
             for first in range(0, matrix.k, matrix.group):
                 with self._columns_of(block) as column:
-                    self._group(block, first, column, (a, exponents_a, b, exponents_b))
+                    self._group(block, (first, first), column, sides, self.c if first == 0 else self.d)
         self.jump(end)
         with self.apart(whole):
             scratch = self._array(rules.SCRATCH)
@@ -484,6 +487,32 @@ class Writer(VectorText):
             self._call(rules.multiply, plain, self.raw_a, self.raw_b, self.c, self.d, scratch)
             self.jump(end)
         self.start(end)
+
+    def _loop_over_groups(self, sides: tuple[Operand, Operand, Operand, Operand]) -> None:
+        """Emit a loop over the groups of k of an f8f6f4 instruction, which has too many of them for straight code.
+
+        `sides` has the four addresses that `_group` takes. C is copied to D first.
+        """
+        matrix = self.matrix
+        with self.loop(ROW * matrix.d_registers, 4 * self.lanes) as at:
+            (self.d + at).inttoptr().store((self.c + at).inttoptr().load(self.ints, align=4), align=4)
+        firsts = range(0, matrix.k, matrix.group)
+        positions = [[self._position(0, first, is_b=is_b) for first in firsts] for is_b in (False, True)]
+        offsets = [
+            [ROW * number + 4 * lane for number, lane in positions[0]],
+            [LANES * number + lane for number, lane in positions[0]],
+            [ROW * number + 4 * lane for number, lane in positions[1]],
+        ]
+        tables = [self._array(8 * len(firsts)) for _ in offsets]
+        for table, row in zip(tables, offsets, strict=True):
+            for n, offset in enumerate(row):
+                (table + 8 * n).inttoptr().store(self.word(offset), align=8)
+        a, exponents_a, b, exponents_b = sides
+        with self.loop(len(firsts)) as group:
+            to_a, to_exponents, to_b = ((table + (group << 3)).inttoptr().load("i64", align=8) for table in tables)
+            moved = a + to_a, exponents_a + to_exponents, b + to_b, exponents_b + to_b
+            with self._columns_of(0) as column:
+                self._group(0, (0, group * matrix.group), column, moved, self.d)
 
     def _factors(
         self, registers: Operand, type_: Type, run: int, is_b: bool
@@ -615,14 +644,22 @@ class Writer(VectorText):
             parts.append(product.cast("fptosi", self.ints))
         return total(parts, lambda x, y: x + y)
 
-    def _group(self, block: int, first: int, at: Operand, sides: tuple[Operand, Operand, Operand, Operand]) -> None:
-        """Emit the computation of one group of k (`first` is its first k) for the rows of a vector of columns.
+    def _group(
+        self,
+        block: int,
+        firsts: tuple[int, Operand | int],
+        at: Operand,
+        sides: tuple[Operand, Operand, Operand, Operand],
+        source: Operand,
+    ) -> None:
+        """Emit the computation of one group of k for the rows of a vector of columns, and its addition to `source`.
 
-        `at` is the byte offset of the columns. `sides` has four addresses: those of A, of its exponents, of B, and of
-        its exponents."""
+        `firsts` are the first k of the group relative to `sides`, and that in the matrix. `at` is the byte offset of
+        the columns. `sides` has four addresses: those of A, of its exponents, of B, and of its exponents.
+        """
         matrix = self.matrix
         a, exponents_a, b, exponents_b = sides
-        source = self.c if first == 0 else self.d
+        first, in_matrix = firsts
         step = 2 if matrix.rule == Rule.FUSED_SPLIT else 1
         halves = [range(first + n, first + matrix.group, step) for n in range(step)]
         rows = [[self._vector(b, block, k, at) for k in half] for half in halves]
@@ -637,7 +674,7 @@ class Writer(VectorText):
             if self.is_wide:
                 low = self._below(largest[0])
             for row in range(4):
-                self._row(block, (first, halves, rows), (quad, row), at, place, fields, (a, source), low)
+                self._row(block, (in_matrix, halves, rows), (quad, row), at, place, fields, (a, source), low)
 
     def _below(self, largest: Operand) -> Operand:
         """Return dwords with 0xFF in each byte whose exponent is below the window, and 0 in other bytes.
@@ -649,7 +686,7 @@ class Writer(VectorText):
     def _row(
         self,
         block: int,
-        group: tuple[int, list[range], list[list[Operand]]],
+        group: tuple[Operand | int, list[range], list[list[Operand]]],
         where: tuple[Operand, int],
         at: Operand,
         place: Operand,
@@ -711,7 +748,7 @@ class Writer(VectorText):
         return made, tiny | (most >= (BIAS + 120 << 23))
 
     def _store(
-        self, made: Operand, wrong: Operand, old: Operand, where: tuple[int, int, Operand, Operand, Operand]
+        self, made: Operand, wrong: Operand, old: Operand, where: tuple[int, Operand | int, Operand, Operand, Operand]
     ) -> None:
         """Emit the store of one vector of a row of D, and the slow path that corrects the lanes flagged in `wrong`.
 
