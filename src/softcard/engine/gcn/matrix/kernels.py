@@ -134,15 +134,15 @@ class Writer(VectorText):
                 (to + at).inttoptr().store((source + at).inttoptr().load(self.ints, align=4), align=4)
         return made
 
-    def _elements(self, registers: Operand, type_: Type, run: int) -> Iterator[tuple[int, int, Operand]]:
+    def _elements(self, registers: Operand, type_: Type, run: int) -> Iterator[tuple[int, Operand, Operand]]:
         """Yield the elements of A or B in vectors: the element number, the first lane, and the bits of the elements.
 
         The bits of each element are in the low bits of a 32-bit vector lane; higher bits are not cleared. `run` is
         the number of elements of each lane."""
         bits = type_.bits
-        for at in range(0, LANES, self.lanes):
+        for at in self._lane_vectors():
             words = [
-                (registers + ROW * register + 4 * at).inttoptr().load(self.ints, align=4)
+                (registers + at * 4 + ROW * register).inttoptr().load(self.ints, align=4)
                 for register in range(-(-run * bits // 32))
             ]
             for number in range(run):
@@ -152,6 +152,17 @@ class Writer(VectorText):
                     element = element | words[register + 1] << 32 - first
                 yield number, at, element
 
+    def _lane_vectors(self) -> Iterator[Operand]:
+        """Yield the first lane of each vector of lanes; for f8f6f4 instructions, emit a loop over them instead.
+
+        They have many elements in a lane, so that straight code would be long.
+        """
+        if self.matrix.takes_formats:
+            with self.loop(LANES, self.lanes) as at:
+                yield at
+        else:
+            yield from (self.word(at) for at in range(0, LANES, self.lanes))
+
     def _widened(self, registers: Operand, type_: Type, run: int) -> Operand:
         """Emit the widening of A or B to binary32 in memory; return the address of that memory.
 
@@ -159,7 +170,7 @@ class Writer(VectorText):
         to = self._array(ROW * run)
         for number, at, bits in self._elements(registers, type_, run):
             value = self._real(bits, type_)
-            (to + ROW * number + 4 * at).inttoptr().store(value, align=4)
+            (to + at * 4 + ROW * number).inttoptr().store(value, align=4)
         return to
 
     def _real(self, bits: Operand, type_: Type) -> Operand:
@@ -374,7 +385,7 @@ class Writer(VectorText):
             value = self._real(bits, type_)
             if self.matrix.rule == Rule.PAIRWISE_FLUSH:
                 value = self._without_denormals(value, rules.lowest_field(type_) << 23)
-            (to + ROW * number + 4 * at).inttoptr().store(value, align=4)
+            (to + at * 4 + ROW * number).inttoptr().store(value, align=4)
         return to
 
     def _without_denormals(self, value: Operand, least: int) -> Operand:
@@ -523,33 +534,36 @@ class Writer(VectorText):
         that is true if an element is NaN or infinite. The exponents of wide types (BF16, XF32) are written by
         `_divide`."""
         values, exponents = self._array(ROW * run), self._array(ROW * run if is_b else LANES * run)
-        largest, wrong = self.constant(self.ints, 0), None
+        room = self._array(4 * self.lanes).inttoptr()
+        room.store(self.constant(self.ints, 0), align=4)
         for number, at, bits in self._elements(registers, type_, run):
+            if number == 0:
+                largest = room.load(self.ints, align=4)
             nan = self._nan_of(bits, type_)
             value = self._real(bits, type_)
-            (values + (ROW * number + 4 * at)).inttoptr().store(value, align=4)
+            (values + at * 4 + ROW * number).inttoptr().store(value, align=4)
             magnitude = self.bits(value) & rules.MAGNITUDE
-            if nan is None:
-                largest = self.larger_word(largest, magnitude)
-            else:
-                wrong = nan if wrong is None else wrong | nan
+            met = magnitude if nan is None else nan.select(self.constant(self.ints, rules.INFINITY), 0)
+            largest = self.larger_word(largest, met)
+            if number == run - 1:
+                room.store(largest, align=4)
             if not self.is_wide:
                 lowest = rules.lowest_field(type_)
                 field = self.larger_word(magnitude >> 23, self.constant(self.ints, lowest)) - BIAS
                 self._store_exponents(exponents, number, at, magnitude.eq(0).select(OF_ZERO, field), is_b)
+        largest = room.load(self.ints, align=4)
         top = self.call("i32", f"llvm.vector.reduce.umax.v{self.lanes}i32", largest.typed)
-        special = top >= rules.INFINITY if wrong is None else wrong.bitcast(f"i{self.lanes}").ne(0)
-        return values, exponents, top, special
+        return values, exponents, top, top >= rules.INFINITY
 
-    def _store_exponents(self, to: Operand, number: int, at: int, exponents: Operand, is_b: bool) -> None:
+    def _store_exponents(self, to: Operand, number: int, at: Operand, exponents: Operand, is_b: bool) -> None:
         """Emit a store of exponents as bytes: one byte per element of A, four copies per element of B."""
         if not is_b:
             low = exponents.trunc(f"<{self.lanes} x i8>")
-            (to + (LANES * number + at)).inttoptr().store(low, align=4)
+            (to + at + LANES * number).inttoptr().store(low, align=4)
             return
         byte = exponents & 0xFF
         pair = byte | byte << 8
-        (to + (ROW * number + 4 * at)).inttoptr().store(pair | pair << 16, align=4)
+        (to + at * 4 + ROW * number).inttoptr().store(pair | pair << 16, align=4)
 
     def _window(self, top_a: Operand, top_b: Operand) -> Operand:
         """Emit the computation of the range of exponents (window) that the fast formulation handles for BF16 and XF32.
@@ -580,7 +594,7 @@ class Writer(VectorText):
                 own = self.larger_word(magnitude >> 23, self.constant(self.ints, 1)) - field
                 own = self.intrinsic("smax", own, self.constant(self.ints, -WINDOW - 2))
                 place.store(value.fmul(factor), align=4)
-                self._store_exponents(exponents, number, at, magnitude.eq(0).select(OF_ZERO, own), is_b)
+                self._store_exponents(exponents, number, self.word(at), magnitude.eq(0).select(OF_ZERO, own), is_b)
 
     def declare_constants(self) -> None:
         """Emit the constants that the inner loop keeps in registers.
