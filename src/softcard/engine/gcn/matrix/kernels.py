@@ -74,7 +74,7 @@ class Writer(VectorText):
         """Return the LLVM IR of the function and of its declarations, by symbol name."""
         rule = self.matrix.rule
         self._is_float = rule != Rule.INTEGER
-        is_whole = self.matrix.is_sparse or self.matrix.is_scaled
+        is_whole = self.matrix.is_sparse
         body = {
             Rule.CHAIN: self._double if self.matrix.d == Type.F64 else self._chain,
             Rule.INTEGER: self._integer,
@@ -440,7 +440,7 @@ class Writer(VectorText):
     def _sign_of_c(self) -> Operand:
         """Return, in every lane, the word that is XORed to the high dwords of C: the sign bit if C is negated, else
         0."""
-        blgp = (self.shape + 8 * numbers(rules.Shape)["blgp"]).inttoptr().load("i64")
+        blgp = self._field_of_shape("blgp")
         return self.spread(((blgp >> 2) << 31).trunc("i32"))
 
     def _double_operands(self, a: Operand, b: Operand, pair: Operand, lanes: range, k: int) -> tuple[Operand, Operand]:
@@ -494,8 +494,7 @@ class Writer(VectorText):
         self.jump(end)
         with self.apart(whole):
             scratch = self._array(rules.SCRATCH)
-            plain = self.shape + ctypes.sizeof(rules.Shape)
-            self._call(rules.multiply, plain, self.raw_a, self.raw_b, self.c, self.d, scratch)
+            self._call(rules.multiply, self._plain, self.raw_a, self.raw_b, self.c, self.d, scratch)
             self.jump(end)
         self.start(end)
 
@@ -727,18 +726,52 @@ class Writer(VectorText):
                 each.ashr(self.smaller_word(power - own >> 23, 31)) for each, own in zip(sums, powers, strict=True)
             ]
             part = moved[0] + moved[1]
-        made, wrong = self._joined(part, power, old)
+        own = power if self.shift is None else power + self.shift
+        beyond = None
+        if self.matrix.is_scaled:
+            own, beyond = self._scaled(power, i, at, first)
+        made, wrong = self._joined(part, own, old)
         if low is not None:
             wrong = wrong | (low & (0xFF << 8 * row)).ne(0)
+        if beyond is not None:
+            wrong = wrong | beyond
         self._store(made, wrong, old, (block, first, i, at, here))
 
-    def _joined(self, part: Operand, power: Operand, old: Operand) -> tuple[Operand, Operand]:
+    def _scaled(self, power: Operand, i: Operand, at: Operand, first: Operand | int) -> tuple[Operand, Operand]:
+        """Return `power` times the scales of row `i` and of a vector of columns, and a mask of lanes to correct.
+
+        These are lanes whose scales are NaN or lead out of the range of exponents of the fast formulation. If all
+        products are zero, `power` is the lowest one and stays as it is. `first` is the first k of the group.
+        """
+        sides = []
+        for name, side, place in (("a", self.matrix.m, i << 2), ("b", self.matrix.n, at)):
+            group = (self.word(first) if isinstance(first, int) else first) >> 5
+            row = self._field_of_shape(f"scale_{name}") + group * (4 * side) + place
+            kind = "i32" if name == "a" else self.ints
+            shift = self._field_of_shape(f"{name}_shift").trunc("i32")
+            moved = row.inttoptr().load(kind, align=4) >> (shift if name == "a" else self.spread(shift))
+            sides.append(self.spread(moved & 0xFF) if name == "a" else moved & 0xFF)
+        field = (power >> 23) + sides[0] + sides[1] - 2 * BIAS
+        is_nan = sides[0].eq(0xFF) | sides[1].eq(0xFF)
+        is_zero = power <= (BIAS - WINDOW << 23)
+        beyond = field.slt(BIAS - WINDOW) | field.sgt(BIAS + 120)
+        return is_zero.select(power, field << 23), is_nan | (beyond & is_zero.eq(0))
+
+    def _field_of_shape(self, name: str) -> Operand:
+        """Return the value of a field of the instruction's `rules.Shape`."""
+        return (self.shape + 8 * numbers(rules.Shape)[name]).inttoptr().load("i64")
+
+    @property
+    def _plain(self) -> Operand:
+        """The address of the `rules.Shape` of operands that are already rearranged."""
+        return self.shape if self.matrix.is_scaled else self.shape + ctypes.sizeof(rules.Shape)
+
+    def _joined(self, part: Operand, own: Operand, old: Operand) -> tuple[Operand, Operand]:
         """Return the sum of `part` and C as binary32, and a mask of lanes in which it may be wrong.
 
-        `part` is in units of 2**-24 times `power`. It is truncated to a multiple of 2**-31 times the larger of the
+        `part` is in units of 2**-24 times `own`. It is truncated to a multiple of 2**-31 times the larger of the
         powers of `part` and C, and split into two exact floats. These are added to C (`old`) without an error before
         the one rounding."""
-        own = power if self.shift is None else power + self.shift
         bits = self.bits(old)
         of_c = bits & rules.INFINITY
         most = self.larger_word(own, of_c)
@@ -780,10 +813,9 @@ class Writer(VectorText):
         with self.apart(bad):
             before.inttoptr().store(old, align=4)
             after.inttoptr().store(made, align=4)
-            plain = self.shape + ctypes.sizeof(rules.Shape)
             column = at >> 2
             self._call(
-                rules.repair, plain, self.raw_a, self.raw_b, block, i, column, first, lanes, before, after,
+                rules.repair, self._plain, self.raw_a, self.raw_b, block, i, column, first, lanes, before, after,
                 before + 8 * self.lanes,
             )  # fmt: skip
             mended = after.inttoptr().load(self.floats, align=4)

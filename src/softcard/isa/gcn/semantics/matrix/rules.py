@@ -591,8 +591,11 @@ def one_group(shape: Shape, a: int, b: int, c: int, block: int, i: int, j: int, 
         found = as_binary32(element(b, lane, number_of(shape, at, 1), shape.b_bits), shape.b_type)
         U32[scratch + 8 * k + 4] = found
     is_split = shape.rule == FUSED_SPLIT
+    power = UNSCALED
+    if shape.scale_a:
+        power = scaling(shape, i << 8 | j, first)
     return fused(
-        scratch, 8, scratch + 4, 8, shape.group, c, shape.a_lowest, shape.b_lowest, is_split, UNSCALED
+        scratch, 8, scratch + 4, 8, shape.group, c, shape.a_lowest, shape.b_lowest, is_split, power
     )  # fmt: skip
 
 
