@@ -121,7 +121,7 @@ def test_the_same_socket_twice(tmp_path):
         check=False,
     )
     assert done.returncode != 0
-    assert "--vfio-user names a socket twice" in done.stderr
+    assert "--vfio-user names the same socket twice" in done.stderr
 
 
 def driver(client):
@@ -265,7 +265,7 @@ def test_what_ends_a_session_is_one_line(serve):
     output, _ = process.communicate(timeout=60)
     assert output.splitlines()[:3] == [
         "a.sock: client 1 connected",
-        "a.sock: refused: DEVICE_GET_INFO came before the version was agreed on, "
+        "a.sock: refused: DEVICE_GET_INFO came before the version negotiation: send VERSION first, "
         "at message 1 (DEVICE_GET_INFO, id 0x1), [vfio-user/version-first: VFIO_USER_VERSION]",
         "a.sock: client 1 is gone",
     ]

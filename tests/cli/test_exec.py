@@ -154,12 +154,15 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--check", "memory"], "--check, --findings and --suppressions require --agent, --device rocm or refsi"),
-        (["--poison", "1"], "--poison requires --agent (or --device rocm)"),
-        (["--no-large-bar"], "--no-large-bar requires --agent (or --device rocm)"),
+        (
+            ["--check", "memory"],
+            "--check, --findings and --suppressions require --device rocm, --device refsi or --agent NAME",
+        ),
+        (["--poison", "1"], "--poison requires --device rocm or --agent NAME"),
+        (["--no-large-bar"], "--no-large-bar requires --device rocm or --agent NAME"),
         (["--agent", "gfx900", "--poison", "x"], "--poison: 'x' is not a number, expected decimal or 0x hex"),
-        (["--trace-waves", "3"], "--trace-waves requires --agent, --device rocm or refsi"),
-        (["--registers-at", "end"], "--registers-at requires --agent (or --device rocm)"),
+        (["--trace-waves", "3"], "--trace-waves requires --device rocm, --device refsi or --agent NAME"),
+        (["--registers-at", "end"], "--registers-at requires --device rocm or --agent NAME"),
         (
             ["--agent", "gfx900", "--registers-at", "end"],
             "--registers-at needs --report FILE.html",

@@ -164,7 +164,7 @@ def test_nothing_is_overwritten(capsys: Capture, tmp_path: Path) -> None:
     assert run(capsys, "new", "sum", PRIM, "-o", str(tmp_path)) == (
         2,
         "",
-        f"error: {tmp_path / 'test_sum.py'} exists already with another content: choose another --output\n",
+        f"error: {tmp_path / 'test_sum.py'} exists already with different content: choose another --output\n",
     )
     assert [each.name for each in tmp_path.iterdir()] == ["test_sum.py"]
 

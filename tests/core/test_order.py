@@ -74,7 +74,7 @@ def test_unseeded_snapshot_restores():
 
 def test_a_snapshot_of_another_kind_is_refused():
     with pytest.raises(
-        ModelBug, match="a snapshot of an arbiter with a seed cannot be restored to one without, or the other way round"
+        ModelBug, match="a snapshot must be restored to an arbiter that has a seed, or none, as its own did"
     ):
         Arbiter().restore(5)
 

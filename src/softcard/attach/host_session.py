@@ -122,7 +122,10 @@ class HostSession(ABC):
 
     def _greet(self, op: int, version: int, magic: int) -> None:
         if op != HELLO or magic != self.MAGIC:
-            raise StreamError(f"the first request is not the greeting of the {self.LIBRARY}")
+            raise StreamError(
+                f"the first request is {op} with the magic number {magic:#x}, expected the greeting of the "
+                f"{self.LIBRARY} ({HELLO} with {self.MAGIC:#x})"
+            )
         self._greeted = version == self.VERSION
         if not self._greeted:
             text = f"the {self.LIBRARY} has version {version}, the server {self.VERSION}: use the one of this package"

@@ -120,7 +120,7 @@ class DeviceSettings:
 
                 near = get_close_matches(name, known, 1)
                 meant = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-                raise WireError(f"unknown setting {name}, {meant}")
+                raise WireError(f"unknown setting {name}: {meant}")
         usual: dict[str, object] = {name: value for name, value in _USUAL.items() if name in known}
         chosen: dict[str, Any] = usual | dict(options)
         return cls(**chosen)
@@ -171,8 +171,9 @@ class KernelSettings(DeviceSettings):
         checked_time_limit(self.time_limit_seconds)
         missing = self.checks & self.unchecked()
         if missing:
+            known = ", ".join(name for name in CHECKS if name not in self.unchecked())
             raise BeyondModel(
-                f"the device does not support check {', '.join(sorted(missing))!r}, only the other checks"
+                f"the device does not support check {', '.join(sorted(missing))!r}, expected only some of {known}"
             )
         for name in sorted(self.checks):
             other = CHECKS[name].requires

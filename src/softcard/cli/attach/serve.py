@@ -96,9 +96,9 @@ def acceldev(
     Interrupt it to end.
     """
     if len(set(paths)) != len(paths):
-        raise UsageError("--vfio-user names a socket twice, expected a different one for each device")
+        raise UsageError("--vfio-user names the same socket twice, expected another socket for each device")
     if not 0 <= pause < inf:
-        raise UsageError(f"--pause is {pause}, expected a number of seconds of 0 or more")
+        raise UsageError(f"--pause is {pause}, expected 0 or a positive number of seconds")
     options = AcceldevSettings(
         execution=THREADED,
         poison=poison,

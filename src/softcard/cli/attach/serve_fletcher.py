@@ -113,7 +113,7 @@ def load_kernel(name: str) -> Kernel:
         try:
             return find(name)
         except SoftcardError as error:
-            raise UsageError(f"{error.message}, or FILE.py:NAME") from None
+            raise UsageError(f"{error.message} or FILE.py:NAME") from None
     module = _run_file(Path(file))
     found = getattr(module, attribute, None)
     if not isinstance(found, Kernel):
@@ -142,7 +142,9 @@ def register_map(kernel: Kernel, schemas: list[Path], profile: str, offset: int)
 
     batches = read_files(schemas)
     if not batches and not kernel.schemas:
-        raise UsageError(f"kernel {kernel.name} takes RecordBatches of any schema: give --schema for each of them")
+        raise UsageError(
+            f"kernel {kernel.name} takes RecordBatches of any schema: give one --schema for each RecordBatch"
+        )
     named = cast("Profile", profile)
     return fletcher_map(batches or kernel.schemas, custom=kernel.custom, profile=named, offset=offset)
 
