@@ -160,7 +160,10 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
         ),
         (["--poison", "1"], "--poison requires --device rocm or --agent NAME"),
         (["--no-large-bar"], "--no-large-bar requires --device rocm or --agent NAME"),
-        (["--agent", "gfx900", "--poison", "x"], "--poison: 'x' is not a number, expected decimal or 0x hex"),
+        (
+            ["--agent", "gfx900", "--poison", "x"],
+            "--poison: 'x' is not a number, expected decimal or 0x hex, expected decimal or 0x hex",
+        ),
         (["--trace-waves", "3"], "--trace-waves requires --device rocm, --device refsi or --agent NAME"),
         (["--registers-at", "end"], "--registers-at requires --device rocm or --agent NAME"),
         (

@@ -91,7 +91,11 @@ def test_schemas_that_do_not_do(
 @pytest.mark.parametrize(
     ("offset", "status", "message"),
     [
-        ("far", ExitCode.USAGE, "--offset: 'far' is not a number, expected decimal or 0x hex"),
+        (
+            "far",
+            ExitCode.USAGE,
+            "--offset: 'far' is not a number, expected decimal or 0x hex, expected decimal or 0x hex",
+        ),
         ("0x42", ExitCode.USAGE, "--offset is 0x42, expected a multiple of 4"),
     ],
 )

@@ -302,7 +302,7 @@ def test_written_batches_of_another_schema() -> None:
     layout = plan(pa.field("c", pa.int8(), False), mode="write")
     batch = pa.RecordBatch.from_arrays([pa.array([1], pa.int16())], names=["c"])
     memory = DeviceMemory()
-    with pytest.raises(RuleError, match=r"P has the fields \{c: int8 not null\}, not \{c: int16\}"):
+    with pytest.raises(RuleError, match=r"with the fields \{c: int16\} to P, expected \{c: int8 not null\}"):
         store(layout, [memory.allocate(2)], WritableMemory(memory), 0, batch)
 
 

@@ -163,7 +163,7 @@ def test_destroy_frees_nothing(bench: Make) -> None:
     assert rig.device.memory.find(client.address) is not None
     assert queue not in rig.device.queues
     rig.device.ring_doorbell(9, 0)  # nobody's: a lint for who listens, nothing else
-    with pytest.raises(RuleError, match=f"queue {queue.number} was destroyed already"):
+    with pytest.raises(RuleError, match=f"queue {queue.number} was destroyed: create a new one already"):
         rig.device.destroy_queue(queue)
     again = rig.device.adopt_queue(client.address, 9)
     client.write(0, barrier())
@@ -172,7 +172,7 @@ def test_destroy_frees_nothing(bench: Make) -> None:
 
 
 def test_launches_are_those_of_the_queue(bench: Make) -> None:
-    """A queue at the address of one that was destroyed: traps are told of with its number."""
+    """A queue at the address of one that was destroyed: create a new one: traps are told of with its number."""
     rig = bench(listen=True)
     client = Client(rig.device)
     numbers = []
@@ -260,7 +260,7 @@ def test_what_cannot_be_adopted(bench: Make) -> None:
     with pytest.raises(AccessFault, match="no memory there"):
         device.adopt_queue(0x1000)
     device.memory.map(0x5_FFFF_F000, np.zeros(0x2000, np.uint8))
-    with pytest.raises(RuleError, match=r"amd_queue_t at 0x5ffffff40 spans a 4 GiB boundary.*queue-4-gib"):
+    with pytest.raises(RuleError, match=r"amd_queue_t at 0x5ffffff40 crosses a 4 GiB boundary.*queue-4-gib"):
         device.adopt_queue(0x5_FFFF_FF40)
     assert len(device.queues) == 2
 

@@ -50,9 +50,9 @@ def test_memory() -> None:
             device.free(small)
         again = device.allocate(10)
         assert device.memory.read(again, 10) == bytes(10)
-        with pytest.raises(WireError, match="expected a size of 0 or more and a power of two"):
+        with pytest.raises(WireError, match="expected 0 bytes or more and a power of two"):
             device.allocate(-1)
-        with pytest.raises(WireError, match="expected a size of 0 or more and a power of two"):
+        with pytest.raises(WireError, match="expected 0 bytes or more and a power of two"):
             device.allocate(8, 3)
         with pytest.raises(AccessFault):
             device.view(0x10, 4)

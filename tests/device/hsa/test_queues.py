@@ -161,7 +161,7 @@ def test_queue_full(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuleError, match="packet 4 would overwrite one that the device has not read yet"):
         rig.queue.write_packet(4, bytes(64))
     with pytest.raises(
-        RuleError, match="queue 0 is full, and its next packet waits for something that no pending work changes"
+        RuleError, match="queue 0 is full and stays full: no pending work can end the wait of its next packet"
     ):
         rig.queue.submit(barrier())
     gate.store(0)
@@ -198,7 +198,7 @@ def test_destroyed_queue(bench: Make) -> None:
         rig = bench(agent)
         other = rig.new_queue()
         rig.queue.destroy()
-        with pytest.raises(RuleError, match="queue 0 was destroyed already"):
+        with pytest.raises(RuleError, match="queue 0 was destroyed: create a new one already"):
             rig.queue.destroy()
         done = rig.device.create_signal(1)
         other.submit(dispatch(rig.kernel(), signal=done))

@@ -130,7 +130,7 @@ def test_nothing_works_after_shutdown() -> None:
 
 
 def test_families() -> None:
-    with pytest.raises(RuleError, match="M1 executes kernels by command buffers only"):
+    with pytest.raises(RuleError, match="M1 runs kernels only from command buffers"):
         RefSiDriver.open(engine="reference").execute_kernel(0x10000, 1)
     with pytest.raises(BeyondModel, match="G1"):
         RefSiDriver.open("g")

@@ -115,9 +115,9 @@ class Settings(KernelSettings):
         if self.profile == REFSIDRV and having(self.checks, lambda kind: not kind.only_engine):
             others = ", ".join(sorted(having(CHECKS, lambda kind: kind.only_engine)))
             raise BeyondModel(
-                f"check {self.check!r} is not supported in profile refsidrv, only {others}; use the profile spec; for "
-                "a host written for the reference driver use profile='spec' with window_scale='driver' (on "
-                "the command line --profile spec --window-scale driver)"
+                f"check {self.check!r} is not supported in profile refsidrv, only {others}: use profile='spec', for a "
+                "host that was written for the reference driver with window_scale='driver' (on the command line "
+                "--profile spec --window-scale driver)"
             )
         if self.profile == REFSIDRV and self.window_scale == DOCUMENT:
             raise WireError(
@@ -136,4 +136,7 @@ class Settings(KernelSettings):
         if self.vlen is not None:
             check_vlen(self.vlen)
         if self.profile == REFSIDRV and (self.cores, self.harts, self.coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):
-            raise WireError("the profile refsidrv has one core of 4 harts without caches, as the reference driver")
+            raise WireError(
+                f"profile refsidrv requires cores={r.M1_CORES}, harts={r.M1_HARTS} and coherence={EAGER!r}, which the "
+                "reference driver has"
+            )

@@ -194,13 +194,13 @@ class Decoder:
         what = f"{access} of {size} bytes at {address:#x}"
         if max(starts) < min(ends) or len(names) > 2:
             raise _fault(
-                f"{what}: the address is claimed by {' and '.join(names)}, expected one of them",
+                f"{what}: the address is claimed by {' and '.join(names)}, expected only one of them",
                 address,
                 access,
                 rules.MEMORY_OVERLAP,
             )
         rule = rules.WINDOW_SIZE if windows else rules.MEMORY_MAP
-        raise _fault(f"{what} crosses from {names[0]} to {names[1]}, expected one of them", address, access, rule)
+        raise _fault(f"{what} crosses from {names[0]} to {names[1]}, expected only one of them", address, access, rule)
 
     def _missing(self, address: int, size: int, access: str, physical: list[Mapping]) -> AccessFault:
         what = f"{access} of {size} bytes at {address:#x}"

@@ -254,7 +254,9 @@ class DmaController(Stateful):
     def _control(self, context: Context, value: int, unit: Unit) -> None:
         reserved = DMA_CTRL.reserved_bits(value)
         if reserved:
-            raise _refused(f"DMACTRL = {value:#x}: bits {reserved:#x}, expected 0", rules.DMA_CTRL_RESERVED)
+            raise _refused(
+                f"DMACTRL = {value:#x}: bits {reserved:#x} are reserved, expected 0", rules.DMA_CTRL_RESERVED
+            )
         fields = DMA_CTRL.decode(value)
         if fields["START"]:
             self._start(context, fields, unit)
@@ -265,7 +267,9 @@ class DmaController(Stateful):
         if not dimension:
             raise _refused("the dimension of the transfer is 0, expected 1, 2 or 3", rules.DMA_DIMENSION)
         if dimension == 1 and (by_source or by_target):
-            raise _refused("a 1D transfer must not use a stride mode", rules.DMA_STRIDE_1D)
+            raise _refused(
+                "the dimension of the transfer is 1, expected 2 or 3 with STRIDE_SRC or STRIDE_DST", rules.DMA_STRIDE_1D
+            )
         sizes = _array(context, DMA_XFERSIZE.offset, dimension)
         if not all(sizes):
             return
@@ -311,7 +315,7 @@ class DmaController(Stateful):
             raise
         if place.ram is None:
             raise AccessFault(
-                f"DMA {name}: {address:#x} is in the registers {place.mapping.name}, expected memory",
+                f"DMA {name}: {address:#x} lies in {place.mapping.name}, which holds registers, expected memory",
                 address=address,
                 access=access,
                 rule=rule,
@@ -404,7 +408,7 @@ def _check_bytes(source: Side, target: Side) -> None:
     meet = sides_meet(source, target)
     if meet is None:
         raise BeyondModel(
-            "a DMA transfer of more than 2^20 rows with interleaved source and destination is not modelled"
+            "a DMA transfer with interleaved source and destination is modelled only with at most 2^20 rows"
         )
     if meet:
         (first, end), (target_first, target_end) = source.span, target.span

@@ -349,7 +349,7 @@ class SpecMemory(Stateful):
             if isinstance(mapping.region, Ram) and 0 <= host - mapping.region.base_host < mapping.region.size:
                 place = Location(mapping, mapping.base + host - mapping.region.base_host, size)
                 return Side(place, Shape(size), (size, size))
-        raise ModelBug(f"no memory of this device is at {host:#x} of the process")
+        raise ModelBug(f"the host address {host:#x} does not lie in memory of this device")
 
     def cached(self, place: Location) -> bool:
         """Return True if harts access `place` through their data caches."""
@@ -435,7 +435,10 @@ def _copy_elements(source: Location, target: Location, count: int, check_limits:
     meet = first < to_end and to_first < end
     one_by_one = meet and not (contiguous and (to_first < first or (to_first - first) % REGISTER_BYTES == 0))
     if count > MAX_ELEMENTS and one_by_one:
-        raise BeyondModel(f"COPY_MEM64 has {count} elements and overlaps itself, at most {MAX_ELEMENTS} are modelled")
+        raise BeyondModel(
+            f"COPY_MEM64 of {count} elements with overlapping source and destination is modelled only with at most "
+            f"{MAX_ELEMENTS} elements"
+        )
     most = PIECE if contiguous else SCATTERED_PIECE
     for begin in range(0, count, most):
         check_limits()
