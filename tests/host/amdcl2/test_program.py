@@ -306,7 +306,7 @@ def test_global_data_through_relocations(device: str, section: str, driver: int)
     shared.view(np.uint32)[1] = 99
     found.kernel("k").run(3, 64, [out])
     assert out.tolist() == [99, 33, 44]
-    with pytest.raises(WireError, match="has fewer than 100000 bytes: the program ends before"):
+    with pytest.raises(WireError, match="must have 100000 bytes, but the program's memory ends before the last"):
         found.symbol(f"__hsa_section{section}", 100000)
 
 
@@ -371,7 +371,10 @@ def test_required_size() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the kernel takes 4 arguments, not 0: global const uint* a, global const uint* b, global uint* c, uint n"),
+        (
+            [],
+            "the kernel takes 4 arguments (global const uint* a, global const uint* b, global uint* c, uint n), not 0",
+        ),
         ([1.5, 0, 0, 0], "pointer uint* takes ndarray, not float, at argument 0 (a)"),
         ([np.zeros((4, 4), np.uint32)[:, ::2], 0, 0, 0], "array for a must be contiguous"),
         ([np.zeros(0, np.uint32), 0, 0, 0], "array for a must not be empty"),

@@ -63,7 +63,7 @@ def test_refused_memory(device: RefSiDriver) -> None:
     [
         (-1, 8, "cannot allocate -1 bytes"),
         (8, 0, "alignment 0"),
-        (8, 24, "alignment 24, expected 0 bytes or more and a power of two"),
+        (8, 24, "alignment 24, expected 0 bytes or more and an alignment that is a power of two"),
     ],
 )
 def test_bad_allocations(device: RefSiDriver, size: int, alignment: int, text: str) -> None:

@@ -313,8 +313,8 @@ class Processor:
             handler = self._handlers.get(kind)
             if handler is None:
                 raise PacketRefused(
-                    f"packet type {kind} is not valid on this queue, expected 0 (vendor specific), 2 (kernel dispatch), 3 "
-                    "(barrier-AND) or 5 (barrier-OR)",
+                    f"packet type {kind} is not valid on this queue, expected 0 (vendor specific), 2 (kernel "
+                    "dispatch), 3 (barrier-AND) or 5 (barrier-OR)",
                     QueueError.INVALID_PACKET,
                     rules.PACKET_TYPES,
                 )

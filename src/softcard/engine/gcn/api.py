@@ -233,7 +233,10 @@ class Dispatch:
         is_table = groups.dtype == np.uint32 and groups.ndim == 2 and groups.shape[1] == 4
         claims = (
             (is_table, "groups must be uint32[G, 4]"),
-            (shapes.vgprs.shape[:2] == shapes.execs.shape, "shapes must agree on the number of shapes and waves"),
+            (
+                shapes.vgprs.shape[:2] == shapes.execs.shape,
+                "the arrays of shapes must have the same numbers of shapes and waves",
+            ),
             (shapes.vgprs.shape[2] <= VGPRS, f"a wave has {VGPRS} vector registers at most"),
             (shapes.execs.shape[1] <= MAX_WAVES, f"a work-group has {MAX_WAVES} waves at most"),
             (shapes.most_waves <= shapes.execs.shape[1], "every wave of a shape must have an EXEC mask"),

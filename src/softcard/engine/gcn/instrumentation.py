@@ -89,7 +89,7 @@ class Instrumentation:
         for part in parts:
             for name in ("performer", "is_source", "accesses"):
                 if getattr(found, name) is not None and getattr(part, name) is not None:
-                    raise ModelBug(f"checks {found.kinds} and {part.kinds}: both define {name}, expected one at most")
+                    raise ModelBug(f"checks {found.kinds} and {part.kinds} both define {name}, expected one at most")
             found = cls(
                 found.kinds + part.kinds,
                 found.shadows + part.shadows,

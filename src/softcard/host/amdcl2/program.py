@@ -378,12 +378,12 @@ class Program(RichDisplay):
         self.check_open()
         address = self.code.symbols.get(name)
         if address is None:
-            raise WireError(f"program has no symbol {name!r}, it has {', '.join(self.code.symbols) or 'none'}")
+            raise WireError(f"the program has no symbol {name!r}, it has {', '.join(self.code.symbols) or 'none'}")
         if integer(size, "the size of a symbol's data") < 1:
             raise WireError(f"the size of symbol {name!r} must be 1 byte or more, not {size}")
         found = self.device.memory.plain(address, size)
         if found is None:
-            raise WireError(f"symbol {name!r} has fewer than {size} bytes: the program ends before")
+            raise WireError(f"symbol {name!r} must have {size} bytes, but the program's memory ends before the last")
         shared: np.ndarray = found.bytes[address - found.base : address - found.base + size]
         return shared
 

@@ -176,7 +176,7 @@ def _check(data: bytes, name: str) -> None:
     """Raise an error unless the linked file `data`, called `name` in messages, can be loaded and has a kernel."""
     if thread_local_bytes(data):
         raise CompileError(
-            f"{name} needs thread-local variables (as errno, which strtol and others of a C library set), "
+            f"{name} needs thread-local variables (such as errno, which strtol of a C library sets), "
             "which harts do not have: use a function without them"
         )
     if not loadable(read_elf(data), data, ELF_BASE).kernels:

@@ -707,7 +707,10 @@ class Writer(VectorText):
         before = self.scratch
         after = before + 4 * self.lanes
         if self.columns < self.lanes:
-            raise ModelBug(f"{self.kernel.name}: {self.columns} columns in vectors of {self.lanes} lanes")
+            raise ModelBug(
+                f"{self.kernel.name}: the matrix has {self.columns} columns, expected at least the {self.lanes} lanes "
+                "of a vector"
+            )
         self.branch(flags.ne(0), bad, good, UNLIKELY)
         with self.apart(bad):
             before.inttoptr().store(old, align=4)

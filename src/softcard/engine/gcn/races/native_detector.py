@@ -507,7 +507,7 @@ class NativeDetector:
         stays = 0 if same is None or self.equal_stores else _bits(at[same()])
         where = serial, self._addresses.ctypes.data, _bits(left), stays, BY_PYTHON | KNOWS_SAME
         if function("check_access")(wave.address, wave.words, what, begun, *where) and not self.race.full:
-            raise ModelBug("the compiled race check returned an access to the Python code that had passed it on")
+            raise ModelBug("the compiled race check returned an access that the Python code had passed to it")
         self.check()
         if self.race.raises:
             self.report(lambda pc: insn if pc == insn.pc else wave.group.fetch(pc))

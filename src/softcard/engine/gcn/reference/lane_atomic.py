@@ -153,7 +153,7 @@ class LaneAtomics(LaneMemory):
         if size > 4:
             address = pointer_of(self.current.mode, address)
             raise AccessFault(
-                f"atomic of {size} bytes at {address:#x}: private memory has atomics of 4 bytes",
+                f"atomic of {size} bytes at {address:#x}: private memory has only atomics of 4 bytes",
                 address=address,
                 access="atomic",
             ).at("lane", lane)
