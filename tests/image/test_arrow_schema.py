@@ -83,7 +83,7 @@ def test_objects_with_a_schema() -> None:
             struct.pack("<II", 0xFFFFFFFF, 1 << 31),
             "the first Arrow IPC message claims 0x80000000 bytes, expected a schema",
         ),
-        (PRIM[:100], "the Arrow IPC message claims 248 bytes, the file has 92 after the length, at byte 0x4"),
+        (PRIM[:100], "the Arrow IPC message claims 248 bytes, but the file has 92 after the length, at byte 0x4"),
         (PRIM[:8] + b"\xff" * 248, "the data is not an Arrow IPC schema message: Invalid flatbuffers message."),
         (b"ARROW1\0\0", "the data is not an Arrow IPC file: File is too small: 8"),
         (b"root:x:0:0:root:/root:/bin/bash\n", "the first Arrow IPC message claims 0x746f6f72 bytes"),

@@ -132,7 +132,7 @@ def _message_size(data: bytes) -> int:
         raise WireError(text).at("byte", prefix - 4)
     if prefix + length > len(data):
         raise WireError(
-            f"the Arrow IPC message claims {length} bytes, the file has {len(data) - prefix} after the length"
+            f"the Arrow IPC message claims {length} bytes, but the file has {len(data) - prefix} after the length"
         ).at("byte", prefix - 4)
     return prefix + length
 

@@ -272,5 +272,5 @@ def _check_disjoint(rows: Sequence[tuple[Pattern, T]]) -> None:
             if pattern.overlaps(other):
                 raise ModelBug(
                     f"{what} ({pattern.text}) and {what_else} ({other.text}) must differ in a fixed bit: "
-                    f"{pattern.match | other.match:#x} is both"
+                    f"the word {pattern.match | other.match:#x} matches both"
                 )

@@ -287,7 +287,7 @@ def test_entries_are_described_by_processor() -> None:
     names = {f"hipv4-amdgcn-amd-amdhsa--{name}": written(name) for name in ("gfx900", "gfx90a")}
     for name in ("gfx900", "gfx90a"):
         assert describe(bundle(names), target=name)["target"] == name
-    with pytest.raises(WireError, match="name the processor of the wanted one"):
+    with pytest.raises(WireError, match="name the processor of the wanted entry"):
         describe(bundle(names))
 
 

@@ -179,10 +179,10 @@ def test_a_base_must_be_a_page() -> None:
     ("at", "value", "message"),
     [
         (8, 9, "the relocation type is 9, expected 1, 2, 3 or 4"),
-        (0, 0x10000, "relocation at 0x10000 lies outside .hsatext"),
-        (12, 0, "relocation names 'a symbol' in no section, which is not loaded"),
-        (12, 0x999, "a relocation names symbol 2457, but there are"),
-        (8, 4, "relocation names '__hsa_section.hsadata_readonly_agent', expected one of the 1 samplers"),
+        (0, 0x10000, "bytes at 0x10000 does not lie in the bytes of section .hsatext"),
+        (12, 0, "refers to symbol '' in no section, expected a section that is loaded"),
+        (12, 0x999, "a relocation refers to symbol 2457, but the table has"),
+        (8, 4, "the relocation refers to '__hsa_section.hsadata_readonly_agent', expected one of the 1 samplers"),
     ],
 )
 def test_relocations_that_cannot_be(at: int, value: int, message: str) -> None:
@@ -272,7 +272,12 @@ KERNEL, BINARY = "&__OpenCL_vadd_kernel", "__ISA_&__OpenCL_vadd_kernel_binary"
         ),
         (OLD, place_of(OLD, BINARY) + 6, b"\5\0", "kernel vadd lies in .rodata, expected .text"),
         (OLD, place_of(OLD, ".text"), b"\xff\xff", "its header at 0xffff lies outside its 0xbf8 bytes"),
-        (OLD, place_of(OLD, BINARY) + 16, b"\x10\0", "kernel vadd has 16 bytes: too few for a stub and a header"),
+        (
+            OLD,
+            place_of(OLD, BINARY) + 16,
+            b"\x10\0",
+            "kernel vadd has 16 bytes, expected 260 or more for stub and header",
+        ),
     ],
 )
 def test_kernels_that_cannot_be(name: str, at: int, data: bytes, message: str) -> None:

@@ -468,7 +468,7 @@ def refusal(data):
         ({"type": 4}, "e_type is 4, expected 1 (relocatable), 2 (executable) or 3 (shared), at byte 0x10"),
         (
             {"phnum": 0xFFFF},
-            "e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer, at byte 0x38",
+            "e_phnum is 0xffff (PN_XNUM), expected a number of program headers that fits e_phnum, at byte 0x38",
         ),
         ({"phnum": 1, "phentsize": 8}, "entries of the program header table have 8 bytes, expected 56, at byte 0x0"),
         ({"shentsize": 63}, "entries of the section header table have 63 bytes, expected 64, at byte 0x260"),
@@ -533,10 +533,13 @@ def test_objects_without_anything_to_load():
     ("entry", "text"),
     [
         ((8, 99, 1, 0), "relocation type 99 is unknown for AMD GPUs"),
-        ((8, 3, 7, 0), "a relocation names symbol 7, but there are 2"),
-        ((4096, 3, 1, 0), "R_AMDGPU_ABS64 at 0x1000 lies outside of what is loaded"),
-        ((257, 3, 1, 0), "R_AMDGPU_ABS64 at 0x101 lies outside of what is loaded"),
-        ((8, 8, 0, 0), "relocation R_AMDGPU_GOTPCREL32_LO of a linked object has no symbol table to refer to"),
+        ((8, 3, 7, 0), "a relocation refers to symbol 7, but the table has 2 symbols"),
+        ((4096, 3, 1, 0), "relocation R_AMDGPU_ABS64 at 0x1000 lies outside of the loaded bytes"),
+        ((257, 3, 1, 0), "relocation R_AMDGPU_ABS64 at 0x101 lies outside of the loaded bytes"),
+        (
+            (8, 8, 0, 0),
+            "relocation R_AMDGPU_GOTPCREL32_LO of a linked object refers to a symbol, but it has no symbol table",
+        ),
     ],
 )
 def test_relocations_that_cannot_be(entry, text):

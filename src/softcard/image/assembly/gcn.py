@@ -281,7 +281,7 @@ def amd_kernel_code(block: Block, processor: str) -> KernelCode:
     Fields that the block does not set have LLVM's defaults.
     """
     if not processor[3:].isalnum():
-        raise WireError(f"an .amd_kernel_code_t of {processor}: a generic processor has no version, use .amdhsa_kernel")
+        raise WireError(f"{processor} has no version for .amd_kernel_code_t, since it is generic: use .amdhsa_kernel")
     digits = processor[3:]
     whole: dict[str, Any] = {
         "amd_kernel_code_version_major": 1,

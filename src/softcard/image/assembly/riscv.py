@@ -389,7 +389,7 @@ class RiscvMachine:
             if found:
                 at = align_up(at, part.alignment)
             elif at % part.alignment and not assembly.is_first:
-                raise WireError(f"the text requires an alignment of {part.alignment} bytes, but pc is {at:#x}")
+                raise WireError(f"section {part.name} begins at {at:#x}, expected a multiple of {part.alignment}")
             found[part.name] = at
             at += part.size
         return found

@@ -252,7 +252,7 @@ class CodeObject(RichDisplay):
         found = self.kernels.get(text_of(name, "a kernel's name")) or self._of_cpp(name)
         if found is None:
             hint = close_to(name, self.kernels) or f", it has {', '.join(self.kernels) or 'none'}"
-            raise WireError(f"code object has no kernel {name!r}{hint}")
+            raise WireError(f"the code object has no kernel {name!r}{hint}")
         return found
 
     def _of_cpp(self, name: str) -> Kernel | None:

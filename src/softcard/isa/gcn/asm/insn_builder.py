@@ -60,5 +60,5 @@ class InsnBuilder:
     def put(self, name: str, value: int, text: str) -> None:
         """Set a field; raise `WireError` if the form lacks it. `text` is its text in that error."""
         if name not in self.names:
-            raise WireError(f"the encoding {self.form} has no {text}")
+            raise WireError(f"the encoding {self.form} does not support {text}")
         self.fields[name] = value

@@ -135,7 +135,7 @@ def _read_source(builder: InsnBuilder, slot: Slot, text: str) -> None:
     if negative or absolute:
         signs = _sign_bits(builder.op, builder.form, slot)
         if signs is None:
-            raise WireError(f"{text}: this operand cannot be negated or made absolute")
+            raise WireError(f"{text} must have no neg or abs: {builder.form} does not support them for this operand")
         for wanted, name in zip((negative, absolute), signs, strict=True):
             if wanted:
                 builder.put(name, builder.fields.get(name, 0) | 1 << int(slot.field[-1]), text)
@@ -157,7 +157,7 @@ def _source_code(builder: InsnBuilder, slot: Slot, text: str) -> int:
         return known
     value = literal_value(text, slot.words, slot.type)
     if builder.literal not in (None, value):
-        raise WireError(f"{text} is a second literal constant")
+        raise WireError(f"{text} must equal the first literal constant: an instruction holds only one")
     if builder.form.startswith(("VOP3", "MAI")) or builder.form.endswith(("_SDWA", "_DPP")):
         raise WireError(f"{text} must be an inline constant: {builder.form} holds no literal")
     builder.literal = value
@@ -167,7 +167,7 @@ def _source_code(builder: InsnBuilder, slot: Slot, text: str) -> int:
 def _read_literal(builder: InsnBuilder, slot: Slot, text: str) -> None:
     value = literal_value(text, 1, slot.type)
     if builder.literal not in (None, value):
-        raise WireError(f"{text} must be the literal constant of the other operand")
+        raise WireError(f"{text} must equal the first literal constant: an instruction holds only one")
     builder.literal = value
 
 
