@@ -76,7 +76,7 @@ def test_objects_with_a_schema() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "an Arrow IPC message must have 8 bytes or more, not 0, at byte 0x0"),
+        (b"", "the Arrow IPC message has 0 bytes, expected 8 or more, at byte 0x0"),
         (b"\0" * 8, "the Arrow IPC message has length 0, expected a schema, at byte 0x0"),
         (struct.pack("<II", 0xFFFFFFFF, 0), "the Arrow IPC message has length 0, expected a schema, at byte 0x4"),
         (

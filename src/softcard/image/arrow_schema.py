@@ -117,7 +117,7 @@ def _message_size(data: bytes) -> int:
     Raise `WireError` for an invalid prefix.
     """
     if len(data) < 8:
-        raise WireError(f"an Arrow IPC message must have 8 bytes or more, not {len(data)}").at("byte", 0)
+        raise WireError(f"the Arrow IPC message has {len(data)} bytes, expected 8 or more").at("byte", 0)
     first: int
     second: int
     first, second = struct.unpack_from("<II", data)

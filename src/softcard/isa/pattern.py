@@ -131,7 +131,7 @@ class Pattern:
             else:
                 at = _take_field(token, at, kinds, found, text)
         if at != 0:
-            raise ModelBug(f"pattern {text!r} must have {width} bits, not {width - at}")
+            raise ModelBug(f"pattern {text!r} has {width - at} bits, expected {width}")
         fields = tuple(builder.finish() for builder in found.values())
         plain = tuple((f.name, f.pieces[0].at, (1 << f.pieces[0].width) - 1) for f in fields if f.is_plain)
         composed = tuple(f for f in fields if not f.is_plain)

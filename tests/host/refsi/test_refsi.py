@@ -230,8 +230,8 @@ def test_grids(device: RefSi) -> None:
 @pytest.mark.parametrize(
     ("grid", "count", "text"),
     [
-        ((), 0, "a grid must have 1 to 3 sizes"),
-        ((1, 1, 1, 1), 0, r"a grid must have 1 to 3 sizes of 0 or more, not \(1, 1, 1, 1\)"),
+        ((), 0, r"the grid is \(\), expected 1 to 3 sizes"),
+        ((1, 1, 1, 1), 0, r"the grid is \(1, 1, 1, 1\), expected 1 to 3 sizes of 0 or more"),
         (-1, 0, "sizes of 0 or more"),
         (1, 8, "at most 7 arguments, not 8"),
         ((1, 1), 7, r"at most 6 arguments besides the slice number, not 7, \[refsi/run-extra-args"),
