@@ -49,7 +49,7 @@ def test_a_program_finds_the_device(capfd: Capture, host: str, platform: list[st
     code, out, err = run(capfd, "--kernel", "sum", "--", host, *platform)
     assert (code, out) == (0, f"softcard: sum = {5 if platform else -6}\n")
     assert [line.partition(":")[0] for line in err.splitlines()] == [
-        "host 1 connected", "kernel sum starts", "kernel sum is done", "host 1 is gone",
+        "host 1 connected", "kernel sum starts", "kernel sum is done", "host 1 has disconnected",
     ]  # fmt: skip
 
 

@@ -92,7 +92,7 @@ def test_a_program_finds_the_device(capfd: Capture, host: str) -> None:
     assert [line.partition(" (")[0] for line in lines] == [
         "RefSi M1 opened",
         "host 1 connected",
-        "host 1 is gone",
+        "host 1 has disconnected",
         "softcard: write of 8 bytes at 0x100: no memory there, at command 0",
     ]
 
@@ -118,7 +118,7 @@ def test_the_server_says_how_to_find_it(host: str, tmp_path: Path) -> None:
         assert done.stderr.startswith("softcard: write of 8 bytes at 0x100")
         assert server.wait(20) == 0
         assert [line.partition(" at ")[0] for line in server.stdout] == [
-            "host 1 connected\n", "RefSi M1 opened\n", "error: write of 8 bytes", "host 1 is gone\n",
+            "host 1 connected\n", "RefSi M1 opened\n", "error: write of 8 bytes", "host 1 has disconnected\n",
         ]  # fmt: skip
 
 

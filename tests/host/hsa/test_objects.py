@@ -226,7 +226,7 @@ k:
         ("gfx908", 0x530, ""),
         ("gfx908:sramecc+", 0xD30, ""),
         ("gfx908:sramecc+:xnack-", 0xE30, ""),
-        ("gfx908:xnack+", 0x730, "needs xnack on, the agent gfx908 has it off: compile it for gfx908:xnack-"),
+        ("gfx908:xnack+", 0x730, "requires xnack on, but agent gfx908 has xnack off: compile it for gfx908:xnack-"),
         ("gfx908:sramecc-", 0x930, "needs sramecc off, the agent gfx908 has it on: compile it for gfx908:sramecc+"),
     ],
 )
@@ -306,9 +306,9 @@ def test_flags_and_notes_that_name_different_processors(agent: str) -> None:
         with pytest.raises(RuleError) as caught:
             gpu.load(made.build())
         assert str(caught.value) == (
-            "e_flags 0x2c name gfx900, but the notes gfx803: expected the same processor; compile it again, or load "
-            "it with "
-            "any_target=True, which trusts the notes"
+            "e_flags 0x2c name gfx900, but the notes name gfx803, expected the same processor: compile the code "
+            "again, or "
+            "load it with any_target=True, which trusts the notes"
         )
         if agent == "gfx803":
             gpu.load(made.build(), any_target=True)

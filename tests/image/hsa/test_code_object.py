@@ -96,7 +96,7 @@ def test_notes_win_over_wrong_flags():
     made.sections.append(notes(note("AMD", 11, b"amdgcn-amd-amdhsa--gfx803")))
     code = read_code_object(made.build())
     assert code.target == "gfx803"
-    assert code.warnings == ("e_flags 0x2c name gfx900, but the notes gfx803",)
+    assert code.warnings == ("e_flags 0x2c name gfx900, but the notes name gfx803",)
     assert code.flagged == "gfx900"
     assert read_code_object(one_kernel(version=V2, flags=0x2A).build()).flagged == ""
 

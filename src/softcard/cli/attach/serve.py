@@ -222,13 +222,13 @@ class Report:
                 self._say(f"client {number} connected")
             case session.Disconnected(session=number, error=error):
                 why = "" if error is None or error is self._reported else f": {error}"
-                self._say(f"client {number} is gone{why}")
+                self._say(f"client {number} has disconnected{why}")
             case session.Waits(time=time, session=number):
                 silent = "" if time else ", which has sent nothing"
                 text = f"another client waits: client {number} is connected{silent}"
                 self._findings.report("another client waited", text)
             case session.TurnedAway(reason=reason):
-                self._findings.report("turned away", f"connection turned away: {reason}")
+                self._findings.report("refused connection", f"connection refused: {reason}")
             case session.Refused(error=error):
                 if self._findings.report(f"refused {rule_of(error)}", f"refused: {error}"):
                     self._reported = error

@@ -176,12 +176,12 @@ def _text(event: Event, trace: bool) -> tuple[str, str]:
             return f"host {number} connected", ""
         case session.Disconnected(session=number, error=error, freed=freed):
             left = f", without freeing {freed} allocations" if freed else ""
-            return f"host {number} is gone{left}" + (f": {error}" if error else ""), ""
+            return f"host {number} has disconnected{left}" + (f": {error}" if error else ""), ""
         case session.Waits(time=time, session=number):
             silent = "" if time else ", which has sent nothing"
             return f"another host waits: host {number} is connected{silent}", "another host waits"
         case session.TurnedAway(reason=reason):
-            return f"connection turned away: {reason}", "turned away"
+            return f"connection refused: {reason}", "refused connection"
         case session.Refused(error=error):
             return f"refused: {error}", f"refused {rule_of(error)}"
         case events.KernelText(text=text):

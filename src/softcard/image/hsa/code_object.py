@@ -388,7 +388,7 @@ def _target(
     if flagged and targets.WITH_XNACK.get(name) == flagged:
         return flagged, features | more | {"xnack": "on"}
     if name and flagged and name != flagged:
-        warnings.append(f"e_flags {elf.header.flags:#x} name {flagged}, but the notes {name}")
+        warnings.append(f"e_flags {elf.header.flags:#x} name {flagged}, but the notes name {name}")
     return name or flagged, features | more
 
 

@@ -301,7 +301,7 @@ class SpecSchedule:
             shares = ", ".join(f"hart {seat.hart.index} had {_time_slices(seat.time_slices)}" for seat in running)
             text += f"; of the harts that still run, {shares}"
         if any(not seat.time_slices for seat in running):
-            text += ": those with no turn have executed nothing yet, and others may wait for them"
+            text += ": those with no time slice have executed nothing yet, and others may wait for them"
         return text
 
     def _flush(self, seat: Seat, exit_: Exit | SoftcardError, retired_before: int) -> None:
@@ -429,7 +429,7 @@ def _time_slice_length(running: int, synchronized: bool) -> tuple[int, int]:
 
 
 def _time_slices(number: int) -> str:
-    return {0: "no turn", 1: "1 turn"}.get(number, f"{number} turns")
+    return {0: "no time slice", 1: "1 time slice"}.get(number, f"{number} time slices")
 
 
 def _error_of(exit_: Exit) -> SoftcardError:

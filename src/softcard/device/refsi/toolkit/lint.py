@@ -139,7 +139,7 @@ class Walk:
         if self.dma_pending:
             yield (
                 "dma-wait",
-                "the buffer ends while a DMA transfer is not waited for",
+                "the buffer ends without a wait for its last DMA transfer",
                 rules.SCRATCH_DMA_WAIT,
             )
 
