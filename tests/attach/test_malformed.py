@@ -132,7 +132,7 @@ def dma_map(flags=3, offset=0, address=0x1000, size=0x1000, argsz=32):
             errno.EINVAL,
             "flags must be 1 (readable), 2 (writeable) or 3 (both), not 0x0",
         ),
-        (Command.DMA_MAP, dma_map(flags=7), errno.EINVAL, "or both, not 0x7, at byte 0x4 (flags)"),
+        (Command.DMA_MAP, dma_map(flags=7), errno.EINVAL, "or 3 (both), not 0x7, at byte 0x4 (flags)"),
         (
             Command.DMA_UNMAP,
             struct.pack("<IIQQ", 24, 0, 0x1000, 0),

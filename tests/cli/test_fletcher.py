@@ -114,7 +114,7 @@ def test_check_of_a_wide_bus(capsys: Capture) -> None:
         (
             ["map", PRIM, "--offset", "many"],
             2,
-            "error: --offset: 'many' is not a number, expected decimal or 0x hex, expected decimal or 0x hex",
+            "error: --offset: 'many' is not a number, expected decimal or 0x hex",
         ),
         (["map", PRIM, "--offset", "3"], 2, "error: --offset is 0x3, expected a multiple of 4"),
         (["map", PRIM, "--custom", "c:8"], 2, "error: custom register 'c:8': expected <behavior>:<width>:<name>"),

@@ -94,7 +94,7 @@ def test_schemas_that_do_not_do(
         (
             "far",
             ExitCode.USAGE,
-            "--offset: 'far' is not a number, expected decimal or 0x hex, expected decimal or 0x hex",
+            "--offset: 'far' is not a number, expected decimal or 0x hex",
         ),
         ("0x42", ExitCode.USAGE, "--offset is 0x42, expected a multiple of 4"),
     ],

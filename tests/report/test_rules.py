@@ -79,7 +79,7 @@ def test_sections_are_replaced_and_nothing_else():
     ("text", "message"),
     [
         ("<!-- end a -->", "section a must begin before it ends, at line 1"),
-        ("\n<!-- begin a -->\n<!-- begin a -->", "section a has no end marker before a begins, at line 3"),
+        ("\n<!-- begin a -->\n<!-- begin a -->", "section a must end before a begins, at line 3"),
         ("<!-- begin a -->\n<!-- end b -->", "section b must begin before it ends, at line 2"),
         ("<!-- begin b -->", "section b is unknown: there is no generated text for it, at line 1"),
         ("<!-- begin a -->", "section a has no end marker"),

@@ -163,7 +163,7 @@ def test_destroy_frees_nothing(bench: Make) -> None:
     assert rig.device.memory.find(client.address) is not None
     assert queue not in rig.device.queues
     rig.device.ring_doorbell(9, 0)  # nobody's: a lint for who listens, nothing else
-    with pytest.raises(RuleError, match=f"queue {queue.number} was destroyed: create a new one already"):
+    with pytest.raises(RuleError, match=f"queue {queue.number} was destroyed already"):
         rig.device.destroy_queue(queue)
     again = rig.device.adopt_queue(client.address, 9)
     client.write(0, barrier())
@@ -172,7 +172,7 @@ def test_destroy_frees_nothing(bench: Make) -> None:
 
 
 def test_launches_are_those_of_the_queue(bench: Make) -> None:
-    """A queue at the address of one that was destroyed: create a new one: traps are told of with its number."""
+    """A queue at the address of one that was destroyed: traps are told of with its number."""
     rig = bench(listen=True)
     client = Client(rig.device)
     numbers = []

@@ -70,7 +70,7 @@ def test_releases_write_back_before_they_wait() -> None:
     [
         (("atomic load", "screl", "agent", "global"), {}, "no atomic load screl at scope agent"),
         (("atomic load", "rlx", "agent", "group"), {}, "at scope agent for the group segment"),
-        (("load", "none", "wi", "global"), {"cache": "old"}, "cache 'old', expected nontemporal or volatile"),
+        (("load", "none", "wi", "global"), {"cache": "old"}, "cache is 'old', expected nontemporal or volatile"),
         (
             ("atomic load", "rlx", "wi", "global"),
             {"cache": "volatile"},

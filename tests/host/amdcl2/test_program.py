@@ -410,7 +410,7 @@ def test_arguments_of_other_kinds_that_do_not_fit() -> None:
 @pytest.mark.parametrize(
     ("grid", "group", "message"),
     [
-        (0, 64, "expected global sizes from 1 to 2^32 - 1 and local sizes from 1 to 65535"),
+        (0, 64, r"expected global sizes from 1 to 2\^32 - 1 and local sizes from 1 to 65535"),
         ((1, 1, 1, 1), (1, 1, 1, 1), r"global size is \(1, 1, 1, 1\), expected 1 to 3 integers, at kernel vadd"),
         ((64, 64), 64, "must have the same number of dimensions, 1 to 3"),
         ((), None, "must have the same number of dimensions, 1 to 3"),

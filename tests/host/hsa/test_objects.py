@@ -227,7 +227,11 @@ k:
         ("gfx908:sramecc+", 0xD30, ""),
         ("gfx908:sramecc+:xnack-", 0xE30, ""),
         ("gfx908:xnack+", 0x730, "requires xnack on, but agent gfx908 has xnack off: compile it for gfx908:xnack-"),
-        ("gfx908:sramecc-", 0x930, "needs sramecc off, the agent gfx908 has it on: compile it for gfx908:sramecc+"),
+        (
+            "gfx908:sramecc-",
+            0x930,
+            "requires sramecc off, but agent gfx908 has sramecc on: compile it for gfx908:sramecc+",
+        ),
     ],
 )
 def test_settings_of_features_are_those_of_the_agent(name: str, flags: int, refusal: str) -> None:

@@ -262,7 +262,7 @@ KERNEL, BINARY = "&__OpenCL_vadd_kernel", "__ISA_&__OpenCL_vadd_kernel_binary"
             NEW,
             place_of(NEW, ".hsatext", "inner") + 16,
             b"\1\0",
-            "its code begins at 0x1 of 0x198 bytes, expected 0x100",
+            "its code begins at 0x1 of 0x198 bytes, expected a multiple of 4, 0x100",
         ),
         (
             NEW,

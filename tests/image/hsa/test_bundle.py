@@ -75,7 +75,9 @@ def test_generic_entries_come_after_exact_ones():
 def test_entries_are_listed_where_none_fits(processor, text):
     with pytest.raises(WireError) as caught:
         read_code_object(bundle(OBJECTS), processor)
-    assert str(caught.value) == f"an offload bundle with the entries {', '.join(OBJECTS)}: {text}, at byte 0x0"
+    assert (
+        str(caught.value) == f"the file is an offload bundle with the entries {', '.join(OBJECTS)}: {text}, at byte 0x0"
+    )
 
 
 def test_errors_name_the_entry():
