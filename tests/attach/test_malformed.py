@@ -336,7 +336,7 @@ def test_windows_that_overlap():
             with pytest.raises(ServerError) as caught:
                 client.call(Command.DMA_MAP, dma_map(address=address, size=size))
             assert caught.value.errno == errno.EEXIST
-            assert "would overlap the one at 0x1000..0x3000, at byte 0x10 (address)" in made.refusals[-1]
+            assert "would overlap the mapped DMA window 0x1000..0x3000, at byte 0x10 (address)" in made.refusals[-1]
         for address, size in ((0x1000, 0x1000), (0x2000, 0x1000), (0x1800, 0x10), (0, 0x1001), (0x2FFF, 0x10000)):
             with pytest.raises(ServerError) as caught:
                 client.unmap(address, size)

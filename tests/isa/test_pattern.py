@@ -69,7 +69,7 @@ def test_values_that_do_not_fit_are_refused(fields: dict[str, int], message: str
 
 
 def test_reserved_value_is_refused() -> None:
-    with pytest.raises(WireError, match="r = 2 is reserved here"):
+    with pytest.raises(WireError, match="r = 2 is reserved in this encoding"):
         parse("0000 r!=2 1").encode({"r": 2})
 
 

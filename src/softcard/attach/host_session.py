@@ -128,7 +128,11 @@ class HostSession(ABC):
             )
         self._greeted = version == self.VERSION
         if not self._greeted:
-            text = f"the {self.LIBRARY} has version {version}, the server {self.VERSION}: use the one of this package"
+            text = (
+                f"the {self.LIBRARY} has protocol version {version}, but the server has {self.VERSION}: use the "
+                "library "
+                "of the server's Softcard"
+            )
             self._reply(self.OTHER_VERSION, text=text)
             raise StreamError(text)
         self._begin()

@@ -88,7 +88,7 @@ class Field:
         if self.get(word) != value:
             raise WireError(f"{self.name} = {value} cannot be encoded, {self.range_text()}")
         if value in self.never:
-            raise WireError(f"{self.name} = {value} is reserved here")
+            raise WireError(f"{self.name} = {value} is reserved in this encoding")
         return word
 
     def range_text(self) -> str:

@@ -72,9 +72,12 @@ def test_hosts_of_another_version() -> None:
     with served() as host, Client(host.path, greet=False) as client:
         status, _, text, _ = client.ask(Op.HELLO, VERSION + 1, MAGIC)
         assert status == Status.NO_PLATFORM
-        assert text == "the platform library has version 3, the server 2: use the one of this package"
+        assert text == (
+            "the platform library has protocol version 3, but the server has 2: use the library of the server's "
+            "Softcard"
+        )
         assert client.is_hung_up()
-    assert "has version 3" in str(host.seen(events.Disconnected)[0].error)
+    assert "has protocol version 3" in str(host.seen(events.Disconnected)[0].error)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,9 @@ def test_fence_wait_late() -> None:
     machine.write(r.CMD_FENCE_WAIT, 5)
     assert machine.lints == [], "the driver may still look"
     machine.read(r.INTR)
-    assert only(machine).startswith("fence-wait-late: CMD_FENCE_WAIT was set to 0x5 after that FENCE was processed")
+    assert only(machine).startswith(
+        "fence-wait-late: CMD_FENCE_WAIT was set to 0x5 after the FENCE with this VAL was processed"
+    )
 
 
 def test_fence_wait_late_is_right_if_last_is_read_next() -> None:

@@ -97,7 +97,7 @@ def test_a_doorbell_beyond_the_write_index(bench: Make, agent: str) -> None:
     assert done.load() == 0
     assert lint.check == "doorbell-beyond-write-index"
     assert lint.message.startswith(
-        "doorbell 0 announces packets up to 1, but the write index is 1: raise it to 2 or more first"
+        "doorbell 0 announces packets up to 1, but the write index is 1: raise the write index to 2 or more first"
     )
 
 

@@ -160,7 +160,7 @@ def test_odd_headers_are_warnings():
     code = read_code_object(one_kernel(header, V2).build())
     assert code.warnings == (
         "kernel k: user_sgpr_count is 0, but the enabled registers are 2",
-        "kernel k: its entry at -0x8 lies outside of what is loaded",
+        "kernel k: its entry at -0x8 lies outside of the loaded bytes",
     )
     assert code.kernel("k").uses_dynamic_stack
 
@@ -171,7 +171,7 @@ def test_a_header_that_is_cut_off_is_no_kernel():
     code = read_code_object(made.build())
     assert (dict(code.kernels), code.warnings) == (
         {},
-        ("kernel k: its header at 0x40 lies outside of what is loaded",),
+        ("kernel k: its header at 0x40 lies outside of the loaded bytes",),
     )
 
 
@@ -538,7 +538,7 @@ def test_objects_without_anything_to_load():
         ((257, 3, 1, 0), "relocation R_AMDGPU_ABS64 at 0x101 lies outside of the loaded bytes"),
         (
             (8, 8, 0, 0),
-            "relocation R_AMDGPU_GOTPCREL32_LO of a linked object refers to a symbol, but it has no symbol table",
+            "relocation R_AMDGPU_GOTPCREL32_LO refers to a symbol, but the linked object has no symbol table",
         ),
     ],
 )

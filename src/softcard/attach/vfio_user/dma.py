@@ -323,7 +323,7 @@ class DmaMemory:
                     rules.DMA_MAP_OVERLAP,
                     DmaMap,
                     "address",
-                    f"a window at {here} would overlap the one at {_range(near.base, near.size)}",
+                    f"the DMA window {here} would overlap the mapped DMA window {_range(near.base, near.size)}",
                 )
 
     def _share(self, request: DmaMap, fd: int | None) -> tuple[Window, str]:

@@ -65,8 +65,8 @@ def acceldev(
         Sharing,
         typer.Option(
             "--shared-memory",
-            help="Guest memory to map: what is sealed against shrinking (QEMU's memory-backend-memfd with share=on), "
-            "any that the client passes (one that truncates it then kills this process by SIGBUS), or none.",
+            help="Guest memory to map: memory that is sealed against shrinking (QEMU's memory-backend-memfd with "
+            "share=on), any that the client passes (a client that truncates it kills this process by SIGBUS), or none.",
         ),
     ] = Sharing.SEALED,
     bus_master: Annotated[bool, typer.Option(help="Fail DMA until the driver has enabled bus mastering.")] = True,

@@ -319,7 +319,7 @@ def not_presented(table: int, virtual: int, entry: int) -> PageFault:
     """
     if virtual >= BUFFER_BYTES:
         return _fault(
-            f"virtual address {virtual:#x} is too large, expected one below {BUFFER_BYTES:#x} (22 bits)",
+            f"virtual address {virtual:#x} is too large, expected less than {BUFFER_BYTES:#x} (22 bits)",
             virtual,
             rules.VIRTUAL_22_BIT,
         )

@@ -286,7 +286,11 @@ class _Reader(_Buffers):
             falls = part[1:] < part[:-1]
             if falls.any():
                 row = int(falls.argmax())
-                text = f"the offset of row {first + start + row + 1} is {part[row + 1]}, below {part[row]} before it"
+                text = (
+                    f"the offset of row {first + start + row + 1} is {part[row + 1]}, expected at least {part[row]}, "
+                    "the "
+                    "offset before it"
+                )
                 raise buffer.error(text, BUFFER_FORMAT)
         return offsets, pa.py_buffer(view)
 

@@ -148,9 +148,9 @@ class Settings(KernelSettings):
         unseen = having(self.checks, lambda kind: not kind.with_snapshots)
         if self.snapshots and (unseen or self.coherence == STRICT):
             what = f"check {self.check!r}" if self.coherence == COHERENT else f"coherence {STRICT!r}"
-            raise BeyondModel(f"snapshots cannot be used with {what}: set one of them only")
+            raise BeyondModel(f"snapshots cannot be used with {what}: set only one of the two")
         if self.coherence == STRICT and having(self.checks, lambda kind: not kind.with_strict_waves):
-            raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set one of them only")
+            raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set only one of the two")
 
     @property
     def translates(self) -> bool:

@@ -111,7 +111,7 @@ class Settings(KernelSettings):
         """
         KernelSettings.verify(self)
         if self.snapshots and having(self.checks, lambda kind: not kind.with_snapshots):
-            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set one of them only")
+            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set only one of the two")
         if self.profile == REFSIDRV and having(self.checks, lambda kind: not kind.only_engine):
             others = ", ".join(sorted(having(CHECKS, lambda kind: kind.only_engine)))
             raise BeyondModel(

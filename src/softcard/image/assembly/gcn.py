@@ -224,7 +224,7 @@ def _accum_offset(said: dict[str, int]) -> int:
     allocated = align_up(max(said["next_free_vgpr"], 1), ACCUM_GRANULE)
     if offset > allocated:
         raise WireError(
-            f"{_PREFIX}accum_offset is {offset}, expected at most {allocated}: {_PREFIX}next_free_vgpr allocates those"
+            f"{_PREFIX}accum_offset is {offset}, expected at most {allocated}, which {_PREFIX}next_free_vgpr allocates"
         )
     return offset // ACCUM_GRANULE - 1
 

@@ -400,7 +400,7 @@ def _complaints(kernels: Iterable[Kernel], version: str, target: str, size: int)
         for text in found:
             yield f"kernel {kernel.name}: {text}"
         if not 0 <= kernel.entry < size:
-            yield f"kernel {kernel.name}: its entry at {kernel.entry:#x} lies outside of what is loaded"
+            yield f"kernel {kernel.name}: its entry at {kernel.entry:#x} lies outside of the loaded bytes"
         elif kernel.entry % ENTRY_ALIGNMENT and is_known:
             yield f"kernel {kernel.name}: its entry at {kernel.entry:#x} must be a multiple of {ENTRY_ALIGNMENT}"
 
@@ -426,7 +426,7 @@ def _kernels(
         seen.add(symbol.name)
         header = _header(loading, version, place)
         if header is None:
-            warnings.append(f"kernel {symbol.name}: its header at {place:#x} lies outside of what is loaded")
+            warnings.append(f"kernel {symbol.name}: its header at {place:#x} lies outside of the loaded bytes")
             continue
         name = symbol.name.removesuffix(DESCRIPTOR_SUFFIX) if isinstance(header, KernelDescriptor) else symbol.name
         entry = place + header.kernel_code_entry_byte_offset

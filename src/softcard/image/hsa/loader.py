@@ -344,7 +344,7 @@ class Loading:
         got = 0
         if kind.uses_got:
             if entry.symbol is NO_SYMBOL or entry.symbol.name not in self.layout.got:
-                text = f"relocation {kind.name} of a linked object refers to a symbol, but it has no symbol table"
+                text = f"relocation {kind.name} refers to a symbol, but the linked object has no symbol table"
                 raise wrong(text, entry.place)
             got = self.base + self.layout.got[entry.symbol.name]
         addend = entry.addend

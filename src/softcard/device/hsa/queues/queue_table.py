@@ -232,7 +232,7 @@ class QueueTable:
             last = limit - 1
             text = (
                 f"doorbell {number} announces packets up to {last}, but the write index is {written}: "
-                f"raise it to {limit} or more first, to reserve the packets"
+                f"raise the write index to {limit} or more first, to reserve the packets"
             )
             telemetry.lint("doorbell-beyond-write-index", text, rules.ADD_WRITE_INDEX)
         if telemetry.probes.active:

@@ -58,7 +58,7 @@ def _read_vector(builder: InsnBuilder, slot: Slot, text: str) -> None:
     if found is None or found[0] < VGPR0 or (slot.kind == "v" and found[0] >= ACC0):
         raise WireError(f"{text!r} must be a vector register")
     if found[1] != slot.words and slot.field != "vaddr":
-        raise WireError(f"{text} must name {slot.words} registers here")
+        raise WireError(f"{text} must name {slot.words} registers in this operand")
     builder.fields[slot.field] = found[0] - VGPR0
 
 
@@ -72,7 +72,7 @@ def _read_scalar(builder: InsnBuilder, slot: Slot, text: str) -> None:
     if found is None or found[0] > NO_REGISTER:
         raise WireError(f"{text!r} must be a scalar register")
     if found[1] != slot.words:
-        raise WireError(f"{text} must name {slot.words} registers here")
+        raise WireError(f"{text} must name {slot.words} registers in this operand")
     if builder.form == "VOPC_SDWA" and text == "vcc":
         builder.fields["sdst"] = -1
     else:
@@ -148,7 +148,7 @@ def _source_code(builder: InsnBuilder, slot: Slot, text: str) -> int:
     if found is not None:
         code, words = found
         if words not in (0, slot.words) or (code == LDS_DIRECT and slot.words != 1):
-            raise WireError(f"{text} must name {slot.words} registers here")
+            raise WireError(f"{text} must name {slot.words} registers in this operand")
         return code
     known = operand_constant(text, slot.words, slot.type)
     if known is None:
