@@ -165,7 +165,7 @@ def test_a_report_has_registers(capsys: Capture, tmp_path: Path) -> None:
         status, _, err = run(capsys, *arguments, *wrong)
         assert (status, said in err) == (2, True)
     status, _, err = run(capsys, *arguments[:-2], "--registers-at", "end")
-    assert (status, "--registers-at needs --report" in err) == (2, True)
+    assert (status, "--registers-at requires --report" in err) == (2, True)
 
 
 def test_a_report_has_registers_of_opencl_programs(capsys: Capture, tmp_path: Path) -> None:

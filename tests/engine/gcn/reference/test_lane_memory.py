@@ -341,7 +341,7 @@ def test_atomics_on_private_memory() -> None:
     rig = Rig()
     rig.o.atomic("flat", "add", 32, addresses([PRIVATE + 4] * 64), lanes32(list(LANES)))
     assert rig.scratch[256:512].view(np.uint32).tolist() == list(LANES)
-    with pytest.raises(AccessFault, match="private memory has atomics of 4 bytes, at lane 0"):
+    with pytest.raises(AccessFault, match="private memory has only atomics of 4 bytes, at lane 0"):
         rig.o.atomic("flat", "add", 64, addresses([PRIVATE] * 64), 1)
     with pytest.raises(AccessFault, match="a lane has 0x20 bytes of private memory, at lane 0"):
         rig.o.atomic("flat", "add", 32, addresses([PRIVATE + PRIVATE_BYTES] * 64), 1)
