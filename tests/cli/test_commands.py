@@ -174,7 +174,14 @@ USAGE = {
         "/no/such/file",
     ): "vector registers must have a power of two of bits, 64 to 65536, not 100",
     ("rv64", "--time-limit", "inf", "/no/such/file"): "time_limit_seconds is inf, expected a number of seconds",
-    ("serve", "acceldev", "--vfio-user", "/no/such/socket", "--pause", "nan"): "--pause is nan, expected a number",
+    (
+        "serve",
+        "acceldev",
+        "--vfio-user",
+        "/no/such/socket",
+        "--pause",
+        "nan",
+    ): "--pause is nan, expected 0 or a positive number",
     ("serve", "acceldev", "--vfio-user", "/no/such/socket"): "cannot listen at /no/such/socket: No such file",
     (
         "serve",

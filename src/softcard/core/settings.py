@@ -118,7 +118,7 @@ class DeviceSettings:
 
                 near = get_close_matches(name, known, 1)
                 meant = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-                raise WireError(f"unknown setting {name}: {meant}")
+                raise WireError(f"unknown setting {name}, {meant}")
         usual: dict[str, object] = {name: value for name, value in _USUAL.items() if name in known}
         chosen: dict[str, Any] = usual | dict(options)
         return cls(**chosen)

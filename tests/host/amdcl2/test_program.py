@@ -395,7 +395,7 @@ def test_arguments_of_other_kinds_that_do_not_fit() -> None:
     argt = load(vector("argtypes-tonga-64-200406"), "reference").kernel("argt")
     good = [*ARGT, 0, 0, 0, 0, (1.0, 2.0, 3.0), 0]
     for index, wrong, message in (
-        (10, bytes(19), "structure S has 20 bytes, not 19, at argument 10 (a10)"),
+        (10, bytes(19), "structure S takes 20 bytes, not 19, at argument 10 (a10)"),
         (12, 0, "a local pointer needs LDS of 1 byte or more, not 0, at argument 12 (a12)"),
         (12, "x", "local pointer takes Local(bytes), not str, at argument 12 (a12)"),
         (14, np.zeros(4), "image image2d_t takes Image, not ndarray, at argument 14 (a14)"),

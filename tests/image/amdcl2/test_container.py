@@ -171,7 +171,7 @@ def test_data_is_loaded_and_relocated(driver: int) -> None:
 
 
 def test_a_base_must_be_a_page() -> None:
-    with pytest.raises(WireError, match="base 0x100 is not a multiple of 4 KiB"):
+    with pytest.raises(WireError, match="base is 0x100, expected a multiple of 4 KiB"):
         load(read_container(vector("vadd-tonga-64-252700")), 0x100)
 
 

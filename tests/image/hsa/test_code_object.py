@@ -67,7 +67,7 @@ def test_kernel_name_that_is_not_there():
 
 
 def test_bases_are_pages():
-    with pytest.raises(WireError, match="base 0x1100 is not a multiple of 4 KiB"):
+    with pytest.raises(WireError, match="base is 0x1100, expected a multiple of 4 KiB"):
         read_code_object(OBJECTS[0].read_bytes()).load(0x1100)
 
 

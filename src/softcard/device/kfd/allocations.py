@@ -228,7 +228,7 @@ class Allocations:
         with self._lock:
             found = self.find(handle)
             if found.mapped:
-                raise Refused(f"{found.name} is still mapped", errno.EBUSY)
+                raise Refused(f"{found.name} is still mapped: unmap it before the free", errno.EBUSY)
             del self._known[handle]
             if found.offset >= 0:
                 self._shared.free(found.offset, found.once)

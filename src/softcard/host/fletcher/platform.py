@@ -184,7 +184,7 @@ class Platform(RichDisplay):
             return np.frombuffer(bytearray(found), np.uint8)
         room = bytes_of_buffer(buffer)
         if room.readonly or len(room) < size:
-            raise WireError(f"{size} bytes do not fit the buffer of {len(room)} bytes: pass a larger, writable one")
+            raise WireError(f"{size} bytes do not fit the buffer of {len(room)} bytes: pass a larger writable buffer")
         room[:size] = found
         return buffer
 

@@ -60,7 +60,7 @@ def load(container: Container, base: int) -> LoadedProgram:
     Raise `WireError` if a relocation cannot be applied.
     """
     if base & 0xFFF:
-        raise WireError(f"base {base:#x} is not a multiple of 4 KiB")
+        raise WireError(f"base is {base:#x}, expected a multiple of 4 KiB")
     parts = list(_parts(container))
     end = _end(parts)
     samplers = tuple(base + end + n * SamplerObject.size_bytes for n in range(len(container.samplers)))

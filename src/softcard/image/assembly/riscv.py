@@ -121,7 +121,9 @@ class RiscvMachine:
             word = assembly.number_of(words[-1], 0, 0xFFFF_FFFF, "an instruction")
             size = 4 if word & 3 == 3 else 2
             if len(words) == 2 and assembly.number_of(words[0], 2, 4, "the bytes of an instruction") != size:
-                raise WireError(f"{words[1]} is an instruction of {size} bytes, not {words[0]}")
+                raise WireError(
+                    f"{words[1]} encodes an instruction of {size} bytes, expected {words[0]} (the first operand)"
+                )
             assembly.emit(word.to_bytes(size, "little"), statement)
         elif statement.name in (".sdata", ".sbss", ".srodata"):
             flags = "a" if statement.name == ".srodata" else "aw"

@@ -265,7 +265,7 @@ class CodeObject(RichDisplay):
         `WireError` if one is missing.
         """
         if base & 0xFFF:
-            raise WireError(f"base {base:#x} is not a multiple of 4 KiB")
+            raise WireError(f"base is {base:#x}, expected a multiple of 4 KiB")
         loading = Loading(self.elf, self.layout, base, externals or {})
         kernels = {name: base + kernel.address for name, kernel in self.kernels.items()}
         return LoadedCode(base, loading, kernels, SymbolAddresses(self, base))
