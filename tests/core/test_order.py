@@ -73,9 +73,7 @@ def test_unseeded_snapshot_restores():
 
 
 def test_a_snapshot_of_another_kind_is_refused():
-    with pytest.raises(
-        ModelBug, match="a snapshot must be restored to an arbiter that has a seed, or none, as its own did"
-    ):
+    with pytest.raises(ModelBug, match="the snapshot and the arbiter must both have a seed, or both have none"):
         Arbiter().restore(5)
 
 

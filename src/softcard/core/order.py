@@ -88,5 +88,5 @@ class Arbiter(Stateful):
     def restore(self, state: Any) -> None:
         """Return to a state that `snapshot` returned."""
         if (state == (None,)) != (self._prng is None):
-            raise ModelBug("a snapshot must be restored to an arbiter that has a seed, or none, as its own did")
+            raise ModelBug("the snapshot and the arbiter must both have a seed, or both have none")
         super().restore(state)

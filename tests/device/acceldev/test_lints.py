@@ -360,7 +360,7 @@ def test_command_refused() -> None:
     machine = Machine()
     machine.bind(0, 0, context=300)
     assert only(machine) == (
-        "command-refused: BIND_SLOT is not executed, it only raises CMD_ERROR: the context is 300, expected 0 "
+        "command-refused: BIND_SLOT is not executed, it only raises CMD_ERROR: the context number is 300, expected 0 "
         "to 254 "
         "[acceldev/intr-cmd-error: Interrupts]"
     )
