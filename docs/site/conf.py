@@ -59,7 +59,6 @@ CONTENTS = {
         "howto/ci",
         "howto/qemu",
         "howto/hip",
-        "howto/rocm",
         "howto/debugging",
         "howto/vscode",
     ],
