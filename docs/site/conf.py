@@ -60,7 +60,6 @@ CONTENTS = {
         "howto/qemu",
         "howto/hip",
         "howto/debugging",
-        "howto/vscode",
     ],
     "Reference": [
         "exact",
