@@ -56,14 +56,15 @@ class Settings(KernelSettings):
       written for it. "auto" selects the meaning that the profile defines.
     - `step_limit`: the maximum number of instructions of one kernel command.
     - `time_limit_seconds`: the maximum time of one kernel command.
-    - `profile_level`: the reference driver's CA_PROFILE_LEVEL.
+    - `profile_level`: the equivalent of CA_PROFILE_LEVEL in the reference driver. From level 3 on, the device
+      counts executed instructions by class.
     - `vlen`: the vector length in bits (a power of two, 64 to 65,536).
     - `seed`: a number that is stored, but has no effect on the present schedules.
     - `trace_instances`: the number of instances of a kernel command for which all events are emitted. These are
       the first instances; one event states how many more there are.
-    - `snapshots`: the maximum number of events that contain a hart's registers. They are emitted at a failure,
-      and at the points of `RefSiDevice.tracepoints`. If it is not 0, harts run on the reference engine, which is
-      slow. The check "waits" also selects that engine if the profile is "refsidrv" or coherence is strict."""
+    - `snapshots`: the maximum number of events that contain a hart's registers. They are emitted at a
+      failure, and at the points of `RefSiDevice.tracepoints`. If it is not 0, harts run on the slow reference
+      engine. The check "waits" also selects that engine if the profile is "refsidrv" or coherence is strict."""
 
     RUNS_HARTS: ClassVar[bool] = True
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {

@@ -135,9 +135,10 @@ class Decoder:
         return start, end, place
 
     def _through(self, window: Window, address: int, size: int, unit: Unit, access: str) -> Location:
-        """Return the location of an access through `window`; no other window or memory contains the addresses.
+        """Return the location of an access through `window`.
 
-        Raise `AccessFault` if the window does not permit the access."""
+        The caller has verified that no other window or memory contains any of the bytes. Raise `AccessFault` if
+        the window does not permit the access."""
         what = f"{access} of {size} bytes at {address:#x} through {window.name}"
         if not window.base <= address <= address + size <= window.end:
             raise _fault(f"{what} exceeds the bounds of the window", address, access, rules.WINDOW_SIZE)

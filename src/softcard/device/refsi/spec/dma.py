@@ -71,7 +71,7 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A started transfer, which was checked, and whose addresses were translated, at its start."""
+    """A DMA transfer that has been started. Its registers were checked and its addresses translated at the start."""
 
     unit: Unit
     id: int
@@ -81,13 +81,13 @@ class Transfer:
 
 
 class Watch(Protocol):
-    """An observer of the starts of transfers, and of the waits for them."""
+    """An observer of the starts and ends of DMA transfers."""
 
     def started(self, transfer: Transfer) -> None:
         """Observe the start of a transfer."""
 
     def finished(self, transfer: Transfer) -> None:
-        """Observe the end of a transfer."""
+        """Observe the end of a transfer, whose bytes have been copied."""
 
 
 class Context(Stateful):
@@ -138,7 +138,7 @@ class DmaController(Stateful):
         return self._contexts.setdefault(unit, Context())
 
     def host_address(self, offset: int, unit: Unit) -> int | None:
-        """Return None, since every access to a DMA register has an effect."""
+        """Return None: engines must not access DMA registers through a host address, as every access has an effect."""
         return None
 
     # ---- registers
@@ -182,7 +182,7 @@ class DmaController(Stateful):
 
     @property
     def named(self) -> int:
-        """A bit mask of the register numbers that are in use: bit n is set if there is a register n."""
+        """A bit mask of the numbers of all DMA registers that exist: bit n is set if there is a register n."""
         return sum(1 << offset for _, register, offset in DMA.elements() if register is not None)
 
     def borrow_context(self, unit: Unit) -> Context | None:
@@ -384,10 +384,10 @@ def _array(context: Context, first: int, count: int) -> tuple[int, ...]:
 
 
 def _strides(context: Context, first: int, shape: Shape, dimension: int, used: int) -> tuple[int, int]:
-    """Return the two strides of the source or the destination, in bytes.
+    """Return the two strides of the source or the destination in bytes: from row to row, and from plane to plane.
 
-    If `used`, the strides are in consecutive registers, of which `first` is the first. Otherwise they are the
-    strides of densely packed rows."""
+    If `used`, the first `dimension` - 1 strides are the values of the registers from number `first` on. All
+    others are the strides of densely packed rows and planes."""
     sequential = shape.row_bytes, shape.row_bytes * shape.rows
     if not used:
         return sequential

@@ -93,7 +93,7 @@ class Begun:
 
 @dataclass(slots=True)
 class Seat:
-    """One instance of a kernel on the hart that runs it."""
+    """The state of one instance of a kernel, and the hart that runs it."""
 
     hart: Hart
     instance: int
@@ -318,10 +318,9 @@ class SpecSchedule:
             self._trap(seat, exit_)
 
     def _trap(self, seat: Seat, exit_: Exit) -> None:
-        """Handle a trap of a hart: a host call, after which the hart continues, or an error.
+        """Handle a trap of a hart: either a host call, after which the hart continues or ends, or an error.
 
-        The device takes every trap to machine mode itself.
-        """
+        Guest code cannot handle traps: the schedule plays the role of the machine-mode trap handler."""
         if exit_.cause != ECALL_M:
             self._fault(seat, exit_, _error_of(exit_))
         call, argument = seat.hart.x(A7), seat.hart.x(A0)
