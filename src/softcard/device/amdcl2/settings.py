@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
-from softcard.core.checks import having
-from softcard.core.errors import BeyondModel
-from softcard.core.settings import KernelOptions, KernelSettings
-from softcard.device.hsa.settings import check_poison, fill_of
+from softcard.device.hsa.settings import WaveOptions, WaveSettings
 
 
-class ProgramOptions(KernelOptions, total=False):
+class ProgramOptions(WaveOptions, total=False):
     """The settings of a program, as keywords; `Settings` describes them."""
 
-    trace_waves: int
-    snapshots: int
-    poison: int | None
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(WaveSettings):
+    """The settings of one program's device: those of `WaveSettings`.
 
-@dataclass(frozen=True, slots=True)
-class Settings(KernelSettings):
-    """The settings of one program's device, in addition to those of `KernelSettings`.
-
-    Engine and processor are not settings.
-
-    `trace_waves`: the number of waves of a launch, those of its first groups, for which events are emitted at their
-    begin and end. Those groups then run one by one.
-
-    `snapshots`: the maximum number of events with a wave's registers: at a failure or trap, and at the points of
-    `Program.tracepoints`. Waves then run on the reference engine, which has all registers.
-
-    `poison`: the 32-bit word that fills undefined registers, LDS and private memory; None means 0, or 0xfff5a5d3 with
-    check "init". An option of a run overrides it.
+    Engine and processor are not settings. The points of `snapshots` are those of `Program.tracepoints`. An option of a
+    run overrides `poison`, except for private memory.
     """
-
-    LEAST: ClassVar[Mapping[str, int]] = {"trace_waves": 0, "snapshots": 0, "poison": 0}
-
-    trace_waves: int = 0
-    snapshots: int = 0
-    poison: int | None = None
-
-    def verify(self) -> None:
-        """Raise `BeyondModel` for snapshots with a check that does not run on the reference engine."""
-        KernelSettings.verify(self)
-        check_poison(self.poison)
-        if self.snapshots and having(self.checks, lambda kind: not kind.with_snapshots):
-            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set one of them only")
-
-    @property
-    def fill(self) -> int | None:
-        """The word that fills undefined registers and memory; None for 0."""
-        return fill_of(self.poison, self.checks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -28,21 +28,48 @@ It is not a finite number in single or double precision, and not a valid index o
 """
 
 
-def fill_of(poison: int | None, checks: Collection[str]) -> int | None:
-    """Return the word that fills undefined registers and memory; None to fill them with 0.
+class WaveOptions(KernelOptions, total=False):
+    """The settings of devices that run waves, as keywords; `WaveSettings` describes them."""
 
-    The setting `poison` determines it if it is not None, otherwise the selected checks do.
+    trace_waves: int
+    snapshots: int
+    poison: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveSettings(KernelSettings):
+    """The settings of devices that run waves, in addition to those of `KernelSettings`.
+
+    - `trace_waves`: the number of waves of a launch, those of its first work-groups, that emit events at their begin
+      and end. Launches are then not cached, and those work-groups run one by one.
+    - `snapshots`: the maximum number of events with a wave's registers: at a failure or trap, and at the points of
+      the device's `tracepoints`. Waves then run on the reference engine, which has all registers.
+    - `poison`: the 32-bit word that undefined registers, LDS and memory hold. None selects `JUNK` with check "init",
+      and 0 otherwise.
     """
-    return JUNK if poison is None and having(checks, lambda kind: kind.fills_junk) else poison
+
+    LEAST: ClassVar[Mapping[str, int]] = {"trace_waves": 0, "snapshots": 0, "poison": 0}
+
+    trace_waves: int = 0
+    snapshots: int = 0
+    poison: int | None = None
+
+    def verify(self) -> None:
+        """Raise `WireError` for an invalid `poison`, `BeyondModel` for snapshots with a check that cannot have any."""
+        KernelSettings.verify(self)
+        if self.poison is not None and self.poison > U32:
+            raise WireError(f"poison {self.poison:#x} does not fit 32 bits")
+        if self.snapshots and having(self.checks, lambda kind: not kind.with_snapshots):
+            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set one of them only")
+
+    @property
+    def fill(self) -> int | None:
+        """The 32-bit junk word that undefined registers and memory hold; None if they hold 0."""
+        fills = self.poison is None and having(self.checks, lambda kind: kind.fills_junk)
+        return JUNK if fills else self.poison
 
 
-def check_poison(poison: int | None) -> None:
-    """Raise `WireError` if the setting `poison` has more than 32 bits."""
-    if poison is not None and poison > U32:
-        raise WireError(f"poison {poison:#x} does not fit 32 bits")
-
-
-class GpuOptions(KernelOptions, total=False):
+class GpuOptions(WaveOptions, total=False):
     """The settings of a GPU, as keywords; `Settings` describes them."""
 
     execution: str
@@ -55,18 +82,15 @@ class GpuOptions(KernelOptions, total=False):
     seed: int | None
     quantum: int
     step_limit: int | None
-    poison: int | None
     dynamic_scratch: bool
     profiling: bool
     pcie_atomics: bool | None
     machine_code: bool
-    trace_waves: int
-    snapshots: int
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(KernelSettings):
-    """The settings of one HSA device, in addition to those of `KernelSettings`.
+class Settings(WaveSettings):
+    """The settings of one HSA device, in addition to those of `WaveSettings`.
 
     - `execution`: "synchronous" (packets are processed inside the store to the doorbell), "manual" (they are processed
       when `process` is called or a thread waits) or "threaded" (a thread of the device processes them).
@@ -83,8 +107,6 @@ class Settings(KernelSettings):
     - `quantum`: the number of packets in the time slice of one queue.
     - `step_limit`: the maximum number of instructions of one wave, s_sleep not counted. With None, only
       `time_limit_seconds` ends kernels, as is necessary for kernels that wait for the host.
-    - `poison`: the 32-bit word that undefined registers, LDS, private and device memory hold. None selects `JUNK` with
-      check "init", and 0 otherwise.
     - `dynamic_scratch`: True if private memory is allocated when a packet needs it, as the runtime's error handler
       does.
     - `profiling`: True if queues write timestamps into completion signals.
@@ -94,10 +116,6 @@ class Settings(KernelSettings):
       selects the value of the agent's table.
     - `machine_code`: True if machine code processes repeated launches. With listeners, machine code runs the packet,
       and Python completes it.
-    - `trace_waves`: the number of waves of a launch, those of its first work-groups, that emit events at their begin
-      and end. Launches are then not cached, and those work-groups run one by one.
-    - `snapshots`: the maximum number of events with a wave's registers: at a failure or trap, and at the points of
-      `HsaDevice.tracepoints`. Waves then run on the reference engine, which has all registers.
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -109,14 +127,7 @@ class Settings(KernelSettings):
         "timestamps": (INSTRUCTIONS, HOST),
         **KernelSettings.CHOICES,
     }
-    LEAST: ClassVar[Mapping[str, int]] = {
-        "quantum": 1,
-        "threads": 1,
-        "step_limit": 1,
-        "poison": 0,
-        "trace_waves": 0,
-        "snapshots": 0,
-    }
+    LEAST: ClassVar[Mapping[str, int]] = {**WaveSettings.LEAST, "quantum": 1, "threads": 1, "step_limit": 1}
 
     execution: str = SYNCHRONOUS
     engine: str = JIT
@@ -128,27 +139,21 @@ class Settings(KernelSettings):
     seed: int | None = None
     quantum: int = 1024
     step_limit: int | None = STEP_LIMIT
-    poison: int | None = None
     dynamic_scratch: bool = True
     profiling: bool = False
     pcie_atomics: bool | None = None
     machine_code: bool = True
-    trace_waves: int = 0
-    snapshots: int = 0
 
     def verify(self) -> None:
         """Raise an error for combinations of settings that no engine supports."""
-        KernelSettings.verify(self)
-        check_poison(self.poison)
+        WaveSettings.verify(self)
         if self.count_instructions and self.coherence == STRICT:
             raise WireError(f"count_instructions is not supported with coherence={STRICT!r}")
         if self.count_instructions and self.engine == JIT and having(self.checks, lambda kind: kind.shadows_values):
             what = f"count_instructions with check={self.check!r}"
             raise BeyondModel(f"{what} is not supported by engine {JIT!r}: use engine {REFERENCE!r}")
-        unseen = having(self.checks, lambda kind: not kind.with_snapshots)
-        if self.snapshots and (unseen or self.coherence == STRICT):
-            what = f"check {self.check!r}" if self.coherence == COHERENT else f"coherence {STRICT!r}"
-            raise BeyondModel(f"snapshots cannot be used with {what}: set one of them only")
+        if self.snapshots and self.coherence == STRICT:
+            raise BeyondModel(f"snapshots cannot be used with coherence {STRICT!r}: set one of them only")
         if self.coherence == STRICT and having(self.checks, lambda kind: not kind.with_strict_waves):
             raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set one of them only")
 
@@ -160,11 +165,6 @@ class Settings(KernelSettings):
         """
         is_plain = self.coherence == COHERENT and not self.counts_races_too and not self.snapshots
         return self.engine == JIT and is_plain
-
-    @property
-    def fill(self) -> int | None:
-        """The 32-bit junk word that undefined registers and memory hold; None if they hold 0."""
-        return fill_of(self.poison, self.checks)
 
     @property
     def small(self) -> bool:
