@@ -27,7 +27,7 @@ from softcard.device.hsa.compute import Compute, Reports, chosen_engine
 from softcard.device.hsa.launch.first_state import Scratch, Surroundings, launch
 from softcard.device.hsa.memory.checked_heap import heap_of
 from softcard.device.hsa.memory.device_memory import PrivateMemory
-from softcard.device.hsa.memory.heap import Places
+from softcard.device.hsa.memory.heap import Places, size_of
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
 from softcard.device.hsa.queues.records import AmdQueue
 from softcard.engine.gcn.api import Engine, Statistics, wave_scratch_bytes
@@ -131,11 +131,11 @@ class OpenclDevice(Stateful):
 
         `used` is the number of bytes of RAM that the caller requested, for checks of bounds.
         """
-        what, size = (buffer, buffer.size) if isinstance(buffer, Ram) else (view := memoryview(buffer), view.nbytes)
+        what = buffer if isinstance(buffer, Ram) else memoryview(buffer)
         try:
             return self.heap.map(what, name, writable, used=used)
         except BeyondModel:
-            raise WireError(f"the device's address space has no room for {size} bytes of {name}") from None
+            raise WireError(f"the device's address space has no room for {size_of(what)} bytes of {name}") from None
 
     def allocate(self, size: int, name: str) -> tuple[int, Ram]:
         """Allocate zeroed memory for the device itself, in whole pages; return its address and the memory."""
