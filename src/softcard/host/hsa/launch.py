@@ -186,7 +186,8 @@ class Launch:
 
         Findings in functions that the kernel calls get that name, too.
         """
-        found = self.queue.device.reports.since(self._first_occurrence)
+        log = self.queue.device.log
+        found = () if log is None else log.since(self._first_occurrence)
         for each in found:
             each.kernel = each.kernel or self.kernel.name
         return found
