@@ -15,6 +15,5 @@ class ProgramOptions(WaveOptions, total=False):
 class Settings(WaveSettings):
     """The settings of one program's device: those of `WaveSettings`.
 
-    Engine and processor are not settings. The points of `snapshots` are those of `Program.tracepoints`. An option of a
-    run overrides `poison`, except for private memory.
-    """
+    The engine and the processor cannot be selected here. The points of `snapshots` are those of `Program.tracepoints`.
+    The option `poison` of a single run overrides the setting, except for private memory."""

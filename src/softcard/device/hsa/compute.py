@@ -178,10 +178,9 @@ class Compute:
             self._waves.emit(dispatch, queue, index)
 
     def run(self, dispatch: Dispatch, run: Callable[[Dispatch], Statistics] | None = None) -> Statistics:
-        """Run the waves of a dispatch; store and report the findings of a strict memory, if the device has one.
+        """Run the waves of `dispatch`. With a strict memory, store and report the findings afterwards.
 
-        `run`, if given, executes the whole dispatch in place of `Engine.run`.
-        """
+        If `run` is given, it executes the whole dispatch instead of `Engine.run`."""
         engine = self._engine or self.engine
         try:
             if self.checks.every:

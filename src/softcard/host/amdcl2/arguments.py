@@ -41,10 +41,9 @@ class Mappings:
         """The total size in bytes of all array arguments; an array that is passed twice counts twice."""
 
     def array(self, array: np.ndarray, name: str) -> int:
-        """Return the device address of a NumPy array, shared without a copy.
+        """Return the device address of a NumPy array that is shared with the device without a copy.
 
-        Raise `WireError` if it is not contiguous, or is empty.
-        """
+        `name` is the name of the argument. Raise `WireError` if the array is not contiguous, or is empty."""
         if not array.flags.c_contiguous:
             raise WireError(f"array for {name} must be contiguous")
         if not array.nbytes:
@@ -81,10 +80,8 @@ class Mappings:
             self._deferred.append(action)
 
     def finish(self) -> None:
-        """Let checks inspect the arrays that the host gets back, then run the deferred actions.
-
-        It is called at the end of a successful run.
-        """
+        """Complete a successful run: let checks inspect the arrays that the host gets back, then run deferred
+        actions."""
         for address, array, name in self._arrays if self.device.checks.at_results else ():
             self.device.checks.host_gets(address, array, f"the array for {name}")
         for action in self._deferred:
@@ -115,11 +112,10 @@ class Converter:
     """The images in device memory by identity: the address of the image object, and a function that copies back."""
 
     def convert(self, slots: Sequence[Slot], args: Iterable[Given]) -> tuple[dict[int, Value], int]:
-        """Convert arguments; return the value of each by index, and the number of LDS bytes for local pointers.
+        """Convert the arguments `args` for `slots`; return their values by index, and the LDS bytes for local pointers.
 
-        The values are addresses, LDS offsets and numbers. Raise `WireError` that names the argument if a value does not
-        fit it.
-        """
+        A value is an address, an LDS offset or a number. Raise `WireError` that names the argument if a value does
+        not fit it."""
         given = _listed(args)
         if len(given) != len(slots):
             names = ", ".join(slot.argument.described() for slot in slots)
@@ -194,7 +190,7 @@ class Converter:
         return address
 
     def _structure(self, argument: Argument, given: Any) -> int:
-        """Copy a structure into memory, and return the address of the copy."""
+        """Copy the bytes of a structure into device memory, and return the address of the copy."""
         if isinstance(given, (np.ndarray, np.generic)):
             given = given.tobytes()
         _expect(argument, given, bytes, bytearray)

@@ -63,7 +63,7 @@ class WaveIntegers(IntegerAlgebra[V], Protocol[V]):
         """Return the bits of `a` in reverse order."""
 
     def entry(self, w: int, a: V, table: tuple[int, ...]) -> V:
-        """Return entry `a` of `table`, which holds 32-bit numbers; `a` has 32 bits and is below its length."""
+        """Return entry `a` of `table`, which holds 32-bit numbers; `a` has 32 bits and is below the table's length."""
 
     def ule(self, w: int, a: V, b: V) -> V:
         """Return a <= b, unsigned, width 1."""
@@ -91,7 +91,7 @@ class FloatAlgebra(Protocol[V]):
         """Return a * b + c with one rounding."""
 
     def fdiv(self, fmt: str, a: V, b: V, env: str | None = None) -> V:
-        """Return a / b, rounded by the rounding mode `rm`."""
+        """Return a / b, rounded as `env` selects."""
 
     def fsqrt(self, fmt: str, a: V, env: str | None = None) -> V:
         """Return the square root."""
@@ -100,10 +100,10 @@ class FloatAlgebra(Protocol[V]):
         """Return a == b, width 1, false for NaNs; denormal operands are flushed if MODE flushes inputs."""
 
     def flt(self, fmt: str, a: V, b: V) -> V:
-        """Return a < b, width 1, false for NaNs."""
+        """Return a < b, width 1, false for NaNs; denormal operands are flushed if MODE flushes inputs."""
 
     def fle(self, fmt: str, a: V, b: V) -> V:
-        """Return a <= b, width 1, false for NaNs."""
+        """Return a <= b, width 1, false for NaNs; denormal operands are flushed if MODE flushes inputs."""
 
     def funo(self, fmt: str, a: V, b: V) -> V:
         """Return 1 (width 1) if either operand is a NaN, else 0."""
