@@ -29,6 +29,7 @@ from softcard.device.hsa.memory.device_memory import PrivateMemory
 from softcard.device.hsa.memory.heap import Places, size_of
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
 from softcard.device.hsa.queues.records import AmdQueue
+from softcard.device.hsa.wave_events import WaveEvents
 from softcard.engine.gcn.api import Engine, Statistics, wave_scratch_bytes
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.isa.gcn.state import LANES
@@ -97,7 +98,8 @@ class OpenclDevice(Stateful):
         self.memory = memory = GpuMemory()
         self.heap = heap = heap_of(memory, PLACES[bits], reports.memory_check)
         self.checks = checks = reports.checks_of(memory)
-        self.compute = Compute(settings, telemetry, checks, partial(chosen_engine, engine, settings))
+        self.events = events = WaveEvents(telemetry, settings.trace_waves, settings.snapshots)
+        self.compute = Compute(settings, checks, events, partial(chosen_engine, engine, settings))
         self.engine = self.compute.engine  # made at once, so that an unknown name is an error here
         self.queue: PlacedQueue | None = None
         self._fill = settings.fill
@@ -246,7 +248,7 @@ class OpenclDevice(Stateful):
         telemetry.emit(lambda time: KernelStarted(time, kernel, packet.grid, packet.workgroup))
         watch.time_limit_seconds = limit
         try:
-            statistics = self.compute.launch(dispatch)
+            statistics = self.events.run(dispatch, self.compute.run)
         except SoftcardError as error:
             failure = error
             telemetry.emit(lambda time: KernelFailed(time, kernel, failure))

@@ -13,7 +13,7 @@ from softcard.core.errors import WireError
 from softcard.core.findings import Finding, FindingLog, Findings, Locators
 from softcard.core.memory_check import MemoryCheck, log_of
 from softcard.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED, REFERENCE
-from softcard.device.hsa.wave_events import SnapshotEmitter, WaveEmitter
+from softcard.device.hsa.wave_events import WaveEvents
 from softcard.engine.gcn.api import CountingEngine, Dispatch, Engine, Statistics
 from softcard.engine.gcn.checks.registry import gcn_checks
 from softcard.engine.gcn.hooks import Check, Checks, Tracker
@@ -22,12 +22,12 @@ from softcard.engine.gcn.tiered.translation import Tier
 from softcard.engine.gcn.tracepoints import Tracepoints
 
 if TYPE_CHECKING:
-    from softcard.core.device import Telemetry
     from softcard.core.lint import LintDesk
+    from softcard.core.settings import KernelSettings
     from softcard.device.hsa.fences import Fences
     from softcard.device.hsa.host_order import HostOrder
     from softcard.device.hsa.queues.aql_queue import Queue
-    from softcard.device.hsa.settings import Settings, WaveSettings
+    from softcard.device.hsa.settings import Settings
     from softcard.engine.gcn.memory import GpuMemory
 
 
@@ -76,7 +76,7 @@ def own_engine(settings: Settings, fences: Fences | None, tracepoints: Tracepoin
     return make_engine(name, settings.tier, settings.threads, counting=counting, tracepoints=tracepoints)
 
 
-def chosen_engine(engine: Engine | str, settings: WaveSettings, tracepoints: Tracepoints | None) -> Engine:
+def chosen_engine(engine: Engine | str, settings: KernelSettings, tracepoints: Tracepoints | None) -> Engine:
     """Return the engine for a device whose user passes an engine, as an object or by name.
 
     Devices share an engine that is given by name, unless it counts instructions or takes snapshots at `tracepoints`.
@@ -110,16 +110,16 @@ _shared_engine: Final = cache(make_engine)
 class Compute:
     """The execution of one device's waves: the engine, the checks around it, and the events of waves.
 
-    `make` makes the engine at its first use. `checks` are the checks of the device's memory. `fences` are the cache
-    operations of a memory that models caches (strict memory), or None for a coherent memory; a strict memory needs its
-    own engine. `host_order` tracks the host's accesses if a check tracks accesses.
-    """
+    `checks` are the checks of the device's memory, `events` emits events of waves, and `make` makes the engine at its
+    first use. `fences` are the cache operations of a memory that models caches (strict memory), or None for a coherent
+    memory; a strict memory needs its own engine. `host_order` tracks the host's accesses; it is None if no check needs
+    them."""
 
     def __init__(
         self,
-        settings: WaveSettings,
-        telemetry: Telemetry,
+        settings: KernelSettings,
         checks: Checks,
+        events: WaveEvents,
         make: EngineFactory,
         *,
         fences: Fences | None = None,
@@ -128,11 +128,8 @@ class Compute:
         self.checks = checks
         self.fences = fences
         self.host_order = host_order
-        self.tracepoints = Tracepoints(settings.snapshots) if settings.snapshots else None
-        """The points at which events report registers; None without the setting `snapshots`."""
+        self.events = events
         self._is_counting = settings.count_instructions
-        self._waves = WaveEmitter(telemetry, settings.trace_waves)
-        self._snapshots = SnapshotEmitter(telemetry, self.tracepoints)
         self._make = make
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -142,7 +139,7 @@ class Compute:
         """The engine, which is made at its first use; it may be replaced between two launches."""
         with self._lock:
             if self._engine is None:
-                self._engine = self._make(self.tracepoints)
+                self._engine = self._make(self.events.tracepoints)
             return self._engine
 
     @engine.setter
@@ -158,24 +155,6 @@ class Compute:
             raise WireError(NOT_COUNTED)
         counts = cast("CountingEngine", self.engine).instruction_counts()
         return self.checks.added_counts(counts)
-
-    def launch(
-        self,
-        dispatch: Dispatch,
-        run: Callable[[Dispatch], Statistics] | None = None,
-        queue: int | None = None,
-        index: int | None = None,
-    ) -> Statistics:
-        """Run a dispatch by `run`, by default the method of that name, and emit the events of its waves.
-
-        `queue` and `index` identify its packet, if it has one.
-        """
-        dispatch = self._waves.follow(dispatch)
-        try:
-            with self._snapshots.of(queue, index):
-                return (run or self.run)(dispatch)
-        finally:
-            self._waves.emit(dispatch, queue, index)
 
     def run(self, dispatch: Dispatch, run: Callable[[Dispatch], Statistics] | None = None) -> Statistics:
         """Run the waves of `dispatch`. With a strict memory, store and report the findings afterwards.
@@ -215,7 +194,7 @@ class Compute:
 class Reports:
     """The findings of one device's checks, and their way to the host: a log, symbolizers, and a queue of warnings."""
 
-    def __init__(self, settings: WaveSettings, desk: LintDesk) -> None:
+    def __init__(self, settings: KernelSettings, desk: LintDesk) -> None:
         self.findings: list[Any] = Findings()
         self.memory_check = check = MemoryCheck.of(settings, self.findings)
         """The check of bounds, which the device's heap and memory use; None if it is not selected."""

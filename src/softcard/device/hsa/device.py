@@ -50,7 +50,7 @@ from softcard.device.hsa.queues.records import (
 from softcard.device.hsa.queues.signals import POLL_SECONDS, Signal, Timestamps
 from softcard.device.hsa.settings import STRICT, GpuOptions, Settings
 from softcard.device.hsa.snapshot import DeviceState, Keeper
-from softcard.device.hsa.wave_events import WaveCalls
+from softcard.device.hsa.wave_events import WaveCalls, WaveEvents
 from softcard.engine.gcn.api import Engine
 from softcard.engine.gcn.hooks import Checks
 from softcard.engine.gcn.memory_type import Mtype
@@ -106,9 +106,10 @@ class HsaDevice(Device[Settings]):
         )
         memory.gpu.on_read = checks.host_reads if checks.at_reads else None
         memory.gpu.on_write = checks.host_writes if checks.at_writes else None
+        events = WaveEvents(telemetry, settings.trace_waves, settings.snapshots)
+        self.tracepoints = events.tracepoints
         make = partial(own_engine, settings, fences)
-        self._compute = compute = Compute(settings, telemetry, checks, make, fences=fences, host_order=order)
-        self.tracepoints = compute.tracepoints
+        self._compute = compute = Compute(settings, checks, events, make, fences=fences, host_order=order)
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._timestamps = timestamps = Timestamps(settings, ticks)
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry, chosen.target)

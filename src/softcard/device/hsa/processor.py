@@ -407,7 +407,7 @@ class Processor:
             dispatch = launch(around, packet, queue.packet_address(index), index, plan=plan, **options)
         try:
             run = partial(self._ran, plan, data, templates)
-            statistics = self._compute.launch(dispatch, run, queue.number, index)
+            statistics = self._compute.events.run(dispatch, run, queue.number, index)
         except AccessFault as error:
             if self._memory.gpu.guard is None:
                 error.message += _private_overflow(error, dispatch)
@@ -448,7 +448,7 @@ class Processor:
         if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
             if self._compute.fences is not None:
                 self._compute.fences.flush()
-            if self._compute.tracepoints is not None:
+            if self._compute.events.tracepoints is not None:
                 raise BeyondModel("snapshots are not supported for a kernel that enables floating-point exceptions")
             if self._settings.checks:
                 raise BeyondModel(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypedDict
 
 from softcard.core.checks import having
 from softcard.core.errors import BeyondModel, WireError
@@ -28,17 +28,25 @@ It is not a finite number in single or double precision, and not a valid index o
 """
 
 
-class WaveOptions(KernelOptions, total=False):
-    """The settings of devices that run waves, as keywords; `WaveSettings` describes them."""
+def fill_of(poison: int | None, checks: Collection[str]) -> int | None:
+    """Return the word that fills undefined registers and memory; None to fill them with 0.
+
+    The setting `poison` determines it if it is not None, otherwise the selected checks do.
+    """
+    return JUNK if poison is None and having(checks, lambda kind: kind.fills_junk) else poison
+
+
+class WaveOptions(TypedDict, total=False):
+    """The settings of `WaveFields`, as keywords."""
 
     trace_waves: int
     snapshots: int
     poison: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaveSettings(KernelSettings):
-    """The settings of devices that run waves, in addition to those of `KernelSettings`.
+@dataclass(frozen=True, kw_only=True)
+class WaveFields:
+    """The settings that all devices with waves have in addition to those of `KernelSettings`.
 
     - `trace_waves`: the number of waves of each launch that emit an event when they start and when they end. They
       are the waves of its first work-groups, which then run one after another. Launches are then not cached.
@@ -53,23 +61,17 @@ class WaveSettings(KernelSettings):
     snapshots: int = 0
     poison: int | None = None
 
-    def verify(self) -> None:
-        """Raise `WireError` if `poison` has more than 32 bits, and `BeyondModel` if `snapshots` is set together with a
-        check that cannot run on the reference engine."""
-        KernelSettings.verify(self)
-        if self.poison is not None and self.poison > U32:
-            raise WireError(f"poison {self.poison:#x} does not fit 32 bits")
-        if self.snapshots and having(self.checks, lambda kind: not kind.with_snapshots):
-            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set one of them only")
 
-    @property
-    def fill(self) -> int | None:
-        """The 32-bit word that fills undefined registers and memory; None if they are filled with 0."""
-        fills = self.poison is None and having(self.checks, lambda kind: kind.fills_junk)
-        return JUNK if fills else self.poison
+def check_waves(waves: WaveFields, settings: KernelSettings) -> None:
+    """Raise `WireError` if `poison` has more than 32 bits, and `BeyondModel` if `snapshots` is set together with a
+    check that cannot run on the reference engine."""
+    if waves.poison is not None and waves.poison > U32:
+        raise WireError(f"poison {waves.poison:#x} does not fit 32 bits")
+    if waves.snapshots and having(settings.checks, lambda kind: not kind.with_snapshots):
+        raise BeyondModel(f"snapshots cannot be used with check {settings.check!r}: set one of them only")
 
 
-class GpuOptions(WaveOptions, total=False):
+class GpuOptions(KernelOptions, WaveOptions, total=False):
     """The settings of a GPU, as keywords; `Settings` describes them."""
 
     execution: str
@@ -89,8 +91,8 @@ class GpuOptions(WaveOptions, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(WaveSettings):
-    """The settings of one HSA device, in addition to those of `WaveSettings`.
+class Settings(WaveFields, KernelSettings):
+    """The settings of one HSA device, in addition to those of `KernelSettings` and `WaveFields`.
 
     - `execution`: "synchronous" (packets are processed inside the store to the doorbell), "manual" (they are
       processed when `process` is called or a thread waits) or "threaded" (a thread of the device processes them).
@@ -127,7 +129,7 @@ class Settings(WaveSettings):
         "timestamps": (INSTRUCTIONS, HOST),
         **KernelSettings.CHOICES,
     }
-    LEAST: ClassVar[Mapping[str, int]] = {**WaveSettings.LEAST, "quantum": 1, "threads": 1, "step_limit": 1}
+    LEAST: ClassVar[Mapping[str, int]] = {**WaveFields.LEAST, "quantum": 1, "threads": 1, "step_limit": 1}
 
     execution: str = SYNCHRONOUS
     engine: str = JIT
@@ -146,7 +148,8 @@ class Settings(WaveSettings):
 
     def verify(self) -> None:
         """Raise an error for combinations of settings that are not supported."""
-        WaveSettings.verify(self)
+        KernelSettings.verify(self)
+        check_waves(self, self)
         if self.count_instructions and self.coherence == STRICT:
             raise WireError(f"count_instructions is not supported with coherence={STRICT!r}")
         if self.count_instructions and self.engine == JIT and having(self.checks, lambda kind: kind.shadows_values):
@@ -165,6 +168,11 @@ class Settings(WaveSettings):
         """
         is_plain = self.coherence == COHERENT and not self.counts_races_too and not self.snapshots
         return self.engine == JIT and is_plain
+
+    @property
+    def fill(self) -> int | None:
+        """The 32-bit word that fills undefined registers and memory; None if they are filled with 0."""
+        return fill_of(self.poison, self.checks)
 
     @property
     def small(self) -> bool:

@@ -226,7 +226,7 @@ class Program(RichDisplay):
         self.settings = Settings.of(settings, options)
         self.target = processor_of(target) if target is not None else container.target
         self.device = device = OpenclDevice(container.bits, self.target, engine, self.settings)
-        self.tracepoints = device.compute.tracepoints
+        self.tracepoints = device.events.tracepoints
         self.probes = device.telemetry.probes
         self.desk = device.telemetry.desk
         self.findings = device.reports.findings
