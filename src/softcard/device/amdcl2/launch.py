@@ -71,7 +71,10 @@ def setup_buffer(
     grid = [*map(int, global_size), 1, 1][:3]
     group = [*map(int, local_size), 1, 1][:3]
     if not all(0 < size <= U32 for size in grid) or not all(0 < size <= U16 for size in group):
-        raise WireError(f"global size {tuple(grid)} or local size {tuple(group)} has a size that is 0 or too large")
+        raise WireError(
+            f"global size is {tuple(grid)} and local size {tuple(group)}, expected global sizes from 1 to 2^32 - 1 and "
+            "local sizes from 1 to 65535"
+        )
     return KernelDispatchPacket.over(
         dimensions,
         grid,

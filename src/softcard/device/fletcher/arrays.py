@@ -98,7 +98,9 @@ def as_rows(layout: BatchLayout, rows: pa.RecordBatch | Mapping[str, Any] | Sequ
     given = rows.keys() if isinstance(rows, Mapping) else names[: len(rows)]
     if set(given) != set(names) or len(rows) != len(names):
         shown = ", ".join(given) if isinstance(rows, Mapping) else f"{len(rows)} columns"
-        raise RuleError(f"RecordBatch {layout.name} has the fields {', '.join(names)}, not {shown}", rule=BUFFER_FORMAT)
+        shown = shown or "no columns"
+        text = f"the kernel writes {shown} to RecordBatch {layout.name}, expected the fields {', '.join(names)}"
+        raise RuleError(text, rule=BUFFER_FORMAT)
     columns = []
     for field, column in zip(schema, map(rows.get, names) if isinstance(rows, Mapping) else rows, strict=True):
         try:
@@ -132,7 +134,8 @@ def _check_schema(layout: BatchLayout, batch: pa.RecordBatch) -> None:
             "{" + ", ".join(type_of(field, named=True) for field in schema) + "}"
             for schema in (layout.schema, batch.schema)
         ]
-        raise RuleError(f"RecordBatch {layout.name} has the fields {shown[0]}, not {shown[1]}", rule=BUFFER_FORMAT)
+        text = f"the kernel writes a RecordBatch with the fields {shown[1]} to {layout.name}, expected {shown[0]}"
+        raise RuleError(text, rule=BUFFER_FORMAT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +288,11 @@ class _Reader(_Buffers):
             falls = part[1:] < part[:-1]
             if falls.any():
                 row = int(falls.argmax())
-                text = f"the offset of row {first + start + row + 1} is {part[row + 1]}, below {part[row]} before it"
+                text = (
+                    f"the offset of row {first + start + row + 1} is {part[row + 1]}, expected at least {part[row]}, "
+                    "the "
+                    "offset before it"
+                )
                 raise buffer.error(text, BUFFER_FORMAT)
         return offsets, pa.py_buffer(view)
 

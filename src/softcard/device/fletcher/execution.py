@@ -155,7 +155,8 @@ class Execution:
         """Raise the error that the kernel has had since the last access, if there is one and the profile raises
         errors."""
         if self._failure is not None:
-            raise ModelBug("the device's thread has failed") from self._failure
+            text = f"the device's thread has failed: {type(self._failure).__name__}: {self._failure}"
+            raise ModelBug(text) from self._failure
         if self._is_lost:
             raise RuleError(FORKED)
         error, self._pending = self._pending, None

@@ -226,7 +226,9 @@ class DeviceMemory(Stateful):
     def _at(self, address: int, size: int, access: str) -> Region:
         region = self.find(address)
         if size < 0 or region is None or address + size > region.end:
-            held = f"{region.end - address} are allocated there" if region is not None else "nothing is allocated there"
+            held = "no allocation contains this address"
+            if region is not None:
+                held = f"only {region.end - address} bytes are allocated there"
             raise AccessFault(f"{access} of {size} bytes at {address:#x}: {held}", address=address, access=access)
         return region
 

@@ -648,7 +648,7 @@ class HsaDevice(Device[Settings]):
             raise queue.error
         if self.is_idle and not self.settings.threaded and not _others():
             raise RuleError(
-                f"queue {queue.number} is full, and its next packet waits for something that no pending work changes",
+                f"queue {queue.number} is full and stays full: no pending work can end the wait of its next packet",
                 rule=rules.QUEUE_FULL,
             )
         self.await_change(POLL_SECONDS)

@@ -106,7 +106,8 @@ class Executor(Stateful):
     def after_doorbell(self) -> None:
         """Process packets after a doorbell was written, or leave this to the thread that processes packets."""
         if self._failure is not None:
-            raise ModelBug("the device's thread has failed") from self._failure
+            text = f"the device's thread has failed: {type(self._failure).__name__}: {self._failure}"
+            raise ModelBug(text) from self._failure
         if self._is_threaded:
             self.notify()
         elif self._is_synchronous:

@@ -308,7 +308,10 @@ class Processor:
             handler = self._handlers.get(kind)
             if handler is None:
                 raise PacketRefused(
-                    f"packet type {kind} is not valid on this queue", QueueError.INVALID_PACKET, rules.PACKET_TYPES
+                    f"packet type {kind} is not valid on this queue, expected 0 (vendor specific), 2 (kernel "
+                    "dispatch), 3 (barrier-AND) or 5 (barrier-OR)",
+                    QueueError.INVALID_PACKET,
+                    rules.PACKET_TYPES,
                 )
             fences = self._compute.fences
             if fences is not None:

@@ -68,7 +68,7 @@ def check_waves(waves: WaveFields, settings: KernelSettings) -> None:
     if waves.poison is not None and waves.poison > U32:
         raise WireError(f"poison {waves.poison:#x} does not fit 32 bits")
     if waves.snapshots and having(settings.checks, lambda kind: not kind.with_snapshots):
-        raise BeyondModel(f"snapshots cannot be used with check {settings.check!r}: set one of them only")
+        raise BeyondModel(f"snapshots cannot be used with check {settings.check!r}: set only one of the two")
 
 
 class GpuOptions(KernelOptions, WaveOptions, total=False):
@@ -156,9 +156,9 @@ class Settings(WaveFields, KernelSettings):
             what = f"count_instructions with check={self.check!r}"
             raise BeyondModel(f"{what} is not supported by engine {JIT!r}: use engine {REFERENCE!r}")
         if self.snapshots and self.coherence == STRICT:
-            raise BeyondModel(f"snapshots cannot be used with coherence {STRICT!r}: set one of them only")
+            raise BeyondModel(f"snapshots cannot be used with coherence {STRICT!r}: set only one of the two")
         if self.coherence == STRICT and having(self.checks, lambda kind: not kind.with_strict_waves):
-            raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set one of them only")
+            raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set only one of the two")
 
     @property
     def translates(self) -> bool:

@@ -129,8 +129,8 @@ class Allocations:
         kind = flags & _KINDS
         if not arguments.size or arguments.size % PAGE_SIZE or arguments.va_addr % PAGE_SIZE:
             raise Refused(
-                f"cannot allocate {arguments.size:#x} bytes at {arguments.va_addr:#x}: both must be multiples of the "
-                "page size"
+                f"cannot allocate {arguments.size:#x} bytes at {arguments.va_addr:#x}: expected a size above 0 and an "
+                f"address, both multiples of {PAGE_SIZE:#x}"
             )
         with self._lock:
             self._made += 1
@@ -148,7 +148,10 @@ class Allocations:
         `address` is the memory's address in the program, if the program itself has allocated it."""
         size = made.once
         if size % PAGE_SIZE:
-            raise Refused(f"the ring has {made.size:#x} bytes and is mapped twice, expected an even number of pages")
+            raise Refused(
+                f"the AQL queue buffer has {made.size:#x} bytes, expected an even number of pages: its first half is "
+                "mapped twice"
+            )
         offset = 0
         if kind == AllocFlags.USERPTR:
             self._user.tidy()
@@ -225,7 +228,7 @@ class Allocations:
         with self._lock:
             found = self.find(handle)
             if found.mapped:
-                raise Refused(f"{found.name} is still mapped", errno.EBUSY)
+                raise Refused(f"{found.name} is still mapped: unmap it before the free", errno.EBUSY)
             del self._known[handle]
             if found.offset >= 0:
                 self._shared.free(found.offset, found.once)

@@ -283,9 +283,9 @@ class PinnedOrder:
             if self._bytes + size > MOST_BYTES:
                 self._exceeded(
                     "bytes",
-                    f"the program has {self._bytes + size} bytes of pinned memory, but racing host stores are looked "
-                    "for in "
-                    f"{MOST_BYTES} bytes only: those at {address:#x} are not checked, and further ones may not be",
+                    f"the program has {self._bytes + size} bytes of pinned memory, but the check finds racing host "
+                    f"stores only in {MOST_BYTES} bytes: stores from {address:#x} on are not checked, and stores to "
+                    "memory that is pinned later may not be checked",
                 )
                 return
             self._known[address] = Pinned(address, size, seen)
@@ -534,9 +534,8 @@ class PinnedOrder:
             if id(oldest) in needed:
                 self._exceeded(
                     "copies",
-                    f"the host has changed pinned memory {MOST_COPIES} times while work that was given to a stream "
-                    "before waits: host stores that race with that work, and with further work that waits as "
-                    "long, are not found",
+                    f"the host has changed pinned memory {MOST_COPIES} times while earlier work of a stream waits: "
+                    "host stores that race with that work, and with later work that waits as long, are not found",
                 )
         return Copy(parts)
 

@@ -196,7 +196,7 @@ class Command(RichDisplay):
         payload = self.payload
         for number, value in enumerate(payload, 1):
             if not 0 <= value < 1 << 64:
-                raise WireError(f"{self.opcode.name}: chunk {number} must hold 64 bits, not {value:#x}")
+                raise WireError(f"{self.opcode.name}: chunk {number} is {value:#x}, expected 64 bits")
         return encode_header(Header(self.opcode, len(payload), self.inline)), *payload
 
 

@@ -113,7 +113,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.settings = settings = Settings.of(settings, options)
         self._ram = ram
         if family == "g" and settings.profile == SPEC:
-            raise BeyondModel("RefSi G1 has no command processor and no document: it exists in the profile refsidrv")
+            raise BeyondModel("RefSi G1 is modelled only in profile refsidrv, since no document describes it")
         self.family, self.profile_name, self.scale_encoding = family, settings.profile, settings.scale_encoding
         self.cores, self.harts_per_core = settings.cores, settings.harts
         self.probes = Probes()
@@ -338,7 +338,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         have it."""
         if self._shadow_check is not None and self._ram is not Ram and not self._is_shared:
             raise BeyondModel(
-                f"check {self.settings.check!r} requires memory made by Ram or SharedRam, not by another `ram`"
+                f"check {self.settings.check!r} requires memory of the class Ram or SharedRam, not made by `ram`"
             )
         if self._judges_code and self._is_translated:
             return _store_ram(self._is_shared)
@@ -643,7 +643,7 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     def _processor(self) -> CommandProcessor:
         if self.processor is None:
-            raise RuleError("RefSi G1 has no command processor: kernels are executed directly")
+            raise RuleError("RefSi G1 has no command processor: run kernels with execute_kernel")
         return self.processor
 
     # -- G1: direct execution -----------------------------------------------------------------------------------
@@ -654,7 +654,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         When hart 0 reaches `entry`, the counters of all harts are set to zero."""
         self._check_open()
         if self.family != "g":
-            raise RuleError("RefSi M1 executes kernels by command buffers only")
+            raise RuleError("RefSi M1 runs kernels only from command buffers: submit a command buffer")
         before = self.steps
         try:
             with self._busy_lock:

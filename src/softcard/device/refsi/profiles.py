@@ -157,7 +157,9 @@ class SpecProfile:
                 f"CMP_ENTRY_PT_FN holds {value:#x}, expected an entry point of 32 bits", rule=rules.ENTRY_32_BIT
             )
         if not value:
-            raise RuleError("CMP_ENTRY_PT_FN was not set before a kernel command", rule=rules.ENTRY_SET)
+            raise RuleError(
+                "CMP_ENTRY_PT_FN is 0, expected an entry point before a kernel command", rule=rules.ENTRY_SET
+            )
         if value & 1:
             raise RuleError(f"CMP_ENTRY_PT_FN holds {value:#x}, expected an even entry point", rule=rules.ENTRY_SET)
 

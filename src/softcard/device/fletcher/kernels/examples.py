@@ -223,7 +223,7 @@ def strings(sizes: NDArray[np.int64], line: int) -> tuple[NDArray[np.int32], NDA
 def _run(job: Job, as_built: bool) -> Iterator[None]:
     first, last = job.rows(STRING_WRITE_BATCH)
     if first:
-        raise BeyondModel(f"StringWrite requires firstidx 0, not {first}")
+        raise BeyondModel(f"StringWrite is modelled only with firstidx 0, not {first}")
     if not last:
         job.hang("StringWrite counts lastidx strings down to 0, and lastidx is 0")
     job.result = STRING_WRITE_RESULT

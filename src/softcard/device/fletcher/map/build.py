@@ -181,7 +181,9 @@ def fletcher_map(
         raise WireError(f"the bus has {bus_width} bits, expected 32 or 64")
     step = bus_width // 8
     if offset % step or not 0 <= offset < ADDRESS_LIMIT:
-        raise RuleError(f"offset {offset:#x} is not a multiple of {step} below {ADDRESS_LIMIT:#x}", rule=MAP_OFFSET)
+        raise RuleError(
+            f"offset is {offset:#x}, expected a multiple of {step} below {ADDRESS_LIMIT:#x}", rule=MAP_OFFSET
+        )
     customs = [parse_custom(text) for text in custom]
     found = Placer(sources(batches, profile), profile, bus_width, offset).place(customs)
     if found.offset + found.size_bytes > ADDRESS_LIMIT:

@@ -259,7 +259,7 @@ class _Walk:
         elif kind.id not in _NULL:
             raise BeyondModel(
                 f"{_dotted(path)} is of type {type_text(kind)}, "
-                "whose buffers are not validity, offsets, values and children",
+                "expected only types with validity, offsets, values and children as buffers",
                 rule=BUFFER_ORDER,
             )
 

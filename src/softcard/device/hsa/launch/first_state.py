@@ -123,7 +123,7 @@ def launch(
     _check(around, packet, grid, group)
     if packet.kernarg_address % KERNARG_BYTES and plan.has_arguments(around.memory, packet.kernel_object):
         raise DispatchRefused(
-            f"kernarg_address {packet.kernarg_address:#x} is not a multiple of {KERNARG_BYTES}",
+            f"kernarg_address is {packet.kernarg_address:#x}, expected a multiple of {KERNARG_BYTES}",
             INVALID_PACKET,
             KERNARG_ALIGNMENT,
         )

@@ -237,9 +237,11 @@ def read_plan(memory: GpuMemory, kernel_object: int, target: Target) -> LaunchPl
     Raise `DispatchRefused` if the bytes cannot be a header, or if the processor cannot start the kernel.
     """
     if kernel_object == 0:
-        raise DispatchRefused("kernel_object is 0", BAD_CODE, KERNEL_OBJECT)
+        raise DispatchRefused("kernel_object is 0, expected the address of a kernel header", BAD_CODE, KERNEL_OBJECT)
     if kernel_object % 64:
-        raise DispatchRefused(f"kernel_object {kernel_object:#x} is not a multiple of 64", BAD_CODE, KERNEL_OBJECT)
+        raise DispatchRefused(
+            f"kernel_object is {kernel_object:#x}, expected a multiple of 64", BAD_CODE, KERNEL_OBJECT
+        )
     try:
         plan = _plan(memory.read(kernel_object, LaunchFacts.size_bytes), target)
     except AccessFault as fault:

@@ -244,7 +244,7 @@ def size_of(what: Any) -> int:
 def checked_block(size: int, alignment: int) -> None:
     """Raise `WireError` if `size` or `alignment` is not valid for a block."""
     if size < 0 or alignment < 1 or alignment & alignment - 1:
-        raise WireError(f"size is {size} and alignment {alignment}, expected a size of 0 or more and a power of two")
+        raise WireError(f"size is {size}, alignment is {alignment}, expected 0 bytes or more and a power of two")
 
 
 # ---- external allocations --------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class ExternalAllocations(Stateful):
         end = address + size
         if address < 0 or size < 1 or end > self._gpu.limit:
             raise RuleError(
-                f"cannot map {name}, {size} bytes at {address:#x}: expected a byte or more, at addresses below "
+                f"cannot map {name}, {size} bytes at {address:#x}: expected at least 1 byte at addresses below "
                 f"{self._gpu.limit:#x}"
             )
         with self._gpu.pause.alone():

@@ -245,7 +245,10 @@ def lower(
             "memory model: --pcie cannot be used with the group segment: group memory is not accessed over PCIe"
         )
     if cache not in ("", *_CACHED) or (cache and (words[1] is not Order.NONE or words[3] is not Segment.GLOBAL)):
-        raise WireError(f"memory model: cache {cache!r}, expected {' or '.join(_CACHED)} for ordinary global accesses")
+        raise WireError(
+            f"memory model: cache is {cache!r}, expected {' or '.join(_CACHED)}, and only for non-atomic accesses of "
+            "the global segment"
+        )
     names = _names(words[3], agent, rmw, pcie)
     if agent.has_unified_registers or tg_split or returns or cache:
         return _composed(*words, agent, names, returns=returns, tg_split=tg_split, cache=cache)

@@ -432,12 +432,12 @@ class Queue(RichDisplay):
     def check(self) -> None:
         """Raise `RuleError` if the queue was destroyed, since its memory may be reused."""
         if self.is_destroyed:
-            raise RuleError(f"queue {self.number} was destroyed")
+            raise RuleError(f"queue {self.number} was destroyed: create a new one")
 
     def check_producer(self) -> None:
         """Raise `RuleError` if the queue was destroyed or its device closed; new packets would not be processed."""
         if self.is_destroyed:
-            raise RuleError(f"queue {self.number} was destroyed")
+            raise RuleError(f"queue {self.number} was destroyed: create a new one")
         if self.closed:
             raise RuleError(self.closed)
 

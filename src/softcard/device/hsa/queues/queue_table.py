@@ -107,7 +107,10 @@ class QueueTable:
             text = f"the address of amd_queue_t is {address:#x}, expected a multiple of {QUEUE_ALIGNMENT}"
             raise RuleError(text, rule=rules.QUEUE_ALIGNMENT)
         if address >> 32 != address + size_bytes - 1 >> 32:
-            raise RuleError(f"amd_queue_t at {address:#x} spans a 4 GiB boundary", rule=rules.QUEUE_4_GIB)
+            raise RuleError(
+                f"amd_queue_t at {address:#x} crosses a 4 GiB boundary, expected {size_bytes} bytes on one side of it",
+                rule=rules.QUEUE_4_GIB,
+            )
         its = AmdQueue.parse(gpu.read(address, size_bytes)).hsa_queue
         size = its.size if size is None else size
         if size & size - 1 or not MIN_SIZE <= size <= MAX_SIZE:
@@ -231,7 +234,7 @@ class QueueTable:
             last = limit - 1
             text = (
                 f"doorbell {number} announces packets up to {last}, but the write index is {written}: "
-                f"raise it to {limit} or more first, to reserve the packets"
+                f"raise the write index to {limit} or more first, to reserve the packets"
             )
             telemetry.lint("doorbell-beyond-write-index", text, rules.ADD_WRITE_INDEX)
         if telemetry.probes.active:
