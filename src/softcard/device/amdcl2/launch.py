@@ -33,9 +33,9 @@ LDS_ARGUMENT_ALIGNMENT: Final = 16
 def special_buffer(around: Surroundings, lane_bytes: int) -> AmdQueue:
     """Return the buffer that S[6:7] point to in kernels with the feature usegeneric.
 
-    It is an amd_queue_t for private memory of `lane_bytes` per work-item. The ABI specification defines its dwords 16
-    and 17 only: the upper halves of the base addresses of LDS and scratch.
-    """
+    It is an amd_queue_t for private memory of `lane_bytes` per work-item. The ABI specification defines its
+    dwords 16 and 17 only: the upper halves of the base addresses of LDS and scratch. `around` has these
+    addresses."""
     scratch = around.scratch
     return AmdQueue(
         group_segment_aperture_base_hi=around.shared_base >> 32,

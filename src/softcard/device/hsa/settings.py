@@ -95,18 +95,20 @@ class Settings(WaveFields, KernelSettings):
     """The settings of one HSA device, in addition to those of `KernelSettings` and `WaveFields`.
 
     - `execution`: "synchronous" (packets are processed inside the store to the doorbell), "manual" (they are
-      processed when `process` is called or a thread waits) or "threaded" (a thread of the device processes them).
+      processed when `process` is called or a thread waits) or "threaded" (a thread of the device processes
+      them).
     - `engine`: the engine that executes the waves, "jit" or "reference". `threads` applies to "jit" only.
     - `coherence`: "coherent" or "strict". With "strict", compute units have caches of their own, fences of
-      packets synchronise a second-level cache with the host, and stores are delayed. A read that may return stale
-      data then does return it, and `HsaDevice.findings` reports the read. Waves run as slowly as on the reference
-      engine.
-    - `machine_model`: "large" (64-bit pointers) or "small" (32-bit pointers). In the small model all memory is
-      below 4 GiB, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
-    - `own_addresses`: the range of addresses for the device's own allocations, "low" or "high". The range "high"
-      begins at 2**47, so that mappings at addresses of a host process (`HsaDevice.map_at`) never overlap it.
-    - `seed`: determines the order of queues, the number of packets in each time slice, and the order of waves.
-      With None, queues are served round robin.
+      packets synchronise a second-level cache with the host, and stores are delayed. A read that may return
+      stale data then does return it, and `HsaDevice.findings` reports the read. Waves run as slowly as on the
+      reference engine.
+    - `machine_model`: "large" (64-bit pointers) or "small" (32-bit pointers). In the small model all memory
+      is below 4 GiB, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
+    - `own_addresses`: the range of addresses for the device's own allocations, "low" or "high". The range
+      "high" begins at 2**47, so that mappings at addresses of a host process (`HsaDevice.map_at`) never
+      overlap it.
+    - `seed`: determines the order of queues, the number of packets in each time slice, and the order of
+      waves. With None, queues are served round robin.
     - `quantum`: the number of packets in the time slice of one queue.
     - `step_limit`: the maximum number of instructions of one wave, s_sleep not counted. With None, only
       `time_limit_seconds` ends kernels. Use None for kernels that wait for the host.
@@ -115,10 +117,11 @@ class Settings(WaveFields, KernelSettings):
     - `profiling`: True if queues write timestamps into completion signals.
     - `timestamps`: the unit of these timestamps: "instructions", as in `HsaDevice.time`, or "host" for
       nanoseconds of the host's clock, which differ from run to run.
-    - `pcie_atomics`: True if the platform has PCIe atomics, for memory allocated or mapped with ``host=True``.
-      None selects the value in the agent table.
-    - `machine_code`: True if machine code processes repeated launches. If probes have subscribers, machine code
-      may run only the packet's waves, and Python completes the packet."""
+    - `pcie_atomics`: True if the platform has PCIe atomics, for memory allocated or mapped with
+      ``host=True``. None selects the value in the agent table.
+    - `machine_code`: True if the packets of repeated launches are processed by native code of the simulator;
+      False if Python code processes all packets. If probes have subscribers, the native code may run only a
+      packet's waves, and Python code then completes the packet."""
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "execution": (SYNCHRONOUS, MANUAL, THREADED),

@@ -57,7 +57,7 @@ class Allocation:
 
     @property
     def once(self) -> int:
-        """The bytes of the allocation, where a ring that is mapped twice in succession counts only once."""
+        """The bytes of the allocation; the memory of a ring, which is mapped twice in succession, counts only once."""
         return self.size // 2 if self.flags & AllocFlags.AQL_QUEUE_MEM else self.size
 
     def map_twice(self) -> None:
@@ -107,11 +107,11 @@ class Allocations:
         return found
 
     def seen_at(self, address: int, size: int) -> list[tuple[int, int, int]]:
-        """Return the parts of `size` bytes of the program's memory at `address` that agents have mapped.
+        """Return those ranges of the program's memory between `address` and `address + size` that agents see.
 
-        Each part has the address that agents use, the program's address, and the number of bytes. For memory that the
-        driver allocated, both addresses are equal.
-        """
+        These are the ranges that belong to allocations of the driver. Each is a tuple of the address that agents
+        use, the program's address, and the number of bytes. The two addresses are equal for memory that the
+        driver allocated."""
         found = []
         with self._lock:
             for each in self._known.values():
@@ -184,9 +184,10 @@ class Allocations:
         return offset
 
     def _put_fill(self, made: Allocation, data: npt.NDArray[np.uint8]) -> None:
-        """Fill `data`, new device memory, with the junk word.
+        """Fill `data`, the new device memory of the allocation `made`, with the word for undefined memory.
 
-        Do nothing if more than `MOST_FILLED` bytes of the program would be filled."""
+        Do nothing for the memory of a ring, or if more than `MOST_FILLED` bytes of the program would then be
+        filled."""
         if self._filled + data.size <= MOST_FILLED and not made.flags & AllocFlags.AQL_QUEUE_MEM:
             data.view(np.uint32)[:] = self._fill_word
             self._filled += data.size

@@ -299,8 +299,9 @@ class KfdProcess:
         return ioctls.AvailableMemory(available=self.allocations.available(node), gpu_id=arguments.gpu_id)
 
     def _xnack(self, arguments: ioctls.SetXnackMode) -> Record:
-        """Return the reply that waves never retry page faults (XNACK); raise `Refused` for an attempt to enable
-        retries."""
+        """Return the reply that waves never retry page faults (XNACK).
+
+        Raise `Refused` for an attempt to enable retries."""
         if arguments.xnack_enabled > 0:
             raise Refused("XNACK cannot be enabled: no GPU of the machine supports it", errno.EPERM)
         return ioctls.SetXnackMode(xnack_enabled=0)

@@ -249,8 +249,9 @@ class SdmaQueue:
         self.limit = self.end_of(value)
 
     def end_of(self, value: int) -> int:
-        """Return the end of the packets that the doorbell value `value` announces, in bytes since the queue was
-        created."""
+        """Return the end of the packets that the doorbell value `value` announces.
+
+        It is in bytes since the queue was created, as `position` and `limit` are."""
         if self._is_legacy:
             return self.position + (value - self.position) % self.size
         return min(value, self.position + self.size) if value > self.position else self.limit
@@ -278,7 +279,7 @@ class SdmaQueue:
         return done
 
     def _one(self) -> int:
-        """Execute the next packet; return its size in bytes, 0 if it has to wait."""
+        """Execute the next packet; return its size in bytes, or 0 if the packet has to wait."""
         header = self._bytes(4)
         handler = self._handlers.get(header[0])
         if handler is None:
@@ -331,7 +332,7 @@ class SdmaQueue:
         return packet.size_bytes
 
     def _move(self, to: int, source: int, size: int) -> None:
-        """Copy bytes, and report the copy to the race check."""
+        """Copy `size` bytes from address `source` to address `to`, and report the copy to the check for races."""
         self._space.copy(to, source, size)
         if self._order is not None:
             self._order.copied(self.number, self.position, to, source, size)

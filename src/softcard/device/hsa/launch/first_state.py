@@ -314,7 +314,8 @@ def _scratch_gap(memory: GpuMemory, scratch: Scratch | None, lane_bytes: int) ->
     """Return the number of unused bytes between the private memory of two waves.
 
     It is 0 unless the bounds of private memory are checked. With this check, raise `DispatchRefused` if the
-    queue's private memory is not for exactly `lane_bytes` per work-item, so that new private memory is allocated."""
+    queue's private memory was not allocated for exactly `lane_bytes` per work-item; the error makes the
+    runtime allocate private memory for this size."""
     known = memory.guard.strides.get(scratch.address) if memory.guard is not None and scratch else None
     if known is None:
         return 0

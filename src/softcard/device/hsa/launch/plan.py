@@ -56,8 +56,7 @@ class DispatchRefused(RuleError):
 class LaunchPlan:
     """The decoded header of a kernel, prepared for launches.
 
-    A register number is `NOWHERE` if waves do not get the value in a register.
-    """
+    A field for the number of a register is `NOWHERE` if waves do not get the value in a register."""
 
     facts: LaunchFacts
     entry_offset: int
@@ -154,7 +153,7 @@ def _plan(data: bytes, target: Target) -> LaunchPlan:
 
 
 def _faults(facts: LaunchFacts, data: bytes, target: Target) -> Iterator[tuple[str, Rule]]:
-    """Yield the reasons why a processor cannot start a kernel."""
+    """Yield the reasons why a processor cannot start a kernel, each with the rule that the header violates."""
     if not target.has_unified_registers and facts.amd_kernel_code_version_major == 1:
         return  # an amd_kernel_code_t: older compilers leave the machine's fields 0
     if not facts.is_kernel_code:

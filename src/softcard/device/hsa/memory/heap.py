@@ -59,7 +59,9 @@ Lower addresses are reserved, as in the kernel driver.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """An allocation or mapping until it is freed or unmapped: `size` bytes at each address in `places`."""
+    """An allocation or mapping until it is freed or unmapped.
+
+    It has `size` bytes at each of the addresses in `places`; a mapping can have several addresses."""
 
     size: int
     places: tuple[int, ...]
@@ -226,7 +228,9 @@ class Heap(Stateful):
             self._space.free(address - address % PAGE_SIZE)
 
     def snapshot(self) -> object:
-        """Return the heap's state, with its contents, while no packet is processed."""
+        """Return the state of the heap, including the contents of its blocks.
+
+        The caller ensures that no packet is processed during the call."""
         with self._lock:
             return super().snapshot()
 

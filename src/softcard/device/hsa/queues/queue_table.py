@@ -101,7 +101,10 @@ class QueueTable:
             self._executor.queues.append(queue)
 
     def _found_ring(self, address: int, size: int | None) -> tuple[NDArray[np.uint8], int, int]:
-        """Return the ring that the amd_queue_t at `address` describes, its address and its number of packets."""
+        """Return the ring that the amd_queue_t at `address` describes: its bytes, its address and its size in packets.
+
+        If `size` is not None, it replaces the size that amd_queue_t contains. Raise an error if size, alignment
+        or memory of the ring are not valid."""
         gpu, size_bytes = self._memory.gpu, AmdQueue.size_bytes
         if address % QUEUE_ALIGNMENT:
             text = f"the address of amd_queue_t is {address:#x}, expected a multiple of {QUEUE_ALIGNMENT}"

@@ -116,7 +116,9 @@ class Signal:
         return self._view
 
     def _report_read(self) -> None:
-        """Look up the host memory of the signal, and cache a view of it."""
+        """Look up the memory of this process that holds the signal, and cache a view of it for `view`.
+
+        Raise `AccessFault` if the signal is not in plain RAM."""
         memory = self._world.memory
         version, found = memory.version, memory.plain(self.address, SIGNAL_BYTES, store=True)
         if found is None:
