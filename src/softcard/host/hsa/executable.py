@@ -178,7 +178,9 @@ class Executable(RichDisplay):
         choose(self._device.tracepoints, points, {**self.symbols, **entries}, code, self.place_of)
 
     def _locate(self, pc: int) -> CodePlace | None:
-        """Return the source location of the instruction at `pc`; None for other code."""
+        """Return the source location of the instruction at `pc`.
+
+        Return None if `pc` is not in this executable's code, or if the code object is not loaded."""
         at = self.name_at(pc) if self.is_loaded else ""
         if not at:
             return None
@@ -219,10 +221,10 @@ def fits(code: CodeObject, agent: str, any_target: bool = False) -> None:
     """
     if code.flagged and not any_target:
         text = (
-            f"e_flags {code.elf.header.flags:#x} name {code.flagged}, but the notes {code.target}: expected the same "
-            "processor"
+            f"e_flags {code.elf.header.flags:#x} name {code.flagged}, but the notes name {code.target}, expected the "
+            "same processor"
         )
-        raise RuleError(f"{text}; compile it again, or load it with any_target=True, which trusts the notes")
+        raise RuleError(f"{text}: compile the code again, or load it with any_target=True, which trusts the notes")
     if not code.target or targets.runs_on(code.target, agent):
         if not any_target:
             _fits_settings(code, AGENTS[agent])
@@ -243,7 +245,8 @@ def _fits_settings(code: CodeObject, agent: Agent) -> None:
     """Raise a `RuleError` if a code object relies on a setting of xnack or sramecc that the agent does not have."""
     for feature, own in agent.settings.items():
         if not targets.accepts({feature: own}, code.features):
-            text = f"the code object needs {feature} {code.features[feature]}, the agent {agent.name} has it {own}"
+            stated = code.features[feature]
+            text = f"the code object requires {feature} {stated}, but agent {agent.name} has {feature} {own}"
             wanted = targets.target_id(agent.name, {feature: own})
             raise RuleError(f"{text}: compile it for {wanted}, or load it with any_target=True")
 

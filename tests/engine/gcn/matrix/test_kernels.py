@@ -20,6 +20,7 @@ from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields, set_sca
 
 FEW, MANY = 8, 10_000
 MIXED = [key for key in ALL if matrices()[key].n == 4 or matrices()[key].k in (2, 8, 16)][::5]
+MIXED += [key for key in ALL if matrices()[key].takes_formats]
 
 
 @cache
@@ -68,9 +69,9 @@ def test_a_kernel_agrees_with_numpy_at_many_matrices(key: tuple[str, str]) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].is_scaled], ids=str)
-def test_scaled_kernels_agree_with_numpy_at_some_hundred_matrices(key: tuple[str, str]) -> None:
-    """All pairs of formats, scales of all magnitudes and NaN."""
+@pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].takes_formats], ids=str)
+def test_kernels_with_formats_agree_with_numpy_at_some_hundred_matrices(key: tuple[str, str]) -> None:
+    """All pairs of formats; scales of all magnitudes and NaN."""
     agree(key, 300, 20)
 
 

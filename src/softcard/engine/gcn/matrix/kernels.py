@@ -33,6 +33,11 @@ WINDOW: Final = 60
 """The number of exponents below the largest possible product exponent that the fast formulation covers."""
 OF_ZERO: Final = -128
 """The exponent byte of a zero element; saturating sums with it lie below the window of exponents."""
+MOST_OF_ZERO: Final = 50
+"""The largest exponent of scales with which products that are zero do not affect the sum.
+
+A product of zero and 2**15 counts as 2**-111, which then stays below the window of exponents.
+"""
 UNLIKELY: Final = ", !prof !90"
 
 
@@ -598,8 +603,8 @@ class Writer(VectorText):
     def declare_constants(self) -> None:
         """Emit the constants that the inner loop keeps in registers.
 
-        `least` is the lowest exponent of the window, and `tiny` the lower bound for the exponents of C.
-        """
+        `least` is the lowest exponent that the fast formulation handles, and `tiny` the lower bound for the
+        exponents of C."""
         self.bytes = f"<{4 * self.lanes} x i8>"
         if self.is_wide:
             self.shift: Operand | None = self.spread(self.base << 23)
@@ -648,8 +653,9 @@ class Writer(VectorText):
     def _cut(
         self, block: int, depth: range, rows: list[Operand], a: Operand, i: Operand, at: Operand, power: Operand
     ) -> Operand:
-        """Return the sum of products, each truncated to a multiple of 2**-24 times `power`, as an integer in this
-        unit."""
+        """Return the sum of products of one group, as an integer in units of 2**-24 times `power`.
+
+        Each product is truncated to a multiple of this unit before the addition."""
         scale = self.real(self.mirror - power)
         parts = []
         for k, row in zip(depth, rows, strict=True):
@@ -707,7 +713,8 @@ class Writer(VectorText):
         memory: tuple[Operand, Operand],
         low: Operand | None,
     ) -> None:
-        """Emit the computation of one row of D, in one vector of columns, for one group of k."""
+        """Emit one row of D, in one vector of columns: its old value plus the products for one group of consecutive
+        k."""
         first, halves, rows = group
         quad, row = where
         a, source = memory
@@ -741,7 +748,8 @@ class Writer(VectorText):
         """Return `power` times the scales of row `i` and of a vector of columns, and a mask of lanes to correct.
 
         These are lanes whose scales are NaN or lead out of the range of exponents of the fast formulation. If all
-        products are zero, `power` is the lowest one and stays as it is. `first` is the first k of the group.
+        products are zero, `power` is the lowest one and stays as it is, unless the scales are so large that the
+        exponents of the products matter. `first` is the first k of the group.
         """
         sides = []
         for name, side, place in (("a", self.matrix.m, i << 2), ("b", self.matrix.n, at)):
@@ -751,11 +759,12 @@ class Writer(VectorText):
             shift = self._field_of_shape(f"{name}_shift").trunc("i32")
             moved = row.inttoptr().load(kind, align=4) >> (shift if name == "a" else self.spread(shift))
             sides.append(self.spread(moved & 0xFF) if name == "a" else moved & 0xFF)
-        field = (power >> 23) + sides[0] + sides[1] - 2 * BIAS
+        scale = sides[0] + sides[1] - 2 * BIAS
+        field = (power >> 23) + scale
         is_nan = sides[0].eq(0xFF) | sides[1].eq(0xFF)
         is_zero = power <= (BIAS - WINDOW << 23)
         beyond = field.slt(BIAS - WINDOW) | field.sgt(BIAS + 120)
-        return is_zero.select(power, field << 23), is_nan | (beyond & is_zero.eq(0))
+        return is_zero.select(power, field << 23), is_nan | is_zero.select(scale.sgt(MOST_OF_ZERO), beyond)
 
     def _field_of_shape(self, name: str) -> Operand:
         """Return the value of a field of the instruction's `rules.Shape`."""
@@ -808,7 +817,10 @@ class Writer(VectorText):
         before = self.scratch
         after = before + 4 * self.lanes
         if self.columns < self.lanes:
-            raise ModelBug(f"{self.kernel.name}: {self.columns} columns in vectors of {self.lanes} lanes")
+            raise ModelBug(
+                f"{self.kernel.name}: the matrix has {self.columns} columns, expected at least the {self.lanes} lanes "
+                "of a vector"
+            )
         self.branch(flags.ne(0), bad, good, UNLIKELY)
         with self.apart(bad):
             before.inttoptr().store(old, align=4)

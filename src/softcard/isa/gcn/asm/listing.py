@@ -77,9 +77,9 @@ Part = tuple[int, bytes, str, Insn | None, SoftcardError | None]
 def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
     """Yield (address, bytes, text, instruction, error) of each instruction, in order.
 
-    If a template gives the text, `instruction` and `error` are None. Otherwise the text is "", and either the
-    decoded instruction or the decoding error is given. Instructions with equal words are converted to text only
-    once."""
+    If a text template (`asm.template`) gives the text, `instruction` and `error` are None. Otherwise the text
+    is "", and either the decoded instruction or the decoding error is given. The templates convert instructions
+    with equal words only once."""
     words = np.frombuffer(code, np.uint32, len(code) // 4)
     known, at, end = _known(target, words), 0, len(words)
     while at < end:

@@ -106,7 +106,9 @@ def _scaled_codes(name: str) -> tuple[int, ...]:
 
 
 def _has_literal(target: Target, words: Words, number: Numbers) -> npt.NDArray[np.bool_]:
-    """Return an array that is True at each word that, as an instruction's first word, is followed by a literal."""
+    """Return an array that is True at each word that, as an instruction's first word, is followed by a literal.
+
+    `number` holds the encoding number of each word."""
     known, bits = _literals(target.name), _literal_bits(target.encoding)[number]
     codes = words >> bits[:, 0] & bits[:, 1]
     one = words & bits[:, 2] == LITERAL

@@ -160,7 +160,7 @@ PROCESSOR: Final = {"gfx9-4-generic": "gfx942"}
 def matrix(b: Builder, i: Insn) -> None:
     """Execute a matrix instruction."""
     if b.mode.gpr_idx:
-        raise BeyondModel(f"{i.name} while GPR indexing is on")
+        raise BeyondModel(f"{i.name} is not modelled while GPR indexing is on")
     b.matrix(use_of(i))
 
 
@@ -191,7 +191,8 @@ def use_of(i: Insn) -> Use:
         use = replace(use, scales=scales, scale_bytes=(low & 1 | (high & 1) << 1, low >> 1 | high & 2))
     for rows in (use.a_rows, use.b_rows, use.c_rows, use.d_rows):
         if len(rows) and rows[0] // VGPRS != rows[-1] // VGPRS:
-            raise GuestFault(f"{i.name}: registers {register_name(rows[0])} and {len(rows) - 1} more do not exist")
+            first = register_name(rows[0])
+            raise GuestFault(f"{i.name}: the {len(rows)} registers from {first} on do not all exist")
     return use
 
 
@@ -215,7 +216,7 @@ def rows(sets: Iterable[tuple[Sequence[tuple[str, int, int, int, int]], dict[str
 
 
 def older_name(name: str) -> tuple[str, ...]:
-    """Return the name of a matrix operation before gfx942, as a tuple with one element.
+    """Return the name that a matrix operation had before gfx942, as a tuple with one element; () if it had none.
 
     Assemblers still accept this name."""
     found = re.fullmatch(r"(v_mfma_\w+?_\d+x\d+x\d+)(?:_\d+b)?_(bf16|f16|f32|f64|i8)", name)
