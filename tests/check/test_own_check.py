@@ -23,8 +23,9 @@ from softcard.engine.gcn.hooks import NO_CHECKS, STORE, Check, Checks, Observer
 from softcard.engine.gcn.instrumentation import HookPoints
 from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.engine import JitEngine
-from softcard.engine.riscv.checks import HartCheck
-from softcard.engine.riscv.checks import register as register_hart_check
+from softcard.engine.riscv.checks.registry import Request as HartRequest
+from softcard.engine.riscv.checks.registry import register as register_hart_check
+from softcard.engine.riscv.hooks import HartCheck
 from softcard.host.amdcl2.demo import demo_program
 from softcard.host.hsa.gpu import Gpu, demo_code
 from softcard.host.refsi.refsi import RefSi, demo_kernels
@@ -168,8 +169,8 @@ class HartStores(HartCheck):
 
     name = "hart-stores"
 
-    def __init__(self, log: FindingLog) -> None:
-        self.log = log
+    def __init__(self, request: HartRequest) -> None:
+        self.log = request.log
         self.stores: Counter[int] = Counter()
 
     def instruction_begins(self, hart: Hart, pc: int, insn: Insn) -> None:
@@ -217,14 +218,14 @@ def test_a_check_of_harts_is_one_of_devices_with_harts_only() -> None:
     with pytest.raises(ModelBug, match="a check 'init' exists already"):
         register_hart_check("init", "once more", HartStores)
     with RefSi.open(check=HartStores.name, profile="refsidrv", on_finding="keep") as device:
-        assert [each.name for each in device.port.checks] == [HartStores.name]
+        assert [each.name for each in device.port.checks.every] == [HartStores.name]
 
 
 def test_a_check_of_waves_and_one_of_harts_may_share_a_name() -> None:
     remove = register_hart_check(NAME, "how many stores harts execute", HartStores)
     assert (CHECKS[NAME].waves, CHECKS[NAME].harts) == (True, True)
     with RefSi.open(check=NAME) as device, Gpu.open("gfx900", check=NAME) as gpu:
-        assert isinstance(device.port.checks[0], HartStores)
+        assert isinstance(device.port.checks.every[0], HartStores)
         assert isinstance(gpu.device.checks.every[0], Counts)
     remove()
     assert (CHECKS[NAME].waves, CHECKS[NAME].harts) == (True, False)

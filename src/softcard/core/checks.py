@@ -42,7 +42,7 @@ class CheckKind:
     - `shadows_values`: it has shadow bits for every value; `fills_junk`: undefined memory holds junk by default.
     - `orders_accesses`: it follows the order of accesses; `takes_equal_stores`: the setting `equal_stores` concerns it.
     - `only_engine`: it follows instructions of harts, and needs nothing of the device's memory.
-    - `notes_code_stores`: it compares the stores of harts with the code that they run.
+    - `guards_allocations`: it needs the exact bounds of allocations.
     - `at_close`: it checks the allocations and other state that remain when a device is closed.
     """
 
@@ -58,7 +58,7 @@ class CheckKind:
     orders_accesses: bool = False
     takes_equal_stores: bool = False
     only_engine: bool = False
-    notes_code_stores: bool = False
+    guards_allocations: bool = False
     at_close: bool = False
 
 
@@ -67,11 +67,13 @@ CHECKS: Final[dict[str, CheckKind]] = {
         "accesses outside an allocation or after it was freed, also of LDS and private memory; double free",
         harts=True,
         with_snapshots=True,
+        guards_allocations=True,
     ),
     LEAKS: CheckKind(
         'allocations that the host had not freed when the device was closed; needs "memory"',
         harts=True,
         with_snapshots=True,
+        guards_allocations=True,
         at_close=True,
     ),
     INIT: CheckKind(
@@ -99,7 +101,6 @@ CHECKS: Final[dict[str, CheckKind]] = {
         "GCN results that are used without a wait for them; RISC-V code that is stored and run without FENCE.I",
         harts=True,
         only_engine=True,
-        notes_code_stores=True,
     ),
     SYNC: CheckKind(
         "barriers that some work-items of a group do not reach; signals and packets that wait forever",

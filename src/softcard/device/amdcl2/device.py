@@ -15,7 +15,7 @@ from softcard.core.errors import BeyondModel, RuleError, SoftcardError, WireErro
 from softcard.core.event import Probes
 from softcard.core.findings import Finding, Findings
 from softcard.core.limits import CLOSED, Stopped, Watch
-from softcard.core.memory_check import MemoryCheck, log_of
+from softcard.core.memory_check import guard_of
 from softcard.core.snapshot import Stateful
 from softcard.core.space import PAGE_SIZE, Ram
 from softcard.core.threads import FORKED, BusyLock
@@ -114,8 +114,8 @@ class OpenclDevice(Stateful):
         self._waves = WaveEmitter(self._telemetry, settings.trace_waves)
         self._snapshots = SnapshotEmitter(self._telemetry, tracepoints)
         self.findings: list[Finding] = Findings()
-        self.check = check = MemoryCheck.of(settings, self.findings)
-        self.log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
+        self.log = settings.log(self.findings)
+        self.check = check = guard_of(settings.checks, self.log)
         self._fill = settings.fill
         memory, places = GpuMemory(), PLACES[bits]
         self.heap = Heap(memory, places) if check is None else CheckedHeap(memory, check, places)
@@ -315,7 +315,7 @@ class OpenclDevice(Stateful):
 
     def _checked_scratch(self, heap: CheckedHeap, lane_bytes: int) -> Scratch:
         """Return private memory of exactly `lane_bytes` per work-item, with its bounds checked by `heap`."""
-        known = heap.check.strides.get(self._scratch.address) if self._scratch is not None else None
+        known = heap.guard.strides.get(self._scratch.address) if self._scratch is not None else None
         lane_bytes = align_up(lane_bytes, WAVE_WORD)
         if self._scratch is None or known is None or known[0] != lane_bytes:
             if self._scratch is not None:

@@ -24,8 +24,8 @@ from softcard.core.device import Device, Telemetry
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError
 from softcard.core.event import Probes
 from softcard.core.findings import Finding as Found
-from softcard.core.findings import FindingLog, Findings, Locators
-from softcard.core.memory_check import MemoryCheck, log_of
+from softcard.core.findings import Findings, Locators
+from softcard.core.memory_check import guard_of
 from softcard.core.space import Mappable
 from softcard.core.words import U32
 from softcard.device.hsa import rules
@@ -90,13 +90,11 @@ class HsaDevice(Device[Settings]):
         self.era = 0
         """A number that `reset` and `restore` change, so that waits that began before such a call fail."""
         self.findings: list[Finding | Found] = Findings()
-        check = MemoryCheck.of(settings, self.findings)
+        self.log = settings.log(self.findings)
+        """The log of the findings of checks, which `findings` returns; None if the device has no checks."""
         self._interrupts: Observers[int] = Observers()
         self._executor = executor = Executor(settings, telemetry)
-        self._memory = memory = DeviceMemory(chosen, settings, executor, check)
-        self.log: FindingLog | None
-        """The log of the findings of checks, which `findings` returns; None if the device has no checks."""
-        self.log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
+        self._memory = memory = DeviceMemory(chosen, settings, executor, guard_of(settings.checks, self.log))
         self.locators = Locators()
         """The symbolizers, which map addresses in code to symbols and lines."""
         if self.log is not None:

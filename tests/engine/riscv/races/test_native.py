@@ -41,7 +41,7 @@ def detector(reported: list[Finding], ram: Ram) -> NativeHartRaces:
         FindingLog(reported), lambda hart, address: ram.base_host + address, False, HARTS,
         lambda index: Hart(index, PORT), lambda hart, pc: None, lambda: [ram],
     )  # fmt: skip
-    found.begin_group()
+    found.group_begins()
     return found
 
 
@@ -162,7 +162,7 @@ def test_places_of_clocks_before_a_barrier_are_others_behind_it() -> None:
     harts = Harts()
     for _ in range(4):
         assert harts.access(0, 0x20, AMO | RELEASES, 16)
-    harts.races.barrier()
+    harts.races.barrier_opens()
     assert harts.access(1, 0x10, WRITE, 0)
     assert harts.access(1, 0x14, AMO | RELEASES, 8)
     assert harts.access(0, 0x24, AMO, 8)
@@ -191,7 +191,7 @@ def test_rows_of_instructions_are_found_anew_where_numbers_of_events_begin_anew(
     for each in (first, first, pc, pc):
         assert harts.access(0, each, WRITE, 0)
     harts.races.race.next = LIMIT // 2 + harts.races.race.step
-    harts.races.begin_group()
+    harts.races.group_begins()
     assert harts.access(0, pc, WRITE, 0)
     events = harts.races.race.next
     arguments = harts.races.address(0), pc, WRITE | 4 << SIZE_AT, harts.ram.base_host, 0
@@ -215,7 +215,7 @@ def test_bytes_of_a_dword_apart_and_together() -> None:
     assert not check(1, 0x14, READ, 1, 1)
     assert not check(0, 0x10, WRITE, 3, 1)
     assert check(0, 0x16, READ, 0, 4)
-    races.barrier()
+    races.barrier_opens()
     assert check(1, 0x14, WRITE, 0, 4)
     assert not check(0, 0x14, READ, 3, 1)
 
@@ -227,7 +227,7 @@ def test_numbers_of_events_begin_anew_between_groups() -> None:
     what = WRITE | 4 << SIZE_AT
     assert not native_detector.function("check")(races.address(0), 0x10, what, ram.base_host, 0)
     races.race.next = LIMIT // 2 + races.race.step
-    races.begin_group()
+    races.group_begins()
     assert races.race.next == races.race.step
     assert not shadow_of(races, ram).any()
     assert not native_detector.function("check")(races.address(1), 0x10, what, ram.base_host, 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from softcard.core.allocations import HOST, Guard
 from softcard.core.errors import BeyondModel, WireError
-from softcard.core.memory_check import HOST, MemoryCheck
 from softcard.core.snapshot import Stateful
 from softcard.core.space import Mappable
 from softcard.device.hsa.agents import Agent
@@ -44,12 +44,10 @@ class DeviceMemory:
     `types` are the kinds of memory, and `state` are the registers that a driver sets. `fine_mtype` is the memory type
     of queues, signals and kernel arguments; the host sees changes of such memory at once. A block is freed and an array
     is unmapped only while `exclusive` prevents packets from being processed; all other changes are possible while waves
-    run. With a `check`, bounds of blocks are exact to the byte.
+    run. With a `guard`, bounds of blocks are exact to the byte.
     """
 
-    def __init__(
-        self, agent: Agent, settings: Settings, exclusive: Exclusive, check: MemoryCheck | None = None
-    ) -> None:
+    def __init__(self, agent: Agent, settings: Settings, exclusive: Exclusive, guard: Guard | None = None) -> None:
         small, high = settings.small, settings.own_addresses == HIGH
         if small and high:
             raise WireError("own_addresses='high' requires machine_model='large': the small one has 32-bit addresses")
@@ -57,7 +55,7 @@ class DeviceMemory:
         self.types = MemoryTypes(agent, settings.pcie_atomics)
         self.fine_mtype = self.types.fine.mtype
         places = SMALL_PLACES if small else HIGH_PLACES if high else LARGE_PLACES
-        self.heap = Heap(self.gpu, places) if check is None else CheckedHeap(self.gpu, check, places)
+        self.heap = Heap(self.gpu, places) if guard is None else CheckedHeap(self.gpu, guard, places)
         self.external = ExternalAllocations(self.gpu, self.heap.spaces)
         self.apertures = apertures(agent, small)
         self.state = AgentState(0 if agent.target.level == GFX9 else self.heap.base)

@@ -10,7 +10,7 @@ from softcard.device.refsi.launch import A0, MASK64, RA, SP, KernelPlan
 from softcard.device.refsi.spec.schedule import Begun
 from softcard.engine.riscv.api import Engine
 from softcard.engine.riscv.jit.dispatcher import POLLED, RETURNED
-from softcard.engine.riscv.shadow.block import COUNT, ELEMENTS, REGISTERS
+from softcard.engine.riscv.shadow_layout import COUNT, ELEMENTS, REGISTERS
 from softcard.ir import llvm
 from softcard.ir.native import U64, call, layout, link, native
 from softcard.ir.object_cache import ObjectCache, default_folder
@@ -133,7 +133,7 @@ def begin(launch: Launch, hart: int, instance: int) -> None:
 def begin_shadow(block: int, count: int) -> None:
     """Set the shadow registers for a start: only ra, sp, a0 and the next `count` registers are defined.
 
-    `block` is the address of the shadow registers of `engine.riscv.shadow.block`.
+    `block` is the address of the shadow registers of `engine.riscv.shadow_layout`.
     """
     shadows = U64.at(block)
     for n in range(REGISTERS):

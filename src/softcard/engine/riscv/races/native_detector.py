@@ -19,6 +19,7 @@ from softcard.core.errors import BeyondModel, ModelBug
 from softcard.core.findings import FindingLog
 from softcard.core.space import PAGE_BITS, Ram
 from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.hooks import Extents, HartCheck, Instrumentation, Outstanding
 from softcard.engine.riscv.races import native_batch, native_check, native_fast_path, native_order
 from softcard.engine.riscv.races.agents import READ, WRITE, Agent, Event, Suspect
 from softcard.engine.riscv.races.layout import (
@@ -55,7 +56,7 @@ from softcard.engine.riscv.races.layout import (
     atomic_bit,
     slot_mask,
 )
-from softcard.engine.riscv.races.watch import HOST, MOST_BYTES, Cell, Extents, Outstanding, Reporter, report_host
+from softcard.engine.riscv.races.watch import HOST, MOST_BYTES, Cell, Reporter, report_host
 from softcard.ir.native import Natives
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import RACES as RACES_WORD
@@ -136,12 +137,14 @@ class ShadowMemory:
         return whole[at + first : at + last]
 
 
-class NativeHartRaces:
-    """Checks accesses of harts for races, and reports them to a log: see `HartRaces`.
+class NativeHartRaces(HartCheck):
+    """The race check of harts on the JIT engine; see `HartRaces`.
 
     `hart` returns the hart with a number, `insn` returns the instruction that a hart has at an address, and `rams`
     returns the memories that harts may share. `harts` is the number of harts.
     """
+
+    name = RACES
 
     def __init__(
         self,
@@ -206,13 +209,25 @@ class NativeHartRaces:
         return ctypes.addressof(self.rows[slot])
 
     # ---- the order of things -------------------------------------------------------------------------------------
-    def dress(self, evaluator: Evaluator) -> Evaluator:
+    @property
+    def tracker(self) -> NativeHartRaces:
+        """This object itself, as the tracker of the order of accesses."""
+        return self
+
+    @property
+    def instrumentation(self) -> Instrumentation:
+        """The check's part in translated code."""
+        from softcard.engine.riscv.races.translated import instrumentation  # imports the JIT engine
+
+        return instrumentation(self._harts)
+
+    def observe(self, evaluator: Evaluator) -> Evaluator:
         """Return the evaluator, changed to check its accesses."""
         evaluator.watch = self
         evaluator.hart.words[RACES_WORD] = self.address(evaluator.hart.index)
         return evaluator
 
-    def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
+    def group_begins(self, outstanding: Iterable[Outstanding] = ()) -> None:
         """Begin a group of instances: all accesses of harts made so far count as ordered before its accesses.
 
         `outstanding` contains the DMA transfers that were not waited for.
@@ -257,11 +272,11 @@ class NativeHartRaces:
         """
         return NATIVES.address("begin_next_group"), self._at
 
-    def end(self) -> None:
+    def kernel_ends(self) -> None:
         """End a kernel command, and report its pending races."""
-        self.begin_group()
+        self.group_begins()
 
-    def barrier(self) -> None:
+    def barrier_opens(self) -> None:
         """Handle a barrier that all harts of the group have reached.
 
         All accesses before the barrier are ordered before all later ones.
@@ -502,7 +517,7 @@ class NativeHartRaces:
         `address` is the device address, and `extents` are the byte ranges in this process.
         """
         remembered, self._remembered = self._remembered or {}, None
-        self.begin_group()
+        self.group_begins()
         report_host(self._reporter, remembered, self._agent(HOST), access, address, extents)
 
     # ---- accesses ------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ treated as ordered.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from softcard.core.checks import RACES
 from softcard.core.errors import BeyondModel, ModelBug
@@ -25,6 +25,7 @@ from softcard.core.findings import Finding, FindingLog
 from softcard.engine.races.clocks import join
 from softcard.engine.races.findings import RaceFindings, host_and, race_message
 from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.hooks import Extents, HartCheck, Outstanding
 from softcard.engine.riscv.races.agents import ATOMIC, READ, WRITE, Agent, Event, Suspect
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.insn import Insn
@@ -80,14 +81,6 @@ MOST_BYTES: Final = 1 << 22
 """The maximum number of bytes that a group of instances may access."""
 R_PRED, W_PRED, R_SUCC, W_SUCC = 1 << 25, 1 << 24, 1 << 21, 1 << 20
 """The bits PR, PW, SR and SW of a fence instruction, which name its predecessor and successor accesses."""
-Extents = Sequence[tuple[int, int]]
-"""Byte ranges of this process, each with its start and end."""
-Outstanding = tuple[object, str, Extents, Extents, int, int]
-"""A DMA transfer that was not waited for.
-
-It is a tuple of: its key, its name in findings (unit), the byte ranges that it reads, those that it writes, and the
-device addresses of its source and target.
-"""
 
 
 @dataclass(slots=True)
@@ -114,68 +107,14 @@ class Moving:
     target: int
 
 
-class Races(Protocol):
-    """The interface of a race check of a device's harts."""
-
-    def dress(self, evaluator: Evaluator) -> Evaluator:
-        """Return the evaluator, changed to check its accesses."""
-
-    def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
-        """Begin a group of instances: all accesses of harts made so far count as ordered before its accesses.
-
-        `outstanding` contains the DMA transfers that were not waited for.
-        """
-
-    @property
-    def starter(self) -> tuple[int, int]:
-        """The address of machine code that begins the next group, and the argument to pass to it.
-
-        The code returns 0 on success.
-        """
-
-    def end(self) -> None:
-        """End a kernel command, and report its pending races."""
-
-    def barrier(self) -> None:
-        """Handle a barrier that all harts of the group have reached.
-
-        All accesses before the barrier are ordered before all later ones.
-        """
-
-    def started(
-        self, hart: int | None, key: object, unit: str, reads: Extents, writes: Extents, source: int, target: int
-    ) -> None:
-        """Record the start of a DMA transfer by a hart, or by a command if `hart` is None.
-
-        `key` identifies the transfer until it is finished. `unit` is its name in findings. `reads` and `writes` are
-        byte ranges in this process; `source` and `target` are their device addresses.
-        """
-
-    def finished(self, hart: int | None, key: object) -> None:
-        """Record that a hart has waited for the transfer `key`.
-
-        With `hart` None, the transfer is one of the command processor, and the call has no effect.
-        """
-
-    def remember(self) -> None:
-        """Remember all accesses from now on; called before kernels that the host does not wait for.
-
-        A later access by the host is checked against the remembered accesses.
-        """
-
-    def host(self, access: str, address: int, extents: Extents) -> None:
-        """Check a host access against the accesses since `remember`: it is ordered after none of them.
-
-        `address` is the device address, and `extents` are the byte ranges in this process.
-        """
-
-
-class HartRaces:
-    """Checks accesses of harts for races, and reports them to a log.
+class HartRaces(HartCheck):
+    """The race check of harts on the reference engine, which reports races to a log.
 
     `place` maps an address of a hart to one in this process, or to None if it is not in memory. With `equal_stores`,
     races of stores that leave the memory unchanged are reported, too.
     """
+
+    name = RACES
 
     def __init__(self, log: FindingLog, place: Callable[[Hart, int], int | None], equal_stores: bool = False) -> None:
         self._reporter = Reporter(log)
@@ -192,12 +131,17 @@ class HartRaces:
         """By address: the accesses of kernels that the host has not waited for; None if accesses are not remembered."""
 
     # ---- the order of things -------------------------------------------------------------------------------------
-    def dress(self, evaluator: Evaluator) -> Evaluator:
+    @property
+    def tracker(self) -> HartRaces:
+        """This object itself, as the tracker of the order of accesses."""
+        return self
+
+    def observe(self, evaluator: Evaluator) -> Evaluator:
         """Return the evaluator, changed to check its accesses."""
         evaluator.watch = self
         return evaluator
 
-    def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
+    def group_begins(self, outstanding: Iterable[Outstanding] = ()) -> None:
         """Begin a group of instances: all accesses of harts made so far count as ordered before its accesses.
 
         `outstanding` contains the DMA transfers that were not waited for.
@@ -218,11 +162,11 @@ class HartRaces:
         """A property that this check does not have: it raises `ModelBug`, since the check has no machine code."""
         raise ModelBug("the race check has no machine code for harts on the reference engine")
 
-    def end(self) -> None:
+    def kernel_ends(self) -> None:
         """End a kernel command, and report its pending races."""
-        self.begin_group()
+        self.group_begins()
 
-    def barrier(self) -> None:
+    def barrier_opens(self) -> None:
         """Handle a barrier that all harts of the group have reached.
 
         All accesses before the barrier are ordered before all later ones.

@@ -1,0 +1,1 @@
+"""The checks of harts, which are selected by name."""
