@@ -43,6 +43,9 @@ class CheckKind:
     - `orders_accesses`: it follows the order of accesses; `takes_equal_stores`: the setting `equal_stores` concerns it.
     - `only_engine`: it follows instructions of harts, and needs nothing of the device's memory.
     - `guards_allocations`: it needs the exact bounds of allocations.
+    - `follows_packets`: it follows the packets of queues, and the host's waits for them.
+    - `needs_own_blocks`: a program's run-time library must request each allocation from the driver on its own.
+    - `needs_copy_engines`: copies between the host and a device must be made by copy engines.
     - `at_close`: it checks the allocations and other state that remain when a device is closed.
     """
 
@@ -59,6 +62,9 @@ class CheckKind:
     takes_equal_stores: bool = False
     only_engine: bool = False
     guards_allocations: bool = False
+    follows_packets: bool = False
+    needs_own_blocks: bool = False
+    needs_copy_engines: bool = False
     at_close: bool = False
 
 
@@ -68,6 +74,7 @@ CHECKS: Final[dict[str, CheckKind]] = {
         harts=True,
         with_snapshots=True,
         guards_allocations=True,
+        needs_own_blocks=True,
     ),
     LEAKS: CheckKind(
         'allocations that the host had not freed when the device was closed; needs "memory"',
@@ -81,6 +88,8 @@ CHECKS: Final[dict[str, CheckKind]] = {
         harts=True,
         shadows_values=True,
         fills_junk=True,
+        needs_own_blocks=True,
+        needs_copy_engines=True,
     ),
     FIDELITY: CheckKind(
         "values that hardware only approximates and that a branch or an address uses", shadows_values=True
@@ -107,6 +116,7 @@ CHECKS: Final[dict[str, CheckKind]] = {
         harts=True,
         with_snapshots=True,
         with_strict_waves=True,
+        follows_packets=True,
     ),
 }
 """The checks by name."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
-from softcard.core.checks import SYNC
+from softcard.core.checks import having
 from softcard.core.errors import WireError
 from softcard.core.findings import FindingLog
 from softcard.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED, REFERENCE
@@ -139,19 +139,17 @@ class Compute:
 
 
 # ---- checks of packets and of the host -------------------------------------------------------------------------------
-# The checks of a device that follow its packets and the host, beside those of waves.
-
-
-Factory = Callable[[FindingLog, Sequence["Queue"]], Check]
-"""A function that creates a check of the packets in a device's queues.
-
-It imports the check's modules only when it is called, because few programs use checks.
-"""
+# The checks of a device that follow its packets and the host, beside those of waves. The imports are local, because few
+# programs use checks.
 
 
 def packet_checks(names: Collection[str], log: FindingLog | None, queues: Sequence[Queue]) -> list[Check]:
-    """Return the packet checks that are listed in `names`; they add findings to `log`."""
-    return [] if log is None else [make(log, queues) for name, make in FACTORIES.items() if name in names]
+    """Return the checks of packets that the checks `names` include; they add findings to `log`."""
+    if log is None or not having(names, lambda kind: kind.follows_packets):
+        return []
+    from softcard.device.hsa.sync import PacketSync
+
+    return [PacketSync(log, queues)]
 
 
 def host_order(tracker: Tracker, is_host: Callable[[], bool]) -> HostOrder:
@@ -159,13 +157,3 @@ def host_order(tracker: Tracker, is_host: Callable[[], bool]) -> HostOrder:
     from softcard.device.hsa.host_order import HostOrder
 
     return HostOrder(tracker, is_host)
-
-
-def _sync(log: FindingLog, queues: Sequence[Queue]) -> Check:
-    from softcard.device.hsa.sync import PacketSync
-
-    return PacketSync(log, queues)
-
-
-FACTORIES: Final[dict[str, Factory]] = {SYNC: _sync}
-"""The factories of packet checks, by name of the check."""

@@ -15,10 +15,9 @@ from softcard.core.errors import GuestFault, SoftcardError
 from softcard.core.limits import Stopped, Watch, past_steps
 from softcard.core.snapshot import Stateful
 from softcard.device.refsi.counters import PerfCounters, clear_counters
-from softcard.device.refsi.events import InstanceFilter
+from softcard.device.refsi.events import TRACED, InstanceFilter
 from softcard.device.refsi.launch import KernelPlan
 from softcard.device.refsi.registers import COUNTER_CSR, NUM_HART_COUNTERS
-from softcard.device.refsi.settings import TRACED
 from softcard.engine.riscv.api import Engine
 from softcard.engine.riscv.group import Group
 from softcard.engine.riscv.hooks import NO_CHECKS
