@@ -10,8 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from softcard.core.checks import RACES
-from softcard.core.errors import BeyondModel
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.launches import Launch, Launches
 from softcard.engine.gcn.races.cells import (
@@ -31,15 +29,15 @@ from softcard.engine.gcn.races.clocks import GroupClock, LaunchClocks, WaveClock
 from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
-    PIECE,
     WAVES,
     HostConflict,
     RacingAccess,
     Reporter,
-    Touched,
     is_scalar,
 )
 from softcard.engine.races.clocks import Clock, join
+from softcard.engine.races.findings import PIECE, FirstAccesses
+from softcard.engine.races.tables import over_limit
 from softcard.isa.gcn.coherence import is_coherent_load
 from softcard.isa.gcn.insn import Insn
 
@@ -260,10 +258,7 @@ class EventDetector:
         number = self._known.get(key)
         if number is None:
             if self.is_full:
-                raise BeyondModel(
-                    f"check {RACES!r} supports launches with at most {EVENTS} different accesses (counted by wave "
-                    "and pc)"
-                )
+                raise over_limit("launches", f"{EVENTS} different accesses (counted by wave and pc)")
             number = self._known[key] = len(self._events)
             site = self._sites.setdefault((insn.pc, access), len(self._sites))
             event = Event(wave, wave.epoch, insn, site, access, is_coherent, is_single, wave.released())
@@ -405,7 +400,7 @@ class EventDetector:
 
         They belong to launches that the host has not waited for. The order is that of `HostConflict.order`.
         """
-        touched, unseen = Touched(), self.launches.unseen
+        touched, unseen = FirstAccesses(), self.launches.unseen
         for start in range(address, address + size, PIECE):
             addresses = np.arange(start, min(start + PIECE, address + size), dtype=np.uint64)
             for cells, at, chosen in self._cells["global"].parts(addresses):

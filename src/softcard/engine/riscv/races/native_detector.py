@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.checks import RACES
-from softcard.core.errors import BeyondModel, ModelBug
+from softcard.core.errors import ModelBug
 from softcard.core.findings import FindingLog
 from softcard.core.space import PAGE_BITS, Ram
+from softcard.engine.races.tables import check_limits, over_limit
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import Extents, HartCheck, Instrumentation, Outstanding
 from softcard.engine.riscv.races import native_batch, native_check, native_fast_path, native_order
@@ -39,6 +40,7 @@ from softcard.engine.riscv.races.layout import (
     MOVING,
     MOVING_BYTES,
     NAMES,
+    PAGE_SLOTS,
     PENDING,
     RELEASES,
     SIZE_AT,
@@ -56,7 +58,7 @@ from softcard.engine.riscv.races.layout import (
     atomic_bit,
     slot_mask,
 )
-from softcard.engine.riscv.races.watch import HOST, MOST_BYTES, Cell, Reporter, report_host
+from softcard.engine.riscv.races.watch import GROUPS, HOST, MOST_BYTES, Cell, Reporter, report_host
 from softcard.ir.native import Natives
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import RACES as RACES_WORD
@@ -166,7 +168,7 @@ class NativeHartRaces(HartCheck):
         race.step = 1 << race.number_at
         self._tables = {
             "events": Ram(EVENT_ROOM), "clocks": Ram(CLOCK_BYTES), "splits": Ram(SPLITS * SPLIT_BYTES),
-            "moving": Ram(MOVING * MOVING_BYTES), "pages": Ram(8 * native_check.PAGE_SLOTS),
+            "moving": Ram(MOVING * MOVING_BYTES), "pages": Ram(8 * PAGE_SLOTS),
         }  # fmt: skip
         for name, table in self._tables.items():
             setattr(race, name, table.base_host)
@@ -297,9 +299,8 @@ class NativeHartRaces(HartCheck):
         function("fence")(self.address(hart.index), word, is_tso)
 
     def check(self) -> None:
-        """Raise a `BeyondModel` error if a resource is exhausted."""
-        if self.race.full:
-            raise BeyondModel(f"check {RACES!r} does not support groups of instances with {FULL[self.race.full]}")
+        """Raise a `BeyondModel` error if the group has exceeded a limit."""
+        check_limits(self.race.full, FULL, GROUPS)
 
     # ---- transfers -----------------------------------------------------------------------------------------------
     def started(
@@ -387,7 +388,7 @@ class NativeHartRaces(HartCheck):
         for writes, extents in ((1, moving.writes), (0, moving.reads)):
             for start, end in extents:
                 if number >= MOVING:
-                    raise BeyondModel(f"check {RACES!r} does not support transfers of more than {MOVING} rows at once")
+                    raise over_limit("DMA transfers", f"{MOVING} rows at once")
                 row = MovingRow.from_address(self.race.moving + MOVING_BYTES * number)
                 row.start, row.end, row.writes = start, end, writes
                 row.finisher, row.number = moving.finisher, moving.number

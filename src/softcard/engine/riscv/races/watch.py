@@ -15,15 +15,19 @@ treated as ordered.)
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from softcard.core.checks import RACES
-from softcard.core.errors import BeyondModel, ModelBug
+from softcard.core.errors import ModelBug
 from softcard.core.findings import Finding, FindingLog
 from softcard.engine.races.clocks import join
-from softcard.engine.races.findings import RaceFindings, host_and, race_message
+from softcard.engine.races.findings import FirstAccesses, RaceFindings, host_and, race_message
+from softcard.engine.races.tables import over_limit
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import Extents, HartCheck, Outstanding
 from softcard.engine.riscv.races.agents import ATOMIC, READ, WRITE, Agent, Event, Suspect
@@ -77,6 +81,7 @@ def _finding(event: Event, kind: str, message: str) -> Finding:
 # ---- check -----------------------------------------------------------------------------------------------------------
 
 
+GROUPS: Final = "groups of instances"
 MOST_BYTES: Final = 1 << 22
 """The maximum number of bytes that a group of instances may access."""
 R_PRED, W_PRED, R_SUCC, W_SUCC = 1 << 25, 1 << 24, 1 << 21, 1 << 20
@@ -89,6 +94,11 @@ class Cell:
 
     store: Event | None = None
     loads: dict[int, Event] = field(default_factory=dict)
+
+    def met(self, access: str) -> list[Event]:
+        """Return the events that conflict with an access: the store, and for other accesses than loads the loads."""
+        stores = [] if self.store is None else [self.store]
+        return stores if access == READ else [*stores, *self.loads.values()]
 
     def by_index(self) -> list[Event]:
         """Return the events of the loads, ordered by the indices of their harts."""
@@ -311,9 +321,7 @@ class HartRaces(HartCheck):
         cell = self._cells.get(host)
         if cell is None:
             if len(self._cells) >= MOST_BYTES:
-                raise BeyondModel(
-                    f"check {RACES!r} does not support groups of instances that access more than {MOST_BYTES} bytes"
-                )
+                raise over_limit(GROUPS, f"{MOST_BYTES} accessed bytes")
             cell = self._cells[host] = Cell()
         return cell
 
@@ -380,15 +388,19 @@ def report_host(
     """Report the races of a host access with accesses of kernels that the host has not waited for."""
     event = Event(host, host.epoch, None, None, access, False, False, {})
     size, done = sum(end - start for start, end in extents), 0
-    found: set[int] = set()
+    numbers: dict[Event, int] = {}
+    found = FirstAccesses()
     for start, end in extents:
-        for at in (
-            range(start, end) if size < len(remembered) else sorted(each for each in remembered if start <= each < end)
-        ):
-            cell = remembered.get(at)
-            others = [] if cell is None else [cell.store, *(cell.loads.values() if access != READ else ())]
-            for other in others:
-                if other is not None and id(other) not in found:
-                    found.add(id(other))
-                    reporter.report(Suspect(other, event, address + done + at - start, 1))
+        rows = defaultdict[int, list[tuple[int, int]]](list)
+        for at in range(start, end) if size < len(remembered) else remembered:
+            if start <= at < end and at in remembered:
+                for row, other in enumerate(remembered[at].met(access)):
+                    rows[row].append((numbers.setdefault(other, len(numbers)), address + done + at - start))
+        for row, pairs in rows.items():
+            keys, addresses = np.array(pairs, np.int64).T
+            found.add(row, keys, addresses, keys)
+        found.end_piece()
         done += end - start
+    events = list(numbers)
+    for number, first in sorted(found.found.items(), key=lambda item: (item[1].address, item[1].row)):
+        reporter.report(Suspect(events[number], event, first.address, 1))
