@@ -68,14 +68,14 @@ def is_bad(stream: Stream, word: int) -> int:
 def planes32(stream: Stream) -> int:
     """Check and record accesses in planes of 32-bit words; return 1 if any races."""
     wrong, at, record = 0, 0, stream.record
-    for number in range(stream.count):
+    for _access in range(stream.count):
         cell = stream.stores + 4 * at
         wrong = wrong | is_bad(stream, U32[cell])
         if stream.is_load:
             U32[cell + stream.own] = record
         else:
             other = cell
-            for slot in range(HARTS):
+            for _hart in range(HARTS):
                 other += stream.stride
                 wrong = wrong | is_bad(stream, U32[other])
             U32[cell] = record
@@ -87,14 +87,14 @@ def planes32(stream: Stream) -> int:
 def planes64(stream: Stream) -> int:
     """Check and record accesses in planes of 64-bit words; return 1 if any races."""
     wrong, at, record = 0, 0, stream.record
-    for number in range(stream.count):
+    for _access in range(stream.count):
         cell = stream.stores + 8 * at
         wrong = wrong | is_bad(stream, U64[cell])
         if stream.is_load:
             U64[cell + stream.own] = record
         else:
             other = cell
-            for slot in range(HARTS):
+            for _hart in range(HARTS):
                 other += stream.stride
                 wrong = wrong | is_bad(stream, U64[other])
             U64[cell] = record
@@ -113,7 +113,7 @@ def pages64(stream: Stream) -> int:
     """Check and record accesses in tables of pages with 64-bit cells; return 1 if any races."""
     race = Race.from_address(stream.race)
     wrong, at, record, known, page = 0, 0, stream.record, 0, 0
-    for number in range(stream.count):
+    for _access in range(stream.count):
         address = stream.first + 4 * at
         if address >> PAGE_BITS != known:
             known, page = address >> PAGE_BITS, page_of(race, address, GLOBAL)
