@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from softcard.core.errors import WireError, close_to
+from softcard.core.errors import ModelBug, WireError, close_to
 from softcard.core.files import bytes_of
 
 VARIABLE: Final = "SOFTCARD_CHECK"
@@ -137,6 +137,28 @@ FINDINGS: Final = 100
 """The default of the maximum number of findings that a device stores."""
 LONGEST: Final = 1000
 """The maximum number of characters of a suppression's pattern; matching a longer one may take minutes."""
+
+
+def add_check(name: str, text: str, *, harts: bool) -> Callable[[], None]:
+    """Add a check of harts, or one of waves; return a function that removes it.
+
+    `text` describes in a few words what the check reports. The name "all" in a setting does not include the check. One
+    check of waves and one of harts may have the same name; raise `ModelBug` for a second one of a kind.
+    """
+    known = CHECKS.get(name)
+    if known is not None and (known.harts if harts else known.waves):
+        raise ModelBug(f"a check {name!r} exists already: {known.text}")
+    has_both = known is not None
+    has_harts = harts or has_both
+    CHECKS[name] = CheckKind(text, waves=not harts or has_both, harts=has_harts, in_all=False, only_engine=has_harts)
+
+    def remove() -> None:
+        if known is None:
+            del CHECKS[name]
+        else:
+            CHECKS[name] = known
+
+    return remove
 
 
 def having(names: Iterable[str], has: Callable[[CheckKind], bool]) -> frozenset[str]:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from softcard.core.errors import ModelBug
 from softcard.core.space import Ram
+from softcard.engine.hooks import by_hook, only
 from softcard.engine.riscv.api import Engine
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import Hart
@@ -244,12 +245,12 @@ class HartChecks:
     def __init__(self, *checks: HartCheck, is_translated: bool = False) -> None:
         self.every = checks
         self.is_translated = is_translated
-        self.shadow = _only("shadow registers", (check.shadow for check in checks))
-        self.tracker = _only("the order of accesses", (check.tracker for check in checks))
-        self.engine = _only("an engine", (check.engine for check in checks))
+        self.shadow = only("shadow registers", (check.shadow for check in checks))
+        self.tracker = only("the order of accesses", (check.tracker for check in checks))
+        self.engine = only("an engine", (check.engine for check in checks))
         self.instrumentation = Instrumentation.of(check.instrumentation for check in checks if is_translated)
         self.allows_threads = all(check.allows_threads for check in checks)
-        self._of = {hook: tuple(each for each in checks if _overrides(each, hook)) for hook in HOOKS}
+        self._of = by_hook(checks, HartCheck)
         self.observes = bool(self._of["observe"] or self._of["instruction_begins"])
         """True if a check observes the evaluators of harts."""
         self.at_groups = bool(self._of["group_begins"])
@@ -324,21 +325,6 @@ class HartChecks:
         """Call `HartCheck.device_closes` of the checks."""
         for each in self._of["device_closes"]:
             each.device_closes()
-
-
-HOOKS: Final = tuple(name for name, value in vars(HartCheck).items() if not name.startswith("_") and callable(value))
-"""The names of all hooks of `HartCheck`."""
-
-
-def _overrides(check: HartCheck, hook: str) -> bool:
-    return getattr(type(check), hook) is not getattr(HartCheck, hook)
-
-
-def _only(what: str, found: Iterable[T | None]) -> T | None:
-    made = [each for each in found if each is not None]
-    if len(made) > 1:
-        raise ModelBug(f"{len(made)} checks use {what}, expected one at most")
-    return made[0] if made else None
 
 
 NO_CHECKS: Final = HartChecks()

@@ -18,9 +18,11 @@ from softcard.engine.riscv.races.layout import (
     ATOMIC,
     CACHES,
     ENTRIES,
+    FULL,
     IS_ATOMIC,
     KEY_BITS,
     LIMIT,
+    PAGE_SLOTS,
     READ,
     RELEASES,
     SIZE_AT,
@@ -240,4 +242,23 @@ def test_too_many_events() -> None:
     races.race.next = LIMIT - races.race.step
     native_detector.function("check")(races.address(0), 0x10, WRITE | 4 << SIZE_AT, ram.base_host, 0)
     with pytest.raises(BeyondModel, match="check 'races' supports groups of instances with at most the accesses"):
+        races.check()
+
+
+def test_too_many_pages_before_the_host_waits() -> None:
+    ram = Ram(4096)
+    races = detector([], ram)
+    races.remember()
+    races.group_begins()
+    races.race.page_count = PAGE_SLOTS // 2
+    native_detector.function("check")(races.address(0), 0x10, WRITE | 4 << SIZE_AT, ram.base_host, 0)
+    with pytest.raises(BeyondModel, match="supports groups of instances with at most 32768 pages of memory, if the"):
+        races.check()
+
+
+@pytest.mark.parametrize("limit", FULL)
+def test_limits_are_errors_with_their_number(limit: int) -> None:
+    races = detector([], Ram(4096))
+    races.race.full = limit
+    with pytest.raises(BeyondModel, match=f"^check 'races' supports groups of instances with at most {FULL[limit]}$"):
         races.check()

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from softcard.core.checks import CHECKS, INIT, RACES, WAITS, CheckKind
-from softcard.core.errors import ModelBug
+from softcard.core.checks import INIT, RACES, WAITS, add_check
 from softcard.core.findings import FindingLog
 from softcard.engine.riscv.hooks import HartCheck, HartChecks, Machine
 
@@ -55,26 +54,18 @@ def hart_checks(
 
 
 def register(name: str, text: str, make: Make) -> Callable[[], None]:
-    """Add a check of harts for all devices opened from now on; return a function that removes it.
+    """Add a check of harts for devices that are opened later; return a function that removes it.
 
-    `text` describes in a few words what the check reports. The setting "all" does not include registered checks. Harts
-    then run on the reference engine. A check of waves (`engine.gcn.checks.registry.register`) may have the same name.
-    Raise `ModelBug` for a second check of harts with this name.
+    See `core.checks.add_check`. Harts of devices with the check run on the reference engine.
     """
-    known = CHECKS.get(name)
-    if known is not None and known.harts:
-        raise ModelBug(f"a check {name!r} exists already: {known.text}")
-    CHECKS[name] = CheckKind(text, waves=known is not None, harts=True, in_all=False, only_engine=True)
+    remove = add_check(name, text, harts=True)
     FACTORIES[name] = Factory(make, lambda machine: False)
 
-    def remove() -> None:
+    def unregister() -> None:
         del FACTORIES[name]
-        if known is None:
-            del CHECKS[name]
-        else:
-            CHECKS[name] = known
+        remove()
 
-    return remove
+    return unregister
 
 
 def _shadow(request: Request) -> HartCheck:
