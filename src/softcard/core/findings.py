@@ -34,16 +34,15 @@ class Level(StrEnum):
 class Finding(RichDisplay):
     """A mistake of a kernel or of the host that a check found, with its location and number of occurrences.
 
-    `kind` is a stable word such as "out-of-bounds". The access has `size` bytes at `address`. `distance` is the number
-    of bytes from the end of `allocation` (or of the memory that `space` names) to the access: negative before its
-    start, 0 if the access begins inside.
+    `kind` is a stable word such as "out-of-bounds". The access has `size` bytes at `address`. `distance` is the
+    distance in bytes from `allocation` (or from the memory that `space` names) to the access: positive past its
+    end, negative before its start, and 0 if the access begins inside.
 
-    `lanes` are those of the first occurrence; `unit` is the wave or hart, `group` the work-group. `pc` is an address in
-    device memory, `at` is the pc as kernel and offset, and `source` is its file and line if the code object has them.
-    `frames` are all source lines that the code was inlined into, innermost first. `other` is the location of the
-    conflicting access, and `other_pc` its pc if a symbolizer can name it. `rule` is the violated rule. `count` is the
-    number of accesses, where each lane counts as one.
-    """
+    `lanes` are the lanes of the first occurrence, `unit` is the wave or hart, and `group` is the work-group. `pc`
+    is an address in device memory. `at` is the same location as kernel and offset, and `source` as file and line
+    if the code object has line tables. `frames` are all source lines that the code was inlined into, innermost
+    first. `other` is the location of the conflicting access, and `other_pc` its pc if a symbolizer can resolve
+    it. `rule` is the violated rule. `count` is the number of accesses, where each lane counts as one."""
 
     check: str
     kind: str
@@ -186,7 +185,7 @@ def through(source: str, frames: Sequence[str]) -> str:
 
 
 class Findings(list[Any]):
-    """The list of a device's findings. Each new list is passed to all functions in `OBSERVERS`."""
+    """The list of a device's findings. The constructor calls every function in `OBSERVERS` with the new list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -212,9 +211,9 @@ class FindingError(GuestFault):
 class FindingLog:
     """The log of a device's findings.
 
-    `kept` has one finding for each site, up to `limit` findings; `dropped` and `suppressed` count the others. With
-    `raises`, the first finding is also raised as an error. All methods are thread-safe.
-    """
+    `kept` has one finding for each `Finding.key`, up to `limit` findings. `dropped` counts occurrences beyond
+    that limit, and `suppressed` the number that match `suppressions`. With `raises`, the first finding is also
+    raised as an error. All methods are thread-safe."""
 
     def __init__(
         self,
@@ -238,7 +237,7 @@ class FindingLog:
         self._lock = threading.RLock()
 
     def report_to(self, on_new: Callable[[Finding], None]) -> None:
-        """Call `on_new` with each new finding from then on; do nothing if the host gets no warnings."""
+        """Call `on_new` with each new finding from then on. If `warns` is False, do nothing."""
         if self.warns:
             self._on_new = on_new
 
@@ -274,7 +273,9 @@ class FindingLog:
             namer(finding)
 
     def since(self, occurrences: int) -> tuple[Finding, ...]:
-        """Return the findings with an occurrence after the first `occurrences` occurrences of all findings."""
+        """Return the stored findings that occurred after the log had counted its first `occurrences` occurrences.
+
+        `occurrences` is an earlier value of the attribute `occurrences`, which counts all calls of `note`."""
         with self._lock:
             return tuple(each for each in self.kept if isinstance(each, Finding) and each.seen > occurrences)
 
@@ -283,10 +284,9 @@ class FindingLog:
 class CodePlace:
     """The code location of an instruction; unknown fields are "".
 
-    `at` is the function and offset, `kernel` the function if it is a kernel, and `source` the file and line. `frames`
-    are the lines that the code was inlined into, innermost first; `source` is one of them. `frames` is () without
-    inlining.
-    """
+    `at` is the function and offset, `kernel` the function's name if it is a kernel, and `source` the file and
+    line. If the code was inlined, `frames` has the source lines from the innermost call to the outermost,
+    including `source`; otherwise `frames` is ()."""
 
     at: str = ""
     kernel: str = ""
@@ -337,11 +337,11 @@ class Locators:
 class Diagnostic(RichDisplay):
     """A mistake in a file or in a run. `place` describes its location.
 
-    `byte` is an offset in the file, `pc` an address in the loaded image. `kernel` is the kernel, field or command
-    concerned, `other` the location of the conflicting access, `suggestion` a remedy, and `count` the number of
-    occurrences; unknown fields are "" or None. `source` and `line` refer to the program's source, `made` and
-    `made_line` to the line of the host program that allocated the memory concerned.
-    """
+    `byte` is an offset in the file, and `pc` an address in the loaded image. `kernel` is the kernel, field or
+    command that the mistake concerns. `other` is the location of the conflicting access, `suggestion` a remedy,
+    and `count` the number of occurrences. `source` and `line` refer to the program's source. `made` and
+    `made_line` refer to the line of the host program that allocated the accessed memory. Unknown fields are "" or
+    None."""
 
     level: Level
     check: str
@@ -363,7 +363,7 @@ class Diagnostic(RichDisplay):
 
     @classmethod
     def of_run(cls, found: Finding) -> Diagnostic:
-        """Return the diagnostic of a finding of a running kernel."""
+        """Return a diagnostic with the content of `found`, a finding of a check on a running kernel."""
         source, _, line = found.source.rpartition(":")
         made, _, made_line = (found.allocation.made if found.allocation else "").rpartition(":")
         often = f", {found.count} times" if found.count > 1 else ""

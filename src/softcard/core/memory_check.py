@@ -45,7 +45,7 @@ SUGGESTIONS: Final = {
 
 
 class MemoryCheck:
-    """The check of all accesses to one memory. With `leaks`, memory that the host never freed is reported."""
+    """The check of all accesses to one memory. With `leaks`, it also reports allocations that the host never freed."""
 
     def __init__(self, log: FindingLog, leaks: bool = False) -> None:
         self.allocations = Allocations()
@@ -101,10 +101,10 @@ class MemoryCheck:
         self.log.note(finding(REFUSED, reason, origin, access=access, address=address, size=size))
 
     def _meant(self, addresses: Sequence[int], size: int) -> Allocation | None:
-        """Return the allocation that the lanes most probably are meant to access, or None.
+        """Return the allocation that the lanes are most probably meant to access, or None.
 
-        It is the one that the first valid lane accesses, or else the one that a lane narrowly misses.
-        """
+        This is the allocation that contains the first valid access, or else the nearest allocation to the first
+        invalid access that is close to one."""
         first = None
         for address in addresses:
             verdict = self.allocations.check(address, size)

@@ -38,8 +38,8 @@ LONGEST_NAME: Final = 100
 class _Opened:
     """A device that a test has opened through a fixture, and the recorder of its events.
 
-    `findings` returns the findings of the device's checks; the first `reported` of them have been reported already.
-    """
+    `findings` is a function that returns the findings of the device's checks. `reported` is the number of
+    findings, the first ones, that have already been reported."""
 
     watch: Watch | None
     findings: Callable[[], list[str]]
@@ -65,7 +65,9 @@ class _AllFindings:
         self._new.append(findings)
 
     def take(self, but: Collection[int]) -> list[Any]:
-        """Return the findings since the last call, except those in the lists whose ids (`id`) are in `but`."""
+        """Return the findings of all devices since the last call.
+
+        The findings in those lists whose ids (`id`) are in `but` are left out."""
         known = [(found, seen) for ref, seen in self._seen if (found := ref()) is not None]
         known += [(found, 0) for found in self._new]
         self._new = []
@@ -213,7 +215,7 @@ def softcard_gpu(request: pytest.FixtureRequest) -> Iterator[Gpu]:
 
 @pytest.fixture
 def softcard_fletcher(request: pytest.FixtureRequest) -> Iterator[Platform]:
-    """Provide an initialised Fletcher platform; the marker gives its kernel, or the name of a built-in kernel."""
+    """Provide an initialised Fletcher platform; its marker specifies a kernel or the name of a built-in kernel."""
     from softcard import Platform
     from softcard.fletcher import BUILT_IN, FletcherDevice, Settings, find
 
@@ -233,7 +235,7 @@ def softcard_fletcher(request: pytest.FixtureRequest) -> Iterator[Platform]:
 def _open_arguments(
     request: pytest.FixtureRequest, name: str, kind: type[DeviceSettings], arguments: tuple[Any, ...] = ()
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and keyword arguments with which the fixture opens a test's device."""
+    """Return the positional and keyword arguments with which the fixture `name` opens the device of a test."""
     from softcard.core.settings import KernelSettings
 
     config = request.config
@@ -360,7 +362,7 @@ def _found_elsewhere(item: pytest.Item) -> list[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add sections to the report of a failing test: last events of its devices, broken rule, trace file."""
+    """Add sections to the report of a failing test: last events of its devices, violated rule, trace file."""
     opened = item.stash.get(_OPENED, [])
     report = yield
     if not opened:

@@ -66,11 +66,10 @@ class Watch:
             self._trace.close()
 
     def last(self) -> str:
-        """Return the last events, with lints, as lines of text.
+        """Return the last events, including lints, as lines of text.
 
-        If the last error is not among them (a device is closed after an error), the first half of the lines shows the
-        events up to that error.
-        """
+        If the last error is earlier than these events, the first half of the lines shows the events up to that error
+        instead. This can happen because a device emits further events when it is closed after an error."""
         events = list(self._events)
         pieces = [range(max(0, len(events) - MOST_SHOWN), len(events))]
         wrong = self._wrong(events)
@@ -98,10 +97,9 @@ class Watch:
         return list(dict.fromkeys(str(event) for event in self._events if isinstance(event, Lint)))
 
     def write(self) -> str:
-        """Write the kept events to the trace, unless this has been done.
+        """Write the kept events to the trace, unless they have already been written.
 
-        Return the path, with the number of earlier events that were not kept.
-        """
+        Return the path of the trace as text, which also states the number of earlier events that were not kept."""
         if self._trace is not None:
             return str(self.path)
         with self._open() as trace:
@@ -112,10 +110,10 @@ class Watch:
 
 
 def verdict(error: BaseException | None, findings: list[str], lints: list[str]) -> str:
-    """Return a text on the interface rules that a failing test broke: clause, locations, and lints.
+    """Return a text on the interface rules that a failing test violated: clause, locations, and lints.
 
-    `findings` are those of the device's checks, which may be unrelated to `error`, the exception of the test.
-    """
+    `error` is the exception of the test. `findings` are the findings of the device's checks; they may be
+    unrelated to `error`."""
     found: list[str] = []
     message = str(error)
     while error is not None:

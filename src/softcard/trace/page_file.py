@@ -133,10 +133,10 @@ def _rule(name: str, clause: str, count: int, docs: str) -> list[str | int]:
 
 
 def link(docs: str, document: str, text: str = "") -> str:
-    """Return a link to a documentation page, at the first occurrence of `text` on it; "" without `docs`.
+    """Return a link to a documentation page, at the first occurrence of `text` on it; "" if `docs` is empty.
 
-    The link has the suffix of Markdown if `docs` is on a code forge or a folder, else that of HTML.
-    """
+    The link ends in ``.md`` if `docs` is the address of a source repository or of a local folder with Markdown
+    files, else in ``.html``."""
     if not docs or not document:
         return ""
     is_source = "/blob/" in docs or "/tree/" in docs or os.path.isfile(os.path.join(docs, "index.md"))
@@ -145,7 +145,7 @@ def link(docs: str, document: str, text: str = "") -> str:
 
 
 def _sort_key(listing: Listing) -> tuple[bool, bool]:
-    """Return a sort key: programs with sources come first, then those whose functions have names."""
+    """Return a key that sorts programs with sources first, then programs whose functions have names."""
     return not listing.sources, all(each.name.startswith("0x") for each in listing.functions)
 
 

@@ -83,9 +83,8 @@ class FirstAccess:
 class FirstAccesses:
     """A collector of earlier accesses to a range of bytes, each by its first byte in the range.
 
-    It is filled one segment after the other. For each segment call `add` for each kind of record in shadow cells, in
-    order, and then `end_piece`.
-    """
+    The range is processed in segments. For each segment, call `add` once for each kind of record in shadow cells, in
+    the order of the kinds, and then call `end_piece`."""
 
     def __init__(self) -> None:
         self.found: dict[int, FirstAccess] = {}

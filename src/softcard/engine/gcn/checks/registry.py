@@ -1,7 +1,7 @@
 """The registry of the checks of waves, which creates them from the names in a setting.
 
-A new check is a subclass of `hooks.Check`, a line in `core.checks.CHECKS` and one here; or one call of `register`.
-"""
+To add a check, write a subclass of `hooks.Check`, and add a line to `core.checks.CHECKS` and one to this
+module; or call `register`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ It imports the modules it needs itself, as few programs use checks.
 
 
 def gcn_checks(names: Collection[str], memory: GpuMemory, log: FindingLog | None, equal_stores: bool = False) -> Checks:
-    """Return the checks of the waves that access one memory; `equal_stores`: see `Request`."""
+    """Return the checks, selected by `names`, of the waves that access one memory.
+
+    `Request` describes `equal_stores`."""
     if log is None or not names:
         return NO_CHECKS
     request = Request(names, memory, log, equal_stores)

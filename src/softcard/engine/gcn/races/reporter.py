@@ -84,12 +84,11 @@ class RacingAccess:
 
 @dataclass(frozen=True, slots=True)
 class HostConflict:
-    """A launch's access to bytes that the host accesses without having waited for that launch.
+    """An access of a launch that conflicts with an access by the host, which has not waited for that launch.
 
-    `launch` is the launch's number. `address` is the first of the `size` bytes concerned; `size` is 0 if the size of
-    the host's access is not known. `is_atomic` is True if the access is atomic or may be: a load with glc, or a store
-    by a single lane.
-    """
+    `launch` is the launch's number. The conflict concerns `size` bytes from `address` on; `size` is 0 if the size
+    of the host's access is not known. `is_atomic` is True if the access is atomic or may be atomic: a load with
+    glc, or a store by a single lane."""
 
     racing_access: RacingAccess
     launch: int

@@ -243,9 +243,7 @@ class JitEngine(ReferenceEngine):
     def _optimise_hot(self, context: JitContext) -> None:
         """Submit hot code for optimisation at the end of a time slice.
 
-        Time slices may be so short that they never contain the end of a slice of this engine, which otherwise does
-        this.
-        """
+        Code is also submitted at the end of each slice of this engine, but a short time slice may end before that."""
         if context.work >= HOT:
             with self._lock:
                 self._optimise_all(context)
@@ -364,9 +362,8 @@ class JitEngine(ReferenceEngine):
     def _entered(self, context: JitContext, pc: int) -> frozenset[int]:
         """Return the entry points of this hart's translated code if that code contains `pc`; else return an empty set.
 
-        New code that begins at `pc` ends at these entry points. So a loop in which a time slice ended keeps its own
-        code, with hoisted tests.
-        """
+        New code that begins at `pc` ends at these entry points. So if a time slice has ended within a loop, the loop
+        keeps its existing code, with hoisted tests."""
         return frozenset(context.installed[context.native]) if self._is_inside(context, pc) else frozenset()
 
     def _find(self, context: JitContext, pc: int, *, alone: bool = False) -> Translation | None:

@@ -230,10 +230,9 @@ class NativeHartRaces(HartCheck):
         return evaluator
 
     def group_begins(self, outstanding: Iterable[Outstanding] = ()) -> None:
-        """Begin a group of instances: all accesses of harts made so far count as ordered before its accesses.
+        """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group.
 
-        `outstanding` contains the DMA transfers that were not waited for.
-        """
+        `outstanding` contains the DMA transfers that were not waited for."""
         self._report_last_loads()
         if self._remembered is not None:
             self._remember(self._remembered)
@@ -343,9 +342,8 @@ class NativeHartRaces(HartCheck):
     def _touched(self, start: int, end: int, access: str, moving: Moving | None) -> list[int]:
         """Return the bytes from `start` to `end` (excluded) that `access` by a transfer conflicts with.
 
-        These are the bytes with accesses that did not happen before the transfer. With `moving` None, all accesses
-        since the watermark count.
-        """
+        These are the bytes with accesses that did not happen before the transfer. If `moving` is None, no access
+        since the watermark counts as ordered."""
         shadow = self._shadow_of(start)
         if shadow is None:
             return []
@@ -369,8 +367,7 @@ class NativeHartRaces(HartCheck):
     def finished(self, hart: int | None, key: object) -> None:
         """Record that a hart has waited for the transfer `key`.
 
-        With `hart` None, the transfer is one of the command processor, and the call has no effect.
-        """
+        If `hart` is None, the transfer belongs to the command processor, and the call has no effect."""
         moving = self._by_key.get(key)
         if moving is None or hart is None or moving.finisher:
             return

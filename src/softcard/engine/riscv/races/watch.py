@@ -152,10 +152,9 @@ class HartRaces(HartCheck):
         return evaluator
 
     def group_begins(self, outstanding: Iterable[Outstanding] = ()) -> None:
-        """Begin a group of instances: all accesses of harts made so far count as ordered before its accesses.
+        """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group.
 
-        `outstanding` contains the DMA transfers that were not waited for.
-        """
+        `outstanding` contains the DMA transfers that were not waited for."""
         self._decide_all()
         if self._remembered is not None:
             self._remember(self._remembered)
@@ -169,7 +168,7 @@ class HartRaces(HartCheck):
 
     @property
     def starter(self) -> tuple[int, int]:
-        """A property that this check does not have: it raises `ModelBug`, since the check has no machine code."""
+        """Raise `ModelBug`: this check has no machine code that begins a group."""
         raise ModelBug("the race check has no machine code for harts on the reference engine")
 
     def kernel_ends(self) -> None:
@@ -240,8 +239,7 @@ class HartRaces(HartCheck):
     def finished(self, hart: int | None, key: object) -> None:
         """Record that a hart has waited for the transfer `key`.
 
-        With `hart` None, the transfer is one of the command processor, and the call has no effect.
-        """
+        If `hart` is None, the transfer belongs to the command processor, and the call has no effect."""
         for moving in self._moving:
             if moving.key == key and hart is not None:
                 self._of(hart).learn({**moving.agent.known, moving.agent.uid: moving.agent.epoch})
