@@ -110,7 +110,7 @@ class HostLibrary:
             return ""
 
     def _is_complete(self, base: Path) -> bool:
-        """Return True if the folders that programs search contain exactly the built files, unchanged."""
+        """Return True if the folders in `base` that programs search contain exactly the built files, unchanged."""
         try:
             digest = own_bytes(base / DIGEST)
             return all(

@@ -110,7 +110,9 @@ def blamed(failure: Failure, perform: Perform, time_limit: float) -> list[Change
 
 
 def is_blamed(failure: Failure) -> bool:
-    """Return True if a compiler pass can be the cause of `failure`: a different result or an abnormal end."""
+    """Return True if a compiler pass can be the cause of `failure`.
+
+    The program must be generated and must have been started, and another run must have the expected result."""
     row = failure.row
     return failure.good is not None and row["outcome"] in RAN and row["program"].startswith(GENERATE)
 
@@ -260,7 +262,9 @@ def divergence(failure: Failure, perform: Perform, time_limit: float) -> Diverge
 
 
 def _instructions(text: str, language: str, task: Task) -> tuple[list[tuple[int, str]], int]:
-    """Return the (address, text) of each instruction of a program in the loaded code, and the entry address."""
+    """Return the (address, text) of each instruction of the generated program `text`, and its entry address.
+
+    The program is compiled or assembled with the settings of `task`. Addresses are those in the loaded code."""
     agent = task.agent or DEFAULT_AGENT
     if language == ASSEMBLED:
         return instructions_of_waves(assembled(text, agent), agent)

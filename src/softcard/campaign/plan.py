@@ -99,7 +99,7 @@ class Matrix:
     """A matrix of tasks: all combinations of the values on its axes.
 
     If `combinations` is not 0, only that many combinations are drawn at random for each program and seed group.
-    """
+    A seed group has the seeds with the same value of ``seed // Plan.together``."""
 
     programs: tuple[Program, ...]
     axes: Mapping[str, tuple[str, ...]]
@@ -118,7 +118,9 @@ class Matrix:
         return len(self.axes["kernels"]) * len(self.axes["inputs"])
 
     def points(self, program: Program, number: int) -> list[tuple[str, ...]]:
-        """Return the combinations of axis values for `program` in seed group `number`: all, or a random selection."""
+        """Return the combinations of axis values for `program` in seed group `number` (see `Matrix`).
+
+        These are all combinations, or a random selection of them, and the runs on the host's processor if any."""
         found = list(product(*(self.axes[name] for name in AXES)))
         if self.combinations:
             choices = Seeded(f"{program.name} {number}")
@@ -234,8 +236,7 @@ def _shown(value: Any) -> str:
 def _nests_deeper(value: Any, levels: int) -> bool:
     """Return True if tables and arrays nest more than `levels` deep.
 
-    Python's own limit depends on the process.
-    """
+    The limit is fixed, because Python's own recursion limit depends on the process."""
     inner = [value]
     for _ in range(levels):
         inner = [

@@ -200,7 +200,9 @@ def _bus_width(mmio64: bool) -> int:
 
 
 def parse_offset(text: str) -> int:
-    """Return the address of a register map's first register; raise `UsageError` if the text is invalid."""
+    """Return the number in `text`, the value of --offset: the address of a register map's first register.
+
+    Raise `UsageError` unless it is a 32-bit number and a multiple of the size of a register."""
     from softcard.device.fletcher.map.registers import REGISTER_BYTES
 
     try:

@@ -104,7 +104,9 @@ def print_findings(findings: Sequence[Finding], to: TextIO, ran: RunSummary) -> 
 
 
 def write_findings(path: Path, program: Path, findings: Sequence[Finding]) -> None:
-    """Write findings to a file: as SARIF 2.1.0 if its suffix is .sarif, or else as JSON."""
+    """Write findings to a file: as SARIF 2.1.0 if its suffix is .sarif, or else as JSON.
+
+    `program` is the path of the checked program, to which SARIF refers."""
     if path.suffix == ".sarif":
         from softcard.check.sarif import to_sarif
         from softcard.core.findings import Diagnostic
@@ -150,7 +152,7 @@ class Report:
             self._trace.listing(listing)
 
     def loaded(self, kernels: Mapping[str, int]) -> None:
-        """Add the entry addresses of kernels, by name, as RefSi's events do not contain names."""
+        """Add the names and entry addresses of loaded kernels to the report, as RefSi's events do not contain names."""
         record: Record = {"time": 0, "event": "code-loaded", "kernels": {**kernels}}
         with self._lock:
             self._trace.write(record)
@@ -263,8 +265,7 @@ class ExecRecords:
         return self._report is not None
 
     def follow(self, probes: Probes) -> None:
-        """Subscribe to the events of the device with these `probes`, and write them to the trace, profile and
-        report."""
+        """Record the events of a device in the trace, the profile and the report, by subscribing to its `probes`."""
         for follow in self._followers:
             follow(probes)
 

@@ -69,7 +69,9 @@ def trace(
 
 @contextmanager
 def records(path: Path) -> Iterator[Iterator[Record]]:
-    """Provide the events of a trace file, which must have at least one; errors name the file."""
+    """Provide an iterator over the events of the trace file `path`.
+
+    Raise a `WireError` that names the file if it is invalid or has no event."""
     with open_file(path) as file:
         try:
             events = read_records(lines_of(file, path))

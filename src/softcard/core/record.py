@@ -209,7 +209,7 @@ class Record(RichDisplay):
             raise ModelBug(f"record {cls.__name__}: the fields must fill {size} bytes, not {cls.size_bytes}")
 
     def __init__(self, **values: object) -> None:
-        """Create a record from values for all fields that have no default."""
+        """Create a record from values of its fields by name; only fields with a default may be omitted."""
         given = {**self._defaults, **values}
         if given.keys() != self._fields:
             lacking, unknown = sorted(self._fields - given.keys()), sorted(given.keys() - self._fields)

@@ -486,7 +486,7 @@ class RegisterFile:
         return {name: self.values[number] for name, number in self._numbers.items()}
 
     def restore(self, values: Mapping[str, int]) -> None:
-        """Set the values of the named elements."""
+        """Set registers and array elements to `values`, which maps their names to values, without calling hooks."""
         for name, value in values.items():
             self[name] = value
 

@@ -69,8 +69,7 @@ class SealedFile:
     def map(self, size: int) -> memoryview:
         """Map the first `size` bytes read-only and return them.
 
-        Raise `WireError` if the file is unsealed or smaller.
-        """
+        Raise `WireError` if the file is not sealed or has fewer bytes."""
         if not is_sealed(self._descriptor, SHRINK | WRITE):
             raise WireError("the host's file is not sealed, expected seals against writes and shrinking")
         length = os.fstat(self._descriptor).st_size

@@ -41,7 +41,9 @@ class DevicePlatform(LocalPort):
         self._owed: SoftcardError | None = None
 
     def init(self) -> None:
-        """Initialise the platform for a host program."""
+        """Reset the device for a new host program, unless the platform was created with `keep`.
+
+        Also drop the error of an earlier kernel that no register access has raised yet."""
         self._owed = None
         if not self._keep:
             self.device.reset()

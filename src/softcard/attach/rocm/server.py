@@ -54,7 +54,7 @@ class ShimClient(ProcessMemory):
         self._is_lost = False
 
     def share(self, address: int, size: int, offset: int, protection: int, *, is_quiet: bool) -> bool:
-        """Ask the program to map shared memory; see `Client.share`."""
+        """Ask the program's shim to replace pages by shared memory; return True if it did. See `Client.share`."""
         how = protection | (QUIET if is_quiet else 0)
         with self._lock:
             if self._is_lost:
@@ -92,7 +92,9 @@ _UCRED: Final = struct.Struct("3i")
 
 
 def _why_unwatched(number: int) -> str:
-    """Return the reason why the shim cannot observe host accesses, for errno `number`, and the remedy."""
+    """Return the reason why the shim cannot watch memory accesses of the program's host code.
+
+    `number` is the errno with which watching failed. The text names a remedy if there is one."""
     if number == errno.ENOSPC:
         return "the program has more allocations at the same time than the shim can watch"
     why = f"userfaultfd(2) failed ({os.strerror(number)})"
@@ -105,7 +107,7 @@ class Keys(Protocol):
     """A table of the programs that have opened the driver."""
 
     def add(self, number: int) -> int:
-        """Return a key for the program to which the driver gave `number`."""
+        """Add the program to which the driver gave `number`; return its key, by which `find` finds it."""
 
     def find(self, key: int) -> int:
         """Return the number of the program with this key; 0 if the key is unknown."""
@@ -225,7 +227,7 @@ class Server:
     # ---- keys ----------------------------------------------------------------------------------------------------
 
     def add(self, number: int) -> int:
-        """Return a key for program `number`; see `Keys`."""
+        """Add program `number` under a new random key and return the key; see `Keys`."""
         key = secrets.randbits(63) | 1
         self._keys[key] = number
         return key

@@ -60,7 +60,9 @@ class HeaderType0(Record, size=64):
 
 
 class CommandBits(IntFlag):
-    """The bits of the PCI Command register (6.2.2) that a device with memory BARs and INTx uses."""
+    """The bits of the PCI Command register that a device with memory BARs and INTx uses.
+
+    Source: PCI Local Bus Specification 3.0, 6.2.2."""
 
     MEMORY_SPACE = 0x002
     BUS_MASTER = 0x004

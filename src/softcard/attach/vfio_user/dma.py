@@ -57,7 +57,10 @@ class SharedFiles:
             raise _unmappable(f"the descriptor cannot be mapped: {why}") from None
 
     def _new(self, key: tuple[int, int, bool], fd: int, size: int, request: DmaMap) -> tuple[mmap.mmap, int]:
-        """Map the whole file, or only the requested DMA region if the whole file exceeds this process's limits."""
+        """Map the whole file `fd`, and return the mapping and the offset in it of the DMA region `request`.
+
+        If the whole file exceeds this process's limits, map only the DMA region. `key` identifies the file in
+        `_whole`, and `size` is the size of the file."""
         try:
             whole = self._whole[key] = _mapped(fd, 0, size, key[2])
         except (OSError, ValueError, OverflowError):
@@ -224,7 +227,9 @@ class DmaMemory:
             raise
 
     def direct(self) -> tuple[DirectRange, ...]:
-        """Return the readable ranges mapped into this process; the same tuple object until they change."""
+        """Return the readable ranges that are mapped into this process.
+
+        The function returns the same tuple object until the ranges change."""
         return self._table.direct()
 
     # The interface for the session.
@@ -256,7 +261,8 @@ class DmaMemory:
     def unmap(self, request: DmaUnmap) -> tuple[Window, ...]:
         """Remove the windows in the range of `request`, or all windows if `request` has the flag ALL; return them.
 
-        The range may contain many windows or none (choice `vfio-user/unmap-range`), but it must not split one."""
+        The range may contain many windows or none, as Linux VFIO permits, but it must not split a window. The
+        vfio-user specification wants exactly one window (`vfio-user/unmap-range` in ``choices.toml``)."""
         if request.flags == DmaUnmapFlags.ALL and request.address == request.size == 0:
             return self.clear()
         if request.flags:

@@ -82,7 +82,10 @@ class Intx:
         return self._masked
 
     def set_level(self, high: bool) -> None:
-        """Set the level of the device's pin."""
+        """Set the level of the interrupt pin.
+
+        If the pin is high and the interrupt is neither disabled nor masked, signal the eventfd and mask the
+        interrupt."""
         with self._lock:
             self._high = high
             fired = self._evaluate()

@@ -155,7 +155,9 @@ def _bad_reply(command: Command, address: int, count: int, reply: bytes) -> Acce
 
 
 def receive_replies(channel: Channel, requests: Requests, refused: Callable[[SoftcardError], None]) -> None:
-    """Receive replies on the socket for the server's commands until the connection ends; the body of a thread."""
+    """Pass each reply that arrives on `channel` to `requests` until the connection ends; the body of a thread.
+
+    `refused` is called with the error of each message that is not a reply to a pending command."""
     reason = "the client is gone"
     try:
         while True:

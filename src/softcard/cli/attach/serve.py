@@ -129,7 +129,9 @@ def acceldev(
 
 
 def _report(server: Server, device: AcceldevDevice, output: Output, name: str) -> None:
-    """Print the actions of the device's driver to `output`, in lines that begin with `name`."""
+    """Subscribe to a server and its device, to print the actions of the device's driver to `output`.
+
+    The lines begin with `name`. When a client disconnects, a summary is printed."""
     report = Report(lambda line: output.say(f"{name}: {line}"))
     device.probes.subscribe(report)
     server.probes.subscribe(report)

@@ -92,7 +92,9 @@ class Options:
 
     @contextmanager
     def collecting(self, findings: Callable[[], list[Any]]) -> Iterator[None]:
-        """Run the block, then add the device's findings, which `findings` returns, even if the block raises."""
+        """Run the block; at its end, store the result of `findings` in `self.findings`, and add it to the report.
+
+        This is done even if the block raises an error. `findings` returns the findings of a device."""
         try:
             yield
         finally:
@@ -134,10 +136,11 @@ Array arguments are updated in place.
 
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """A file with kernels. `opened` loads them on a device, as `Options` require, and provides a `Launch`.
+    """A file with kernels. `opened` loads them on a device according to `Options`.
 
-    `unit` is the unit of instruction counts. If `counts_elements` is True, the default grid has one work-item for
-    each element of the largest array. If `takes_header` is True, the user has to provide the kernel's header."""
+    It provides a function that runs a kernel. `unit` is the unit of instruction counts. If `counts_elements` is
+    True, the default grid has one work-item for each element of the largest array. If `takes_header` is True,
+    the user has to provide the kernel's header."""
 
     interface: str
     agent: str
@@ -153,10 +156,9 @@ class KernelFile:
             return launch(kernel, grid, group, args)
 
     def kernel(self, name: str) -> str:
-        """Return `name` if the file has such a kernel, or for "" the name of the file's only kernel.
+        """Return the symbol of the kernel `name`, which can be a mangled C++ name; for "", that of the only kernel.
 
-        Raise `UsageError` if the file has no such kernel.
-        """
+        Raise `UsageError` if the file has no such kernel."""
         if name in self.kernels:
             return name
         of_cpp = [each for each in self.kernels if name and each.startswith(f"_Z{len(name)}{name}")]
@@ -172,14 +174,15 @@ class KernelFile:
 
 
 def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
-    """Read the kernels of a file of one of these kinds:
+    """Read the kernels of a file.
+
+    The file is of one of these kinds:
 
     - a container: a code object, an AMD OpenCL 2.0 program or a RISC-V program
     - source: OpenCL C (.cl), HIP (.hip), C or C++ (for RefSi) or assembly (.s)
     - raw code
 
-    Raise `UsageError` if a header is given for a file that has one.
-    """
+    Raise `UsageError` if a header is given for a file that has one."""
     found = _read(path, options, header)
     if header != RawHeader() and not found.takes_header:
         options_of_raw = "--vgprs, --sgprs, --kernarg, --lds, --scratch and --user-sgpr"
@@ -348,7 +351,7 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
 
 
 def _engine(options: Options) -> Any:
-    """Return the engine's name, or a JIT engine that uses only the tier that `options` requests."""
+    """Return the engine for a GPU: its name, or a JIT engine that uses one tier only if `options` request this."""
     if options.engine != "jit" or options.tier == "auto":
         return options.engine
     from softcard.device.hsa.compute import TIERS

@@ -53,10 +53,10 @@ class Executor:
             return not self._processor.runnable and not self._gate.is_entered
 
     def wait_idle(self, timeout_seconds: float | None) -> bool:
-        """Wait until the device is idle.
+        """Wait until the device's thread has no work, or cannot continue; return False after the timeout.
 
-        Return False after the timeout, or if the device has no thread that executes commands.
-        """
+        The thread cannot continue if the device is closed or the thread has failed. A synchronous device has no
+        such thread. Then do not wait: return True if the device is idle."""
         if not self._settings.threaded:
             return self.is_idle
         with self._gate.changed:
@@ -133,7 +133,7 @@ class Executor:
             self._gate.changed.notify_all()
 
     def serve(self) -> None:
-        """Execute commands on the device's own thread until it is closed."""
+        """Execute commands on the device's own thread while there are commands that can be executed."""
         try:
             with self._desk.held():
                 while self._enter_if_runnable():

@@ -199,7 +199,7 @@ class Memory:
         self._shared = NOTHING
 
     def connect(self, port: DmaPort) -> None:
-        """Use `port` for all further accesses, and release memory ranges that it does not have."""
+        """Use `port` for all further accesses, and release all memory ranges that the former port shared."""
         self._port = port
         self._shared = NOTHING
 
@@ -235,7 +235,7 @@ class Memory:
             self._gate.come_back()
 
     def word(self, address: int, size: int = WORD) -> int:
-        """Return the little-endian word of `size` bytes at `address`."""
+        """Return the `size` bytes at `address` as a little-endian number."""
         return int.from_bytes(self.read(address, size), "little")
 
     def host_range(self, address: int, size: int, *, write: bool = False) -> int | None:
