@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
+
+import numpy as np
 
 from softcard.core.allocations import Allocator
 from softcard.core.device import Device, Telemetry
@@ -36,7 +39,6 @@ from softcard.device.refsi.spec.dma import TransferOrder
 from softcard.device.refsi.spec.memory import COHERENT, STRICT, SpecMemory
 from softcard.device.refsi.spec.port import SpecPort
 from softcard.device.refsi.toolkit.builder import REFSIDRV, SPEC
-from softcard.device.refsi.views import Views
 from softcard.engine.riscv.api import Engine
 from softcard.engine.riscv.checks.registry import hart_checks
 from softcard.engine.riscv.hooks import HartChecks, Machine
@@ -50,6 +52,39 @@ if TYPE_CHECKING:
     from softcard.engine.riscv.hooks import Shadow
     from softcard.engine.riscv.tracepoints import HartTracepoints
     from softcard.isa.riscv.insn import Insn
+
+
+# ---- views -----------------------------------------------------------------------------------------------------------
+# The memory that the host may write directly, through views. Code in it may change without a notification to engines.
+
+
+class Views:
+    """The address ranges of host memory that were given to the host as views, merged."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, view: memoryview) -> None:
+        """Add the bytes of `view`."""
+        if not view.nbytes:
+            return
+        start = int(np.frombuffer(view, dtype=np.uint8).ctypes.data)
+        end = start + view.nbytes
+        first, last = bisect_left(self._ends, start), bisect_right(self._starts, end)
+        if first < last:
+            start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
+        self._starts[first:last] = [start]
+        self._ends[first:last] = [end]
+
+    def holds(self, start: int, size: int) -> bool:
+        """Return True if any of `size` bytes from `start` belongs to an added view."""
+        index = bisect_right(self._starts, start + size - 1) - 1
+        return index >= 0 and self._ends[index] > start
+
+
+# ---- device ----------------------------------------------------------------------------------------------------------
+
 
 FAMILIES: Final = ("m", "g")
 COHERENCES: Final = {EAGER: COHERENT, STRICT: STRICT}

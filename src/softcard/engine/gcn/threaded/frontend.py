@@ -20,7 +20,6 @@ from softcard.engine.gcn.effects import Effects
 from softcard.engine.gcn.jit.basics import Untranslated
 from softcard.engine.gcn.jit.region import Node, node_of
 from softcard.engine.gcn.threaded import records
-from softcard.engine.gcn.threaded.example import Example
 from softcard.engine.gcn.threaded.kind import (
     IMPLIED,
     OFFSETS,
@@ -32,7 +31,7 @@ from softcard.engine.gcn.threaded.kind import (
     is_scalar,
     kind_of,
 )
-from softcard.engine.gcn.threaded.records import Handler
+from softcard.engine.gcn.threaded.records import Example, Handler
 from softcard.engine.gcn.threaded.rows import Alike, Numbers, Rows, alike
 from softcard.engine.gcn.threaded.values import (
     ALL_ONES,

@@ -22,7 +22,6 @@ from softcard.engine.races.tables import check_limits, over_limit
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import Extents, HartCheck, Instrumentation, Outstanding
 from softcard.engine.riscv.races import native_batch, native_check, native_fast_path, native_order
-from softcard.engine.riscv.races.agents import READ, WRITE, Agent, Event, Suspect
 from softcard.engine.riscv.races.layout import (
     ACQUIRES,
     BYTES,
@@ -58,7 +57,19 @@ from softcard.engine.riscv.races.layout import (
     atomic_bit,
     slot_mask,
 )
-from softcard.engine.riscv.races.watch import GROUPS, HOST, MOST_BYTES, Cell, Reporter, report_host
+from softcard.engine.riscv.races.watch import (
+    GROUPS,
+    HOST,
+    MOST_BYTES,
+    READ,
+    WRITE,
+    Agent,
+    Cell,
+    Event,
+    Reporter,
+    Suspect,
+    report_host,
+)
 from softcard.ir.native import Natives
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import RACES as RACES_WORD
