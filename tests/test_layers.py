@@ -160,7 +160,7 @@ FOLDERS = {
         ("reference", "threaded"),
         ("tiered",),
         ("shadow", "races", "waits"),
-        ("bounds", "strict"),
+        ("strict",),
         ("checks",),
     ),
     "engine/riscv": ((".",), ("jit",), ("shadow", "races"), ("code_stores",), ("checks",)),
@@ -180,13 +180,13 @@ FOLDERS = {
 A module of the folder that depends on other folders has a level of its own.
 """
 CHECKS = {
-    "engine/gcn": ("shadow", "races", "waits", "bounds", "checks"),
+    "engine/gcn": ("shadow", "races", "waits", "checks"),
     "engine/riscv": ("shadow", "races", "code_stores", "checks"),
 }
 """The folders with checks: engines know none by name."""
 REGISTRIES = (
     "softcard.engine.gcn.checks.registry",
-    "softcard.engine.riscv.checks.registry",
+    "softcard.engine.riscv.checks",
     "softcard.core.memory_check.guard_of",
 )
 """What devices and hosts import of checks: modules and a function that make checks from their names."""
@@ -278,7 +278,7 @@ def test_the_check_of_checks_itself():
     assert is_of_check("softcard.engine.gcn.shadow")
     assert is_of_check("softcard.core.memory_check.MemoryCheck")
     assert not is_of_check("softcard.core.memory_check.guard_of")
-    assert not is_of_check("softcard.engine.riscv.checks.registry.hart_checks")
+    assert not is_of_check("softcard.engine.riscv.checks.hart_checks")
     assert not is_of_check("softcard.engine.riscv.hooks.HartCheck")
 
 
@@ -288,8 +288,9 @@ NAME_A_CHECK = {
     "core/memory_check.py": {"MEMORY"},
     "device/hsa/sync.py": {"SYNC"},
     "engine/gcn/checks/barriers.py": {"SYNC"},
+    "engine/gcn/checks/bounds.py": {"MEMORY"},
     "engine/gcn/checks/registry.py": NAMES - {"LANES"},
-    "engine/riscv/checks/registry.py": {"INIT", "RACES", "WAITS"},
+    "engine/riscv/checks.py": {"INIT", "RACES", "WAITS"},
 }
 """Modules outside of the folders of checks that import the name of a check: demos, registries, and code of checks."""
 MOST_FILES = 5

@@ -23,8 +23,8 @@ from softcard.engine.gcn.hooks import NO_CHECKS, STORE, Check, Checks, Observer
 from softcard.engine.gcn.instrumentation import HookPoints
 from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.engine import JitEngine
-from softcard.engine.riscv.checks.registry import Request as HartRequest
-from softcard.engine.riscv.checks.registry import register as register_hart_check
+from softcard.engine.riscv.checks import Request as HartRequest
+from softcard.engine.riscv.checks import register as register_hart_check
 from softcard.engine.riscv.hooks import HartCheck, Outstanding
 from softcard.host.amdcl2.demo import demo_program
 from softcard.host.hsa.gpu import Gpu, demo_code

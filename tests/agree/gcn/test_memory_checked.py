@@ -12,7 +12,7 @@ import pytest
 from softcard.core.findings import FindingLog
 from softcard.core.memory_check import MemoryCheck
 from softcard.engine.gcn.api import Dispatch
-from softcard.engine.gcn.bounds.check import BoundsCheck
+from softcard.engine.gcn.checks.bounds import BoundsCheck
 from softcard.engine.gcn.hooks import NO_CHECKS, Checks
 from softcard.isa.gcn.state import CHECKED
 from softcard.isa.gcn.target import target

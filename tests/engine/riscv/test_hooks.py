@@ -9,7 +9,7 @@ import pytest
 from softcard.core.errors import ModelBug
 from softcard.core.findings import FindingLog
 from softcard.core.space import Ram
-from softcard.engine.riscv.checks.registry import FACTORIES, hart_checks
+from softcard.engine.riscv.checks import FACTORIES, hart_checks
 from softcard.engine.riscv.code_stores.layout import SharedStoreRam, StoreRam
 from softcard.engine.riscv.hooks import NO_CHECKS, PLAIN, HartCheck, HartChecks, Instrumentation, Machine
 from softcard.engine.riscv.races.layout import MOST_HARTS

@@ -40,7 +40,7 @@ from softcard.device.refsi.spec.memory import COHERENT, STRICT, SpecMemory
 from softcard.device.refsi.spec.port import SpecPort
 from softcard.device.refsi.toolkit.builder import REFSIDRV, SPEC
 from softcard.engine.riscv.api import Engine
-from softcard.engine.riscv.checks.registry import hart_checks
+from softcard.engine.riscv.checks import hart_checks
 from softcard.engine.riscv.hooks import HartChecks, Machine
 from softcard.engine.riscv.reference import ReferenceEngine
 from softcard.isa.riscv.port import HartPort

@@ -1,7 +1,7 @@
 """Hook points: where RISC-V engines and devices call the checks of harts.
 
 A check is an object of a subclass of `HartCheck` that overrides some of its hooks. Engines and devices hold a
-collection, `HartChecks`, and know no check by name. `checks.registry` creates the collection from the names in a
+collection, `HartChecks`, and know no check by name. `checks` creates the collection from the names in a
 setting.
 
 On the reference engine a check observes the evaluator of each hart. Translated code contains a part of the check itself

@@ -61,7 +61,7 @@ def register(name: str, text: str, factory: Factory) -> Callable[[], None]:
 
 
 def _bounds(request: Request) -> Check | None:
-    from softcard.engine.gcn.bounds.check import BoundsCheck
+    from softcard.engine.gcn.checks.bounds import BoundsCheck
 
     return None if request.memory.guard is None else BoundsCheck(request.memory.guard, request.log)
 

@@ -20,9 +20,8 @@ from softcard.core.words import U64
 from softcard.engine.gcn.hooks import ATOMIC, LOAD
 from softcard.engine.gcn.launches import Launch, Launches
 from softcard.engine.gcn.races import native_cells, native_check, native_merge, native_order, native_saves
-from softcard.engine.gcn.races.cells import Flags, Indices, Places
 from softcard.engine.gcn.races.clocks import LaunchClocks
-from softcard.engine.gcn.races.events import FEW, returns
+from softcard.engine.gcn.races.events import FEW, Flags, Indices, Places, returns
 from softcard.engine.gcn.races.layout import (
     BY_PYTHON,
     CACHE_BYTES,

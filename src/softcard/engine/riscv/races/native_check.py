@@ -41,9 +41,9 @@ from softcard.engine.riscv.races.layout import (
     RamRow,
     SuspectRow,
 )
-from softcard.engine.riscv.races.native_cells import byte_record, planes_met, put, ram_of, slot_of
 from softcard.engine.riscv.races.native_order import (
     acquire,
+    byte_record,
     cache_key,
     cache_of,
     drop_last_load,
@@ -52,8 +52,12 @@ from softcard.engine.riscv.races.native_order import (
     join,
     new_clock,
     new_event,
+    planes_met,
+    put,
+    ram_of,
     refresh,
     release,
+    slot_of,
 )
 from softcard.ir.native import U32, U64, inlined, native
 

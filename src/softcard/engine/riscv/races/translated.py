@@ -18,9 +18,8 @@ from softcard.engine.riscv.jit.emit_region import Algebra
 from softcard.engine.riscv.jit.strides import STREAM_AT, STREAM_BYTES, Access, size_of
 from softcard.engine.riscv.races import native_fast_path
 from softcard.engine.riscv.races.layout import CACHE_AT, CACHE_BYTES, CACHES, NAMES, ROW_AT, atomic_bit, slot_mask
-from softcard.engine.riscv.races.native_cells import planes_met
 from softcard.engine.riscv.races.native_detector import DWORD, check_function, what_of
-from softcard.engine.riscv.races.native_order import cache_key
+from softcard.engine.riscv.races.native_order import cache_key, planes_met
 from softcard.ir.native import Function
 from softcard.ir.native_llvm import call
 from softcard.ir.operand import Operand

@@ -18,8 +18,8 @@ from softcard.engine.gcn.jit.emit.emit_clean import Entries, sets
 from softcard.engine.gcn.jit.emit.emit_control import Control, GuestAddress, set_word, word
 from softcard.engine.gcn.jit.emit.emit_registers import VectorFile
 from softcard.engine.gcn.jit.emit.emit_strip import Resume, StripEmitter
-from softcard.engine.gcn.jit.emit.register_base import SHADOW_DISTANCE
 from softcard.engine.gcn.jit.float_control import of_mode
+from softcard.engine.gcn.jit.layout import SHADOW_DISTANCE
 from softcard.engine.gcn.jit.liveness import Liveness
 from softcard.engine.gcn.jit.region import Block, Node, Region
 from softcard.engine.gcn.jit.resident import ResidentLoop, resident_loops

@@ -1,1 +1,0 @@
-"""The checks of harts, which are selected by name."""
