@@ -88,10 +88,10 @@ class SealedFile:
 
         Raise `WireError` if the file is not sealed or has fewer bytes."""
         if not is_sealed(self._descriptor, SHRINK | WRITE):
-            raise WireError("the host's file is not sealed, expected seals against writes and shrinking")
+            raise WireError("the host's file lacks seals, expected F_SEAL_WRITE and F_SEAL_SHRINK")
         length = os.fstat(self._descriptor).st_size
         if size > length:
-            raise WireError(f"the host's file has {length} bytes, expected {size}")
+            raise WireError(f"the host's file has {length} bytes, expected {size} or more")
         if not size:
             return memoryview(b"")
         options: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | getattr(mmap, "MAP_POPULATE", 0), "prot": mmap.PROT_READ}
@@ -158,7 +158,9 @@ class DevicePlatform(LocalPort):
         """Raise `AccessFault` unless one allocation holds all `size` bytes at `address`."""
         extent = self.device.memory.extent(address)
         if extent is None or size > extent:
-            held = "nothing is allocated there" if extent is None else f"{extent} are allocated there"
+            held = "no allocation contains this address"
+            if extent is not None:
+                held = f"only {extent} bytes are allocated there"
             raise AccessFault(f"{access} of {size} bytes at {address:#x}: {held}", address=address, access=access)
 
     def check_room(self, size: int) -> None:

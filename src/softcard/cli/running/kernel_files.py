@@ -165,11 +165,11 @@ class KernelFile:
         if len(of_cpp) == 1:
             return of_cpp[0]
         some = ", ".join(self.kernels[:20]) + (", ..." if len(self.kernels) > 20 else "")
-        listed = f"the file has {some or 'none'}" if len(self.kernels) < 2 else f"the file has {some}"
+        listed = f"the file has {some or 'no kernels'}"
         if name:
             raise UsageError(f"unknown kernel {name!r}{close_to(name, self.kernels) or f': {listed}'}")
         if len(self.kernels) != 1:
-            raise UsageError(f"name the kernel to run: {listed}")
+            raise UsageError(f"expected the name of the kernel to run: {listed}")
         return self.kernels[0]
 
 
@@ -186,7 +186,7 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
     found = _read(path, options, header)
     if header != RawHeader() and not found.takes_header:
         options_of_raw = "--vgprs, --sgprs, --kernarg, --lds, --scratch and --user-sgpr"
-        raise UsageError(f"{options_of_raw} require raw GPU code, but {path} has a header with these values")
+        raise UsageError(f"{options_of_raw} require raw GPU code, but {path} has its own kernel headers")
     return found
 
 
@@ -300,8 +300,8 @@ def _check_typed(values: Sequence[Any]) -> None:
     for number, each in enumerate(values):
         if type(each) in (int, float):
             kind = "f32" if isinstance(each, float) else "u32"
-            text = f"argument {number} is {each}: the file has no metadata that gives the type of the argument"
-            raise UsageError(f"{text}, give the type, such as {kind}={each}")
+            text = f"argument {number} is {each}, expected a number with its type, such as {kind}={each}"
+            raise UsageError(f"{text}: the file has no metadata with types of arguments")
 
 
 def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:
@@ -373,9 +373,9 @@ def _refsi(data: bytes) -> KernelFile:
         from softcard.host.refsi.refsi import RefSi
 
         if how.exact or how.machine_model != "large":
-            raise UsageError("--exact and --machine-model require a kernel for AMD HSA")
+            raise UsageError("--exact and --machine-model require a kernel for AMD HSA, not for RefSi")
         if how.poison is not None:
-            raise UsageError("--poison requires a kernel for GPUs")
+            raise UsageError("--poison requires a kernel for GPUs, not for RefSi")
         counting = how.counts
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "count_instructions": counting}
         settings |= {} if how.report is None else {"trace_instances": how.waves}
@@ -399,7 +399,7 @@ def _refsi(data: bytes) -> KernelFile:
                     )
                 for each in args:
                     if isinstance(each, Lds | tuple):
-                        raise UsageError("a kernel for RefSi takes numbers and arrays only")
+                        raise UsageError("a kernel for RefSi takes only numbers and arrays, not LDS or images")
                 values = [0 if each is None else each for each in args]
                 result = device.launch(kernel, grid if grid and len(grid) > 1 else (grid or (1,))[0], values)
                 return Outcome(result, result.console.decode("utf-8", "replace"))

@@ -325,6 +325,8 @@ class OpenclDevice(Stateful):
         return self._scratch
 
     def _fill_private(self, address: int, size: int) -> None:
-        """Fill new private memory, up to `MOST_FILLED` bytes, with the word for undefined memory."""
+        """Fill the first `size` bytes of new private memory at `address` with the word for undefined memory.
+
+        The word is `Settings.fill`; nothing is written if it is None or 0. At most `MOST_FILLED` bytes are filled."""
         if self._fill:
             fill(self.memory, address, min(size, MOST_FILLED), self._fill)

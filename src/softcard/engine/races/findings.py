@@ -100,7 +100,7 @@ class FirstAccesses:
             self._rows.append((keys, addresses, np.full(len(keys), row), records))
 
     def end_piece(self) -> None:
-        """End a segment of bytes, for which all kinds of records have been added; merge them into `found`."""
+        """End a segment of bytes: merge the accesses that `add` has collected for it into `found`."""
         if not self._rows:
             return
         keys, addresses, rows, records = (np.concatenate(each) for each in zip(*self._rows, strict=True))

@@ -126,7 +126,10 @@ class Reporter:
     def report(
         self, one: RacingAccess, other: RacingAccess, between: str, space: str, address: int, size: int, count: int
     ) -> None:
-        """Report that an access of `size` bytes races with the earlier access `other` in `count` of its lanes."""
+        """Report that `count` lanes of access `one` race with the earlier access `other`.
+
+        The first racing lane accesses `size` bytes at `address`. `between` states whether the accesses are by
+        lanes of one wave, by waves of one work-group, of different work-groups, or of different kernels."""
         sites = tuple((each.insn.pc, each.insn.words) for each in (other, one))
         made = partial(
             Finding,
@@ -144,7 +147,9 @@ class Reporter:
         self._report(sites, made, one.access, other, between, space, address, size, whose, suggestion)
 
     def report_copy(self, access: str, other: str, address: int, size: int, memory: str) -> None:
-        """Report that the host accesses memory used by a copy operation that it has not waited for."""
+        """Report that an access by the host races with one by a copy operation that the host has not waited for.
+
+        `access` and `other` are the kinds of these two accesses; `memory` names the kind of memory."""
         message = race_message(access, size, f"{address:#x} of {memory}", other, host_and("a copy"))
         made = Finding(
             RACES, f"{other}-{access}", message, access=access, space="global", address=address, size=size,
