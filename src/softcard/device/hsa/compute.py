@@ -55,7 +55,7 @@ def make_engine(
     if name not in (JIT, REFERENCE):
         raise WireError(f"engine is {name!r}, expected 'jit' or 'reference'")
     if tracepoints is not None:
-        from softcard.engine.gcn.reference.tracepoints import TracepointEngine
+        from softcard.engine.gcn.reference.engine import TracepointEngine
 
         return TracepointEngine(tracepoints, counting)
     if name == REFERENCE:

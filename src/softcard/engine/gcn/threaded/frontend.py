@@ -50,7 +50,7 @@ from softcard.isa.gcn.encoding.formats import FORMATS, Format, format_of
 from softcard.isa.gcn.encoding.operands import names
 from softcard.isa.gcn.encoding.shape import LITERAL_FORMS, Slot, visible_slots
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.sdwa import DWORD
+from softcard.isa.gcn.semantics.modifiers import DWORD
 from softcard.isa.gcn.state import VCC
 from softcard.isa.gcn.target import GFX9, Target
 from softcard.isa.pattern import Field

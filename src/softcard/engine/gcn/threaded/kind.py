@@ -17,7 +17,7 @@ from softcard.isa.gcn.encoding import operands
 from softcard.isa.gcn.encoding.decode import decode
 from softcard.isa.gcn.encoding.shape import NO_SADDR, Slot, visible_slots
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.sdwa import DOWN, DWORD, UP
+from softcard.isa.gcn.semantics.modifiers import DOWN, DWORD, UP
 from softcard.isa.gcn.state import CHECKED, Mode
 from softcard.isa.gcn.target import GFX7, Target
 
