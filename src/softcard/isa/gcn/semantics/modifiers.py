@@ -1,8 +1,8 @@
 """Modifiers of operands on GFX8 and GFX9: DPP, data-parallel primitives, and SDWA, sub-dword addressing.
 
-With DPP, each lane reads source 0 from another lane. A source lane is invalid if it is outside of the DPP row of 16 lanes (or the wave), or not in EXEC. If
-BOUND_CTRL is set, a lane with an invalid source lane reads 0; otherwise its destination is not written
-(Choice ``gcn/dpp-invalid``)."""
+With DPP, each lane reads source 0 from another lane. A source lane is invalid if it is outside of the DPP row of 16
+lanes (or the wave), or not in EXEC. If BOUND_CTRL is set, a lane with an invalid source lane reads 0; otherwise its
+destination is not written (Choice ``gcn/dpp-invalid``)."""
 
 from __future__ import annotations
 
