@@ -28,7 +28,8 @@ FIRST_HUGE: Final = 1968
 def preop(a: Word, segment: Word) -> Word:
     """Return 53 bits of 2 / pi, starting at bit 53 * segment[4:0], as a float with the weight of these bits.
 
-    If the exponent of `a` is large, the bits start correspondingly later."""
+    If the exponent of `a` is large, the bits start correspondingly later. If it is very large, the result is
+    multiplied by 2**128."""
     exponent = (a >> 52).trunc(32)[10:0]
     shift = segment[4:0] * CHUNK + (exponent - FIRST_LARGE).smax(0)
     at, by = shift >> 6, shift[5:0].zext(64)
@@ -39,7 +40,7 @@ def preop(a: Word, segment: Word) -> Word:
 
 
 def word(at: Word) -> Word:
-    """Return word number `at` of `WORDS`; 0 if `at` is past the last word."""
+    """Return word number `at` of the bits of 2 / pi in `WORDS`; 0 if `at` is past the last word."""
     found = at.constant(64, 0)
     for k, bits in enumerate(WORDS):
         found = (at == k).select(bits, found)
@@ -75,16 +76,16 @@ def face(x: Word, y: Word, z: Word) -> Word:
 
 
 def s_coordinate(x: Word, y: Word, z: Word) -> Word:
-    """Execute v_cubesc_f32: return the face's S coordinate."""
+    """Execute v_cubesc_f32: return the S coordinate, before division, of direction (x, y, z) on its cube face."""
     return pick(x, y, z, below(z).select(fp.neg(x), x), x, below(x).select(z, fp.neg(z)))
 
 
 def t_coordinate(x: Word, y: Word, z: Word) -> Word:
-    """Execute v_cubetc_f32: return the face's T coordinate."""
+    """Execute v_cubetc_f32: return the T coordinate, before division, of direction (x, y, z) on its cube face."""
     minus_y = fp.neg(y)
     return pick(x, y, z, minus_y, below(y).select(fp.neg(z), z), minus_y)
 
 
 def major(x: Word, y: Word, z: Word) -> Word:
-    """Execute v_cubema_f32: return twice the major coordinate."""
+    """Execute v_cubema_f32: return twice the coordinate along the major axis."""
     return pick(x, y, z, z, y, x).fmul(x.const(fp.power("s", 1)))
