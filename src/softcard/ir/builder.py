@@ -362,9 +362,10 @@ class LaneText(Text):
         return self.operand(self.itype(w, vec), f"splat (i{w} {text})" if vec else text)
 
     def floating(self, value: Value, fmt: str, vec: bool | None = None) -> Operand:
-        """Return the float form of a value in format `fmt`, whose width is that of the value.
+        """Return the bits of `value`, interpreted as a float of format `fmt`, as an operand.
 
-        With `vec` True, a scalar value becomes a vector; with None, it stays a scalar."""
+        The format has the width of the value. With `vec` True, a scalar value becomes a vector; with None, it stays
+        a scalar."""
         wide = value.vec if vec is None else vec
         if value.real is None or value.fmt != fmt:
             value.real = self.bits(value).bitcast(self.ftype(fmt, value.vec))

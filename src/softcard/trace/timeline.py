@@ -54,9 +54,7 @@ class Snapshots:
         """The registers of the last error; they identify events that report the same error."""
 
     def take(self, record: Record, order: int) -> None:
-        """Count the event `record`, which is a register snapshot; store it unless `MOST` snapshots are stored already.
-
-        `order` is the number of the event in the trace."""
+        """Count `record`, the snapshot of event number `order`; store it unless `MOST` snapshots are already stored."""
         self.count += 1
         if len(self._taken) < MOST:
             self._taken.append((order, record))

@@ -222,7 +222,7 @@ _TYPES: Final = {element: number for number, element in ELEMENT_TYPES.items()}
 
 
 def vector(name: str, type_name: str) -> Argument:
-    """Return a by-value argument named `name`; `type_name` is its OpenCL type, such as ``int`` or ``float4``."""
+    """Return a by-value argument named `name` of the OpenCL type `type_name`, for example ``int`` or ``float4``."""
     match = _TYPE.match(type_name)
     assert match is not None, type_name
     return Argument(name, type_name, Kind.VALUE, _ELEMENTS[match[1]], int(match[2] or 1))
