@@ -136,7 +136,8 @@ class ReferenceEngine:
         return dict(self._executed)
 
     def run(self, hart: Hart, fuel: int) -> Exit:
-        """Run a hart for at most `fuel` instructions, until an event ends the time slice; return the exit."""
+        """Run a hart for at most `fuel` instructions, or until its time slice ends for another reason; return the
+        exit."""
         for left in range(fuel, 0, -TIME_SLICE):
             if self.between_slices is not None and left < fuel:
                 self.between_slices(hart)
@@ -148,11 +149,11 @@ class ReferenceEngine:
 
     @property
     def translates(self) -> bool:
-        """False: this engine has no machine code."""
+        """False: this engine has no translated code."""
         return False
 
     def translated(self, hart: Hart) -> int:
-        """Raise a `ModelBug`: this engine has no machine code."""
+        """Raise a `ModelBug`: this engine has no translated code."""
         raise ModelBug("the reference engine translates nothing")
 
     def worked(self, hart: Hart, instructions: int) -> None:
@@ -415,7 +416,7 @@ class ReferenceEngine:
             self.flush_pages(hart)
 
     def _stored(self, pages: PageTables, address: int, size: int) -> None:
-        """Drop cached code if a store through the port has changed it."""
+        """Drop cached code that a store of `size` bytes through the port may have changed."""
         if self.coherent and self.code_pages:
             entry = self._addend(pages.hart, address)
             if entry is not None:

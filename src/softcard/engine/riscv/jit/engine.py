@@ -177,7 +177,8 @@ class JitEngine(ReferenceEngine):
         return super().executed() | ({} if self._counters is None else self._counters.executed())
 
     def run(self, hart: Hart, fuel: int) -> Exit:
-        """Run a hart for at most `fuel` instructions, until an event ends the time slice; return the exit."""
+        """Run a hart for at most `fuel` instructions, or until its time slice ends for another reason; return the
+        exit."""
         if not self.translates:
             return super().run(hart, fuel)
         context = self.context(hart)
