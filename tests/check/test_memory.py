@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from softcard.amdcl2 import load
-from softcard.check.sarif import to_sarif
+from softcard.report.diagnostic_formats import to_sarif
 from softcard.core.checks import ALL, CHECKS, checks_of, read_suppressions
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, WireError
-from softcard.core.findings import Diagnostic, Finding, FindingError
+from softcard.core.diagnostics import of_finding
+from softcard.core.findings import Finding, FindingError
 from softcard.core.lint import FindingWarning, LintDesk
 from softcard.core.memory_check import DOUBLE_FREE, INVALID_FREE, LEAK
 from softcard.host.amdcl2.demo import demo_program
@@ -107,7 +108,7 @@ def test_findings_as_json_and_sarif() -> None:
     plain = json.loads(json.dumps(first.as_dict()))
     assert (plain["check"], plain["kind"], plain["count"]) == ("memory", "out-of-bounds", 56)
     assert plain["allocation"]["size"] == 800
-    log = to_sarif(Path("k.co"), [Diagnostic.of_run(first)], "1")
+    log = to_sarif(Path("k.co"), [of_finding(first)], "1")
     (result,) = log["runs"][0]["results"]
     assert result["ruleId"] == "check/memory/out-of-bounds"
     assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] > 1

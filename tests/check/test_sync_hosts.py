@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from softcard.amdcl2 import Program
-from softcard.check.sarif import to_sarif
+from softcard.report.diagnostic_formats import to_sarif
 from softcard.cli import main
 from softcard.core.checks import VARIABLE
 from softcard.core.errors import BeyondModel
-from softcard.core.findings import Diagnostic, FindingError
+from softcard.core.diagnostics import of_finding
+from softcard.core.findings import FindingError
 from softcard.host.hsa.gpu import Gpu, Local, demo_code
 from softcard.host.refsi.refsi import RefSi, demo_kernels
 from softcard.image.amdcl2.build import pointer
@@ -119,6 +120,6 @@ def test_the_other_barrier_is_in_sarif() -> None:
     text = EARLY.format("s_cbranch_scc1 out\n s_barrier\n s_branch on").replace("out:", "on: s_endpgm\nout: s_barrier")
     with Gpu.open("gfx900", check="sync") as gpu:
         (found,) = gpu.run(assemble_code_object(text), "early", 128, 128).findings
-    [result] = to_sarif(Path("early.co"), [Diagnostic.of_run(found)], "1")["runs"][0]["results"]
+    [result] = to_sarif(Path("early.co"), [of_finding(found)], "1")["runs"][0]["results"]
     assert result["message"]["text"].count("see pc 0x") == 1
     assert found.other.endswith("(early+0xc)")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from softcard import Acceldev, Gpu, Platform, RefSi
+from softcard.core.diagnostics import link
 from softcard.acceldev import Fence, Fill
 from softcard.core.errors import SoftcardError
 from softcard.fletcher import Context, FletcherDevice, Kernel, find
@@ -20,7 +21,7 @@ from softcard.refsi import demo_kernels
 from softcard.trace import HtmlTrace, JsonlTrace
 from softcard.trace.code import Function, Listing, Row
 from softcard.trace.counters import register_of
-from softcard.trace.page_file import NO_CODE, link, page, write_page
+from softcard.trace.page_file import NO_CODE, page, write_page
 from softcard.trace.reading import Record, read_records
 from softcard.trace.text import value_text
 from softcard.trace.timeline import MOST_TRACKS, Timeline, finding_of, narrow

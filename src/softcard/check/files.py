@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from softcard.core.diagnostics import Diagnostic
 from softcard.core.errors import SoftcardError, WireError
-from softcard.core.findings import Diagnostic, Level
+from softcard.core.findings import Level
 from softcard.core.rule import Rule
 
 TEXT_OF_COMMAND: Final = "user command"

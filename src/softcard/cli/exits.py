@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final
 
@@ -64,9 +65,12 @@ def usage_errors() -> Iterator[None]:
 
 def report(error: SoftcardError) -> None:
     """Print an error on standard error."""
-    kind = {ExitCode.BEYOND: "not modelled", ExitCode.BUG: "bug in softcard"}.get(exit_code(error), "error")
-    text = printable(f"{kind}: {error.in_full()}")
-    print("\n".join(map(_readable, text.split("\n"))), file=sys.stderr)
+    from softcard.cli.tables import show_diagnostics
+    from softcard.core.diagnostics import of_error
+
+    found = of_error(error)
+    message = "\n".join(map(_readable, found.message.split("\n")))
+    show_diagnostics([replace(found, message=message)], sys.stderr)
 
 
 def _readable(line: str) -> str:

@@ -39,10 +39,12 @@ class Finding(RichDisplay):
     start, 0 if the access begins inside.
 
     `lanes` are those of the first occurrence; `unit` is the wave or hart, `group` the work-group. `pc` is an address in
-    device memory, `at` is the pc as kernel and offset, and `source` is its file and line if the code object has them.
-    `frames` are all source lines that the code was inlined into, innermost first. `other` is the location of the
-    conflicting access, and `other_pc` its pc if a symbolizer can name it. `rule` is the violated rule. `count` is the
-    number of accesses, where each lane counts as one.
+    device memory, `at` is the pc as kernel and offset, and `source` is its file and line if the code object has them;
+    `column` counts from 1 in that line and is 0 if it is unknown. `frames` are all source lines that the code was
+    inlined into, innermost first. `other` is the location of the conflicting access as text, `conflict` the same as a
+    finding without a message, and `other_pc` its pc if a symbolizer can name it. `rule` is the violated rule. `count`
+    is the number of accesses, where each lane counts as one. `origin` is the end of `message` that describes the origin
+    of an undefined value.
     """
 
     check: str
@@ -63,11 +65,14 @@ class Finding(RichDisplay):
     kernel: str = ""
     at: str = ""
     source: str = ""
+    column: int = 0
     frames: tuple[str, ...] = ()
     other: str = ""
     other_pc: int | None = None
+    conflict: Finding | None = field(default=None, repr=False)
     rule: Rule | None = None
     suggestion: str = ""
+    origin: str = ""
     count: int = 1
     seen: int = field(default=0, repr=False)
     """The number of the finding's latest occurrence, counted over all occurrences of the device's findings."""
@@ -255,6 +260,7 @@ class FindingLog:
             if finding.other_pc is not None:
                 there = Finding(finding.check, finding.kind, "", pc=finding.other_pc)
                 self._name(there)
+                finding.conflict = there
                 finding.other = there.place if there.at else finding.other
             if any(finding.matches(patterns) for patterns in self.suppressions):
                 self.suppressed += finding.count
@@ -285,13 +291,14 @@ class CodePlace:
 
     `at` is the function and offset, `kernel` the function if it is a kernel, and `source` the file and line. `frames`
     are the lines that the code was inlined into, innermost first; `source` is one of them. `frames` is () without
-    inlining.
+    inlining. `column` counts from 1 in the line `source`, and is 0 if it is unknown.
     """
 
     at: str = ""
     kernel: str = ""
     source: str = ""
     frames: tuple[str, ...] = ()
+    column: int = 0
 
 
 def in_function(name: str, offset: int) -> str:
@@ -319,7 +326,9 @@ class Locators:
             return
         found = self.at(finding.pc)
         finding.at = found.at or finding.at
-        finding.source = found.source or finding.source
+        finding.source, finding.column = (
+            (found.source, found.column) if found.source else (finding.source, finding.column)
+        )
         finding.frames = found.frames or finding.frames
         finding.kernel = found.kernel or finding.kernel
 
@@ -330,78 +339,6 @@ class Locators:
     def _placed(self, place: Place) -> Place:
         found = self.at(int(place.where, 16))
         parts = found.at, place.what, through(found.source, found.frames)
-        return Place(place.kind, place.where, ", ".join(filter(None, parts)))
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnostic(RichDisplay):
-    """A mistake in a file or in a run. `place` describes its location.
-
-    `byte` is an offset in the file, `pc` an address in the loaded image. `kernel` is the kernel, field or command
-    concerned, `other` the location of the conflicting access, `suggestion` a remedy, and `count` the number of
-    occurrences; unknown fields are "" or None. `source` and `line` refer to the program's source, `made` and
-    `made_line` to the line of the host program that allocated the memory concerned.
-    """
-
-    level: Level
-    check: str
-    message: str
-    place: str = ""
-    byte: int | None = None
-    pc: int | None = None
-    kernel: str = ""
-    rule: Rule | None = None
-    other: str = ""
-    suggestion: str = ""
-    count: int = 1
-    source: str = ""
-    line: int = 0
-    made: str = ""
-    made_line: int = 0
-    frames: tuple[str, ...] = ()
-    """The call sites into which the code was inlined, innermost first; one of them is `source` and `line`."""
-
-    @classmethod
-    def of_run(cls, found: Finding) -> Diagnostic:
-        """Return the diagnostic of a finding of a running kernel."""
-        source, _, line = found.source.rpartition(":")
-        made, _, made_line = (found.allocation.made if found.allocation else "").rpartition(":")
-        often = f", {found.count} times" if found.count > 1 else ""
-        return cls(
-            found.level,
-            found.name,
-            found.message,
-            found.place + often,
-            pc=found.pc,
-            kernel=found.kernel,
-            rule=found.rule,
-            other=found.other,
-            suggestion=found.suggestion,
-            source=source,
-            line=int(line or 0),
-            made=made,
-            made_line=int(made_line or 0),
-            frames=found.frames,
+        return Place(
+            place.kind, place.where, ", ".join(filter(None, parts)), found.at, place.what, found.source, found.column
         )
-
-    def __repr__(self) -> str:
-        return f"<{self}>"
-
-    def _rows(self) -> Rows:
-        yield ()
-        yield "level", self.level.value
-        yield "check", self.check
-        yield "place", self.place
-        yield "other place", self.other
-        yield "suggestion", self.suggestion
-        yield "count", self.count if self.count > 1 else ""
-        yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})" if self.rule else ""
-
-    def __str__(self) -> str:
-        where = f", at {self.place}" if self.place else ""
-        other = f", see {self.other}" if self.other else ""
-        mended = f"; {self.suggestion}" if self.suggestion else ""
-        often = f" ({self.count} times)" if self.count > 1 else ""
-        clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
-        text = f"{self.level.value}: {self.check}: {self.message}{where}{other}{mended}{often}{clause}"
-        return printable(text)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from softcard.amdcl2 import Program
-from softcard.check.sarif import to_sarif
+from softcard.report.diagnostic_formats import to_sarif
 from softcard.cli import main
 from softcard.core.checks import VARIABLE
 from softcard.core.errors import BeyondModel
-from softcard.core.findings import Diagnostic, FindingError
+from softcard.core.diagnostics import of_finding
+from softcard.core.findings import FindingError
 from softcard.host.hsa.gpu import Gpu
 from softcard.hsa import demo_code
 from softcard.image.amdcl2.build import pointer
@@ -89,7 +90,7 @@ def test_findings_have_the_other_place_the_rule_and_a_suggestion() -> None:
         "gcn/vector-result-read",
         "add s_waitcnt vmcnt(0) between the two instructions",
     )
-    [result] = to_sarif(Path("double.co"), [Diagnostic.of_run(each)], "1")["runs"][0]["results"]
+    [result] = to_sarif(Path("double.co"), [of_finding(each)], "1")["runs"][0]["results"]
     assert result["ruleId"] == "gcn/vector-result-read"
     assert f"see {plain['other']}; {plain['suggestion']}" in result["message"]["text"]
 

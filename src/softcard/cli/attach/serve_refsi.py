@@ -139,6 +139,7 @@ def event_printer(
     the findings of checks.
     """
     from softcard.attach.refsi import events
+    from softcard.report.diagnostic_text import as_text
 
     findings = RepeatLimiter(say)
 
@@ -159,7 +160,7 @@ def event_printer(
             case events.Told(error=error) if errors:
                 findings.report(f"error {rule_of(error)}", f"error: {error.in_full()}")
             case events.Checked(findings=found) if checks:
-                for each in found:
-                    say(f"{each}")
+                if found:
+                    say(as_text(found))
 
     return print_event

@@ -178,11 +178,9 @@ class Executable(RichDisplay):
         at = self.name_at(pc) if self.is_loaded else ""
         if not at:
             return None
-        name = at.partition("+")[0]
-        place = self.place_of(pc)
-        return CodePlace(
-            at, name if name in self.kernels else "", str(place or ""), () if place is None else place.frames
-        )
+        name, place = at.partition("+")[0], self.place_of(pc)
+        kernel = name if name in self.kernels else ""
+        return CodePlace(at, kernel) if place is None else CodePlace(at, kernel, str(place), place.frames, place.column)
 
     @cached_property
     def _lines(self) -> Lines:

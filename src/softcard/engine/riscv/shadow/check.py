@@ -81,7 +81,8 @@ class ShadowCheck:
     def _finding(self, use: Use, count: int) -> Finding:
         code = partial(self._code, use.hart)
         origin = Origins(self._entry, self._defined, code, self.uses).of(use.pc, use.insn)
-        message = f"an undefined value {WHAT[use.what]}" + (f": it comes from {origin}" if origin else "")
+        origin = f"it comes from {origin}" if origin else ""
+        message = f"an undefined value {WHAT[use.what]}" + (f": {origin}" if origin else "")
         return Finding(
             INIT,
             f"undefined-{use.what}",
@@ -90,6 +91,7 @@ class ShadowCheck:
             pc=use.pc,
             unit=f"hart {use.hart.index}",
             suggestion=SUGGESTION,
+            origin=origin,
             count=count,
         )
 
