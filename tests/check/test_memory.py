@@ -13,16 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from softcard.amdcl2 import load
-from softcard.report.diagnostic_formats import to_sarif
 from softcard.core.checks import ALL, CHECKS, checks_of, read_suppressions
-from softcard.core.errors import AccessFault, BeyondModel, RuleError, WireError
 from softcard.core.diagnostics import of_finding
+from softcard.core.errors import AccessFault, BeyondModel, RuleError, WireError
 from softcard.core.findings import Finding, FindingError
 from softcard.core.lint import FindingWarning, LintDesk
 from softcard.core.memory_check import DOUBLE_FREE, INVALID_FREE, LEAK
 from softcard.host.amdcl2.demo import demo_program
 from softcard.host.hsa.gpu import Gpu, demo_code
 from softcard.host.refsi.refsi import RefSi, demo_kernels
+from softcard.report.diagnostic_formats import to_sarif
 
 
 def saxpy(gpu: Gpu, items: int, grid: int, **more: Any) -> Any:

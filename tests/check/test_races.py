@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from softcard.amdcl2 import load
-from softcard.report.diagnostic_formats import to_sarif
-from softcard.core.errors import BeyondModel, WireError
 from softcard.core.diagnostics import of_finding
+from softcard.core.errors import BeyondModel, WireError
 from softcard.core.findings import Finding, FindingError, FindingLog, Level
 from softcard.engine.gcn.hooks import Checks
 from softcard.engine.gcn.races import events as module
@@ -22,6 +21,7 @@ from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.engine import JitEngine
 from softcard.host.amdcl2.demo import demo_program
 from softcard.host.hsa.gpu import Gpu, demo_code
+from softcard.report.diagnostic_formats import to_sarif
 from tests.device.hsa.rig import Bench, barrier, dispatch
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.races.eager import be_eager

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from softcard import Acceldev, Gpu, Platform, RefSi
-from softcard.core.diagnostics import link
 from softcard.acceldev import Fence, Fill
+from softcard.core.diagnostics import link
 from softcard.core.errors import SoftcardError
 from softcard.fletcher import Context, FletcherDevice, Kernel, find
 from softcard.hsa import demo_code

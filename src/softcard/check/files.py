@@ -70,10 +70,7 @@ def refsi(data: bytes, *, harts: int, profile: str) -> Iterator[Diagnostic]:
     """Yield the mistakes in a RefSi command buffer for a device with `harts` harts and the profile `profile`."""
     from softcard.device.refsi.toolkit.lint import lint
 
-    for each in lint(data, harts=harts, profile=profile):
-        where = f"byte {each.offset:#x}, chunk {each.chunk}" + (f" ({each.command})" if each.command else "")
-        level = Level(each.severity.value)
-        yield Diagnostic(level, each.check, each.message, where, byte=each.offset, kernel=each.command, rule=each.rule)
+    yield from (each.diagnostic() for each in lint(data, harts=harts, profile=profile))
 
 
 def acceldev(data: bytes) -> Iterator[Diagnostic]:
@@ -108,10 +105,7 @@ def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Diagnostic]:
     from softcard.device.fletcher.map.checker import check_design
     from softcard.image.arrow_schema import read_arrow
 
-    for each in check_design([read_arrow(data)], bus_width=bus_width).findings:
-        level = Level(each.severity.value)
-        check = each.rule.id.rpartition("/")[2]
-        yield Diagnostic(level, check, each.message, each.place, kernel=each.place, rule=each.rule)
+    yield from (each.diagnostic() for each in check_design([read_arrow(data)], bus_width=bus_width).findings)
 
 
 def memory_orders(data: bytes, agent: str, order: str, pcie: bool) -> Iterator[Diagnostic]:

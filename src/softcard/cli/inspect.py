@@ -21,6 +21,7 @@ from softcard.cli.options import Format, FormatOption, HartsOption, JsonOption, 
 from softcard.cli.records import annotate, formatted
 from softcard.cli.tables import show_diagnostics
 from softcard.core.diagnostics import Diagnostic, diagnostics_of
+from softcard.core.display import count
 from softcard.core.errors import WireError
 from softcard.core.findings import Level
 from softcard.device.hsa.memory.memory_model import Order
@@ -216,7 +217,7 @@ def check(
     else:
         for line in _orders(data, agent) if memory_model else ():
             print(line)
-        _print_findings(path, NAMES[chosen], findings)
+        print_diagnostics(path, NAMES[chosen], findings)
     raise typer.Exit(ExitCode.GUEST if any(each.level is Level.ERROR for each in findings) else ExitCode.OK)
 
 
@@ -281,13 +282,14 @@ def _orders(data: bytes, agent: str) -> Iterator[str]:
         yield from chain([head], (f"  {each.pc - BASE:#x} {each.text}: {each.order}" for each in found))
 
 
-def _print_findings(path: Path, what: str, findings: Sequence[Diagnostic]) -> None:
+def print_diagnostics(path: Path, what: str, findings: Sequence[Diagnostic]) -> None:
+    """Print the diagnostics of the file at `path`, and their numbers after `what`."""
     found = [_in_file(each, path) for each in diagnostics_of(findings)]
     if found:
         show_diagnostics(found, sys.stdout)
         print()
     counts = Counter(each.level for each in found)
-    print(f"{what}: " + ", ".join(count(counts[level], level.value) for level in Level))
+    print((f"{what}: " if what else "") + ", ".join(count(counts[level], level.value) for level in Level))
     annotate(path, found, sys.stdout)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import sys
@@ -14,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from softcard import __version__
 from softcard.cli.files import is_standard_output, write_file, writing
@@ -23,9 +22,9 @@ from softcard.core.diagnostics import DOCS_VARIABLE
 from softcard.core.display import count
 
 if TYPE_CHECKING:
-    from softcard.core.event import Event, Probes
     from softcard.cli.options import Format
-    from softcard.core.diagnostics import Diagnostic
+    from softcard.core.diagnostics import AnyFinding, Diagnostic
+    from softcard.core.event import Event, Probes
     from softcard.core.findings import Finding
     from softcard.device.kfd.code_files import CodeFiles
     from softcard.device.kfd.loaded_code import LoadedCode
@@ -121,13 +120,13 @@ def print_findings(
     annotate(program, found, to)
 
 
-def annotate(program: Path, found: Sequence[Finding | Diagnostic], to: TextIO) -> None:
+def annotate(program: Path, found: Sequence[AnyFinding], to: TextIO) -> None:
     """In a workflow of GitHub, print the annotations of findings."""
     if found and os.environ.get("GITHUB_ACTIONS") == "true":
         print(formatted("github", program, found), end="", file=to)
 
 
-def formatted(form: str, program: Path, findings: Sequence[Finding | Diagnostic]) -> str:
+def formatted(form: str, program: Path, findings: Sequence[AnyFinding]) -> str:
     """Return findings as text in the format with this name, except "text"."""
     from softcard.report.diagnostic_formats import FORMATS
 
@@ -142,6 +141,10 @@ def write_findings(path: Path, program: Path, findings: Sequence[Finding]) -> No
 
 
 # ---- --report --------------------------------------------------------------------------------------------------------
+
+
+PAGE_COLUMNS: Final = 100
+"""The width of the text of a finding in an HTML report."""
 
 
 class Report:
@@ -187,17 +190,18 @@ class Report:
         with self._lock:
             self._trace.note(text)
 
-    def found(self, findings: Sequence[Any]) -> None:
+    def found(self, findings: Sequence[AnyFinding]) -> None:
         """Add the findings of checks to the report."""
+        from softcard.core.diagnostics import diagnostics_of
+        from softcard.report.diagnostic_text import as_text
+        from softcard.trace.timeline import DIAGNOSTIC
+
         with self._lock:
-            for each in findings:
-                text = f"{each.message} ({each.place})" if each.place else each.message
-                text += f", see {each.other}" if getattr(each, "other", "") else ""
-                text += f", {each.count:,} times" if getattr(each, "count", 1) > 1 else ""
-                text += f"; {each.suggestion}" if getattr(each, "suggestion", "") else ""
-                rule = getattr(each, "rule", None)
-                text += f", [{rule.id}: {rule.clause}]" if rule is not None else ""
-                record: Record = {"time": 0, "event": "finding", "check": each.name, "message": text}
+            for each in diagnostics_of(findings):
+                record: Record = {"time": 0, "event": "finding", "check": each.check, "message": each.message}
+                record[DIAGNOSTIC] = as_text([each], PAGE_COLUMNS)
+                if each.rule is not None:
+                    record["rule"] = each.rule.id
                 if each.pc is not None:
                     record["pc"] = hex(each.pc)
                 self._trace.write(record)

@@ -18,7 +18,6 @@ from softcard.cli.file_kinds import Form, read_buffer
 from softcard.cli.files import MAX_FILE_BYTES, open_file, print_written, read_file, reading, write_file
 from softcard.cli.options import Engine, EngineOption, HartsOption, Tier, TierOption
 from softcard.cli.tables import Terminal
-from softcard.core.display import count
 from softcard.device.refsi.commands import CHUNK_BYTES
 from softcard.device.refsi.registers import M1_HARTS
 from softcard.device.refsi.toolkit.lint import Severity
@@ -130,16 +129,11 @@ def lint(
     harts: HartsOption = M1_HARTS,
 ) -> None:
     """Find mistakes in a command buffer without running it. Exit status 1 if there are errors."""
-    styles = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-    console = Terminal(highlight=False, soft_wrap=True)
+    from softcard.cli.inspect import print_diagnostics
+
     findings = lint_buffer(read_buffer(file, form), harts=harts, profile=profile.value)
-    for finding in findings:
-        shown = Text(str(finding))
-        shown.stylize(styles[finding.severity], 0, len(finding.severity.value))
-        console.print(shown)
-    counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
-    console.print(", ".join(count(number, severity.value) for severity, number in counts.items()))
-    raise typer.Exit(ExitCode.GUEST if counts[Severity.ERROR] else ExitCode.OK)
+    print_diagnostics(file, "", [each.diagnostic() for each in findings])
+    raise typer.Exit(ExitCode.GUEST if any(each.severity is Severity.ERROR for each in findings) else ExitCode.OK)
 
 
 @app.command()

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import quote
 
 from softcard.core.display import RichDisplay, Rows, count, printable
 from softcard.core.errors import BeyondModel, ModelBug, SoftcardError
 from softcard.core.errors import Place as ErrorPlace
-from softcard.core.findings import MOST_LANES, Finding, Level
-from softcard.core.lint import Lint
+from softcard.core.findings import MOST_LANES, Finding, FindingError, Level
 from softcard.core.rule import Rule
 
 MOST_SOURCE_BYTES: Final = 16 << 20
@@ -185,13 +184,11 @@ class Diagnostic(RichDisplay):
         yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})" if self.rule else ""
 
     def __str__(self) -> str:
-        place = self.place or ", ".join(filter(None, (str(self.location), self.label)))
-        where = f", at {place}" if place else ""
-        other = f", see {self.other}" if self.other else ""
-        mended = f"; {self.suggestion}" if self.suggestion else ""
-        often = f" ({self.count} times)" if self.count > 1 else ""
-        clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
-        return printable(f"{self.level.value}: {self.check}: {self.message}{where}{other}{mended}{often}{clause}")
+        where = f"{self.position}: " if self.position else ""
+        often = f", {self.count} times" if self.count > 1 else ""
+        name = f"[{self.id}]" if self.id else ""
+        other = "" if self.access is None else f"; {self.access.text}: {self.access.location or self.access.label}"
+        return printable(f"{where}{self.level.value}{name}: {self.message}{often}{other}")
 
 
 # ---- from findings, errors and lints ---------------------------------------------------------------------------------
@@ -275,6 +272,8 @@ def _lanes(lanes: Sequence[int]) -> str:
 
 def of_error(error: SoftcardError, file: str = "") -> Diagnostic:
     """Return the diagnostic of an error; `file` is the text input that it is about, if the error does not name it."""
+    if isinstance(error, FindingError) and error.finding is not None:
+        return of_finding(error.finding)
     location, is_text_input, used = _error_location(error.path, file)
     rest = [place for place in error.path if place not in used]
     units = [f"{place.kind} {place.where}" for place in rest if place.kind in UNITS]
@@ -331,14 +330,26 @@ def _number(text: str) -> int | None:
         return None
 
 
-def of_lint(lint: Lint) -> Diagnostic:
-    """Return the diagnostic of a lint."""
-    return Diagnostic(Level.WARNING, lint.check, lint.message, rule=lint.rule)
+class HasDiagnostic(Protocol):
+    """An object with a diagnostic of its own, such as a finding of a command buffer's lint."""
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the diagnostic."""
 
 
-def diagnostics_of(findings: Iterable[Finding | Diagnostic]) -> list[Diagnostic]:
+AnyFinding = Finding | Diagnostic | HasDiagnostic
+
+
+def diagnostic_of(found: AnyFinding) -> Diagnostic:
+    """Return the diagnostic of any kind of finding."""
+    if isinstance(found, Finding):
+        return of_finding(found)
+    return found if isinstance(found, Diagnostic) else found.diagnostic()
+
+
+def diagnostics_of(findings: Iterable[AnyFinding]) -> list[Diagnostic]:
     """Return the diagnostics of findings: one for each pair of source positions, with a count."""
-    return grouped(each if isinstance(each, Diagnostic) else of_finding(each) for each in findings)
+    return grouped(map(diagnostic_of, findings))
 
 
 # ---- groups ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from softcard.core.allocations import Allocation
 from softcard.core.checks import FINDINGS
-from softcard.core.display import RichDisplay, Rows, printable
+from softcard.core.display import RichDisplay, Rows
 from softcard.core.errors import GuestFault, Place, SoftcardError
 from softcard.core.rule import Rule
 
@@ -174,10 +174,9 @@ class Finding(RichDisplay):
             yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})"
 
     def __str__(self) -> str:
-        where = f", at {self.place}" if self.place else ""
-        other = f", see {self.other}" if self.other else ""
-        often = f", {self.count} times" if self.count > 1 else ""
-        return printable(f"{self.level.value}: {self.name}: {self.message}{where}{other}{often}")
+        from softcard.core.diagnostics import of_finding
+
+        return str(of_finding(self))
 
 
 def through(source: str, frames: Sequence[str]) -> str:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from softcard.core.diagnostics import Diagnostic, Location, diagnostics_of, help_uri
+from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, diagnostics_of, help_uri
 from softcard.core.display import demangled, encodable
-from softcard.core.findings import Finding, Level
+from softcard.core.findings import Level
 from softcard.report.diagnostic_text import as_text, shown_path
 
 Document = dict[str, Any]
@@ -32,7 +32,7 @@ MOST_RELATED: Final = 1000
 # ---- SARIF -----------------------------------------------------------------------------------------------------------
 
 
-def to_sarif(path: Path, findings: Iterable[Finding | Diagnostic], version: str) -> Document:
+def to_sarif(path: Path, findings: Iterable[AnyFinding], version: str) -> Document:
     """Return the SARIF log of one run: the findings in the program or file at `path`. `version` is Softcard's."""
     found = diagnostics_of(findings)
     rules: dict[str, Document] = {}
@@ -146,7 +146,7 @@ def fingerprint(found: Diagnostic) -> str:
 # ---- JUnit -----------------------------------------------------------------------------------------------------------
 
 
-def to_junit(path: Path, findings: Iterable[Finding | Diagnostic], version: str) -> str:
+def to_junit(path: Path, findings: Iterable[AnyFinding], version: str) -> str:
     """Return a JUnit report: a test case for each diagnostic, a failed one for errors, and one that passed for none."""
     found = diagnostics_of(findings)
     errors = sum(each.level is Level.ERROR for each in found)
@@ -181,7 +181,7 @@ def to_junit(path: Path, findings: Iterable[Finding | Diagnostic], version: str)
 _COMMANDS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
 
-def to_github(path: Path, findings: Iterable[Finding | Diagnostic]) -> str:
+def to_github(path: Path, findings: Iterable[AnyFinding]) -> str:
     """Return a line for each diagnostic that makes GitHub Actions annotate the source line."""
     return "".join(f"{_annotation(str(path), each)}\n" for each in diagnostics_of(findings))
 
@@ -205,8 +205,8 @@ def _escaped(text: str, more: str = "") -> str:
 # ---- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def to_json(findings: Iterable[Finding | Diagnostic]) -> list[Document]:
-    """Return findings as plain values: each finding of a run with all its fields, each diagnostic of a file likewise."""
+def to_json(findings: Iterable[AnyFinding]) -> list[Document]:
+    """Return findings of runs and diagnostics of files as plain values, with all their fields."""
     return [_plain(each) if isinstance(each, Diagnostic) else each.as_dict() for each in findings]
 
 
@@ -229,7 +229,7 @@ def _plain(found: Diagnostic) -> Document:
 
 # ---- by name ---------------------------------------------------------------------------------------------------------
 
-Findings = Sequence[Finding | Diagnostic]
+Findings = Sequence[AnyFinding]
 FORMATS: Final[dict[str, Callable[[Path, Findings, str], str]]] = {
     "json": lambda path, found, version: json.dumps(to_json(found), indent=2) + "\n",
     "sarif": lambda path, found, version: json.dumps(to_sarif(path, found, version), indent=2) + "\n",

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from softcard.core.diagnostics import Diagnostic, Location, Note, diagnostics_of
+from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of
 from softcard.core.display import demangled, printable
-from softcard.core.findings import Finding, Level
+from softcard.core.findings import Level
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -36,7 +36,7 @@ def render(found: Diagnostic, width: int = 0) -> list[Text]:
     return list(_Layout(found, width or UNLIMITED).lines())
 
 
-def as_text(findings: Iterable[Finding | Diagnostic], width: int = 0) -> str:
+def as_text(findings: Iterable[AnyFinding], width: int = 0) -> str:
     """Return findings as plain text, one diagnostic per pair of source positions, with empty lines between them."""
     return "\n\n".join("\n".join(line.plain for line in render(each, width)) for each in diagnostics_of(findings))
 
@@ -104,11 +104,11 @@ class _Layout:
             head.append(f"{found.check}: ", STYLES[found.level])
         else:
             head.append(f"{known}[{_clean(found.id)}]: " if found.id else f"{known}: ", STYLES[found.level])
-        first, *more = _clean(found.message).split("\n")
-        head.append(first, "bold")
+        first, *more = found.message.split("\n")
+        head.append(_clean(first), "bold")
         yield from self._wrapped(head, "", "  ")
         for line in more:
-            yield self._text(line)
+            yield self._text(_clean(line))
 
     def _arrow(self, position: Location) -> Text:
         """Return the line with the position; it is never broken, so that editors and terminals recognise it."""
@@ -224,7 +224,8 @@ def _fitting(text: str, width: int) -> int:
 
 
 def _clean(text: str) -> str:
-    return printable(text).replace("\t", " " * TAB)
+    """Return text as one printable line."""
+    return printable(text).replace("\t", " " * TAB).replace("\n", " ")
 
 
 def _code(position: Location) -> list[Note]:

@@ -10,16 +10,15 @@ import base64
 import gzip
 import html
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any, Final
-from urllib.parse import quote
 
 import numpy as np
 
+from softcard.core.diagnostics import link, page_of
 from softcard.core.rule import Rule, load_rules
 from softcard.trace.code import Listing
 from softcard.trace.reading import Record

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from softcard.amdcl2 import Program
-from softcard.report.diagnostic_formats import to_sarif
 from softcard.cli import main
 from softcard.core.checks import VARIABLE
-from softcard.core.errors import BeyondModel
 from softcard.core.diagnostics import of_finding
+from softcard.core.errors import BeyondModel
 from softcard.core.findings import FindingError
 from softcard.host.hsa.gpu import Gpu
 from softcard.hsa import demo_code
 from softcard.image.amdcl2.build import pointer
 from softcard.image.assembly.files import assemble_code_object
+from softcard.report.diagnostic_formats import to_sarif
 from tests.host.amdcl2.rig import kernel, program
 
 Capture = pytest.CaptureFixture[str]

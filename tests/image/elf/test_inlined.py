@@ -10,13 +10,13 @@ import pytest
 from elftools.dwarf.descriptions import describe_form_class
 from elftools.elf.elffile import ELFFile
 
-from softcard.report.diagnostic_formats import to_sarif
 from softcard.core.diagnostics import of_finding
 from softcard.core.findings import Finding, through
 from softcard.host.refsi.compile import compile_kernels, riscv_compilers
 from softcard.image.elf import dwarf
 from softcard.image.elf.lines import Call, Lines, Place, read_lines
 from softcard.image.elf.reader import ElfFile
+from softcard.report.diagnostic_formats import to_sarif
 
 SOURCE = """
 #include "part.h"

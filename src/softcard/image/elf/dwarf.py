@@ -118,8 +118,8 @@ class Inlined:
     """Inlined code: its address ranges, each as first address and first address after its end (`ranges`).
 
     The call that it replaces is in line `line`, column `column` (0 if unknown) of file number `file` of the line table
-    at `table`. `outer` is the inlined code that contains the call. With `is_stub` the source has no such call: the compiler moved a kernel's own
-    code into a separate function.
+    at `table`. `outer` is the inlined code that contains the call. With `is_stub` the source has no such call: the
+    compiler moved a kernel's own code into a separate function.
     """
 
     ranges: tuple[tuple[int, int], ...]

@@ -204,8 +204,8 @@ class Reporter:
             below, _ = self.memory.guard.allocations.around(address)
             allocation = below if below is not None and address < below.end else None
         finding = made(
-            check, kind, message, access=access, space=space, address=address, size=size, other=where.place, conflict=where,
-            suggestion=suggestion or SUGGESTION[between], allocation=allocation,
+            check, kind, message, access=access, space=space, address=address, size=size, other=where.place,
+            conflict=where, suggestion=suggestion or SUGGESTION[between], allocation=allocation,
         )  # fmt: skip
         self._findings.report(site, finding)
 
