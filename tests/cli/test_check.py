@@ -54,7 +54,7 @@ def test_what_pcie_lacks_is_an_error(capsys: Capture, tmp_path: Path) -> None:
     assert run(capsys, str(path), "--memory-model")[0] == 0
     code, out, _ = run(capsys, str(path), "--memory-model", "--pcie")
     assert code == 1
-    assert out.count("error: pcie: ") == 1
+    assert out.count("error[pcie]: ") == 1
     assert "flat_atomic_umin v[0:1], v2: PCIe does not support this atomic: min needs a compare-and-swap loop" in out
 
 
@@ -80,14 +80,13 @@ def planted(tmp_path: Path, wait: str = "") -> str:
 def test_a_missing_wait_is_an_error_with_both_places(capsys: Capture, tmp_path: Path) -> None:
     code, out, _ = run(capsys, planted(tmp_path), "--check", "waits")
     assert code == 1
-    first, last = out.splitlines()
+    _, first, arrow, *notes, _, last = out.splitlines()
     load = "buffer_load_dword v4, off, s[12:15], 0"
-    assert first.startswith(f"error: waits: v_mov_b32_e32 v5, v4 reads v4 before {load} has written it, at pc 0x")
-    assert first.endswith(
-        "; add s_waitcnt vmcnt(0) between the two instructions "
-        "[gcn/vector-result-read: Data Dependency Resolution (4.4)]"
-    )
-    assert first.count("(k)") == 2
+    assert first == f"error[waits]: v_mov_b32_e32 v5, v4 reads v4 before {load} has written it"
+    assert arrow.startswith(f"  --> {tmp_path / 'k.co'}: pc 0x")
+    assert notes[-1] == "   = help: add s_waitcnt vmcnt(0) between the two instructions"
+    assert any(each.startswith("   = rule: gcn/vector-result-read: ") for each in notes)
+    assert out.count("(k)") == 2
     assert last == "code object: 1 error, 0 warnings, 0 notes"
     assert run(capsys, planted(tmp_path, "s_waitcnt vmcnt(0)"))[0] == 0
 

@@ -44,8 +44,8 @@ def file(tmp_path: Path) -> str:
 def test_findings_are_said_and_are_a_failure(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", file, *ARGUMENTS, "--check", "memory"]) == 1
     said = capsys.readouterr().out
-    assert "error: memory/out-of-bounds: read of 4 bytes at" in said
-    assert "0 bytes past the end of argument 1, array float32[60]" in said
+    assert "error[memory/out-of-bounds]: read of 4 bytes, 0 bytes past the end of argument 1\n" in said
+    assert "= note: argument 1, array float32[60]: 240 bytes at 0x" in said
     assert said.endswith("3 findings\n")
     assert main(["run", file, *ARGUMENTS[:2], "60", *ARGUMENTS[3:], "--check", "memory"]) == 0
     assert capsys.readouterr().out.endswith("checked: no findings\n")
@@ -60,7 +60,7 @@ def test_equal_stores(agent: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     command = ["run", str(tmp_path / "k.bin"), "--agent", agent, "--grid", grid, "--arg", "u32:1", "--arg", "u64=7"]
     assert main([*command, "--check", "races"]) == 0
     assert main([*command, "--check", "races", "--equal-stores"]) == 1
-    assert "races/write-write: write of 4 bytes at" in capsys.readouterr().out
+    assert "error[races/write-write]: write of 4 bytes at" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
@@ -105,7 +105,7 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
             ["--check", "memroy"],
             f"--check: unknown check 'memroy', expected some of {', '.join(CHECKS)}, all; close to it: memory",
         ),
-        (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif or .json"),
+        (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif, .json, .xml"),
         (["--findings", "a.json"], "--findings and --suppressions require --check"),
         (["--check", "memory", "--equal-stores"], "--equal-stores requires --check races"),
         (["--poison", "0x100000000"], "--poison: 0x100000000 does not fit 32 bits"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from sarif_pydantic import Sarif
@@ -230,7 +230,7 @@ error: read of 4 bytes at 0x40: no memory there
    |                    ^^^^ lane 0, wave 0, work-group 0,0,0
    |
    = note: in saxpy+0x40 (pc 0x2040): load
-   = note: at AQL packet 0, at queue 1"""
+   = note: at AQL packet 0, queue 1"""
     )
 
 
@@ -268,7 +268,9 @@ note: the earlier access: wave 4, work-group 3
 
 def test_long_source_lines_are_cut_around_the_position(folder: Path) -> None:
     (folder / "long.cl").write_text(f"{'a + ' * 100}x[i]{' + b' * 100}\n", encoding="utf-8")
-    lines = as_text([replace(race(), source="long.cl:1", column=401, conflict=None, other="")], 60).splitlines()
+    lines = as_text(
+        [replace(race(), message="a race", source="long.cl:1", column=401, conflict=None, other="")], 60
+    ).splitlines()
     assert len(lines[3]) == len(lines[3].rstrip()) == 60
     assert "..." in lines[3][:9]
     assert lines[3].endswith("...")
@@ -296,6 +298,7 @@ DIAGNOSTICS = st.builds(
 )  # fmt: skip
 
 
+@settings(max_examples=60)
 @given(DIAGNOSTICS, st.integers(1, 200))
 def test_any_diagnostic_at_any_width(found: Diagnostic, width: int) -> None:
     text = as_text([found], width)

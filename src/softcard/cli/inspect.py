@@ -286,6 +286,7 @@ def print_diagnostics(path: Path, what: str, findings: Sequence[Diagnostic]) -> 
     """Print the diagnostics of the file at `path`, and their numbers after `what`."""
     found = [_in_file(each, path) for each in diagnostics_of(findings)]
     if found:
+        print()
         show_diagnostics(found, sys.stdout)
         print()
     counts = Counter(each.level for each in found)

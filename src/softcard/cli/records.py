@@ -111,6 +111,7 @@ def print_findings(
     if found:
         from softcard.cli.tables import show_diagnostics
 
+        print(file=to)
         show_diagnostics(found, to)
         print(file=to)
     for warning in ran.warnings():

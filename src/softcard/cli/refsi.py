@@ -18,6 +18,7 @@ from softcard.cli.file_kinds import Form, read_buffer
 from softcard.cli.files import MAX_FILE_BYTES, open_file, print_written, read_file, reading, write_file
 from softcard.cli.options import Engine, EngineOption, HartsOption, Tier, TierOption
 from softcard.cli.tables import Terminal
+from softcard.core.errors import SoftcardError
 from softcard.device.refsi.commands import CHUNK_BYTES
 from softcard.device.refsi.registers import M1_HARTS
 from softcard.device.refsi.toolkit.lint import Severity
@@ -87,7 +88,11 @@ def play(
         explain=explain,
     )
     player = Player(settings, sys.stdout.buffer, sys.stderr)
-    raise typer.Exit(player.play(_script_lines(script)))
+    try:
+        status = player.play(_script_lines(script))
+    except SoftcardError as error:
+        raise error if any(place.kind == "file" for place in error.path) else error.at("file", str(script)) from None
+    raise typer.Exit(status)
 
 
 def _script_lines(script: Path) -> Iterator[str]:
@@ -99,7 +104,11 @@ def _script_lines(script: Path) -> Iterator[str]:
             if not line:
                 return
             if len(line) > MAX_FILE_BYTES:
-                raise UsageError(f"a line has more than {MAX_FILE_BYTES} bytes").at("line", number)
+                raise (
+                    UsageError(f"a line has more than {MAX_FILE_BYTES} bytes")
+                    .at("line", number)
+                    .at("file", str(script))
+                )
             yield line.decode("utf-8", "surrogateescape")
 
 

@@ -25,6 +25,10 @@ MOST_SOURCE_BYTES: Final = 16 << 20
 """The size above which a source file is not read for an excerpt."""
 UNITS: Final = ("lane", "wave", "hart", "instance", "work-group")
 """The kinds of places in an error's path that name the unit which executed the instruction."""
+STDIN: Final = "<stdin>"
+"""The name of standard input in messages."""
+FREED: Final = ("use-after-free", "double-free", "invalid-free")
+"""The kinds of findings for which it matters where the allocation was freed."""
 RACES: Final = ("races", "lanes")
 """The checks whose findings are about a pair of accesses, in either order."""
 
@@ -142,10 +146,8 @@ class Diagnostic(RichDisplay):
 
     @property
     def id(self) -> str:
-        """The id of the diagnostic: the check and kind, or else the rule's id, or else the check."""
-        if "/" in self.check or self.rule is None:
-            return self.check
-        return self.rule.id
+        """The id of the diagnostic: the check, with the kind of a finding, or else the rule's id."""
+        return self.check or ("" if self.rule is None else self.rule.id)
 
     @property
     def position(self) -> Location:
@@ -196,7 +198,7 @@ class Diagnostic(RichDisplay):
 
 def of_finding(found: Finding) -> Diagnostic:
     """Return the diagnostic of a finding of a running kernel."""
-    notes = [Note(f"inlined {side} here", Location.of_source(frame)) for frame, side in _inlined(found)]
+    notes = [Note(side, Location.of_source(frame)) for frame, side in _inlined(found)]
     if found.origin:
         notes.insert(0, Note(found.origin))
     if found.conflict is not None:
@@ -208,8 +210,9 @@ def of_finding(found: Finding) -> Diagnostic:
         text = f"{made.name}{', allocated here' if made.made else ''}: {count(made.size, 'byte')} at {made.base:#x}"
         text += f"; the access is at {found.address:#x}" if found.address else ""
         notes.append(Note(text, Location.of_source(made.made)))
-        if made.freed:
-            notes.append(Note("freed here", Location.of_source(made.freed)))
+        if made.freed and found.kind in FREED:
+            line = Location.of_source(made.freed)
+            notes.append(Note("freed here", line) if line.line else Note(f"freed at {made.freed}"))
     return Diagnostic(
         found.level,
         found.name,
@@ -229,7 +232,8 @@ def _sentence(found: Finding) -> str:
     """Return the message of a finding without the parts that are notes: origin, allocation and its address."""
     text = found.message.removesuffix(found.origin).removesuffix(": ") if found.origin else found.message
     if found.allocation is not None:
-        text = text.replace(str(found.allocation), found.allocation.name.partition(",")[0])
+        name = found.allocation.name
+        text = re.sub(rf"{re.escape(name)} \(\d+ bytes at 0x[^)]*\)", lambda _: name.partition(",")[0], text)
         at = f" at {found.address:#x}"
         text = text.replace(f"{at}: ", ", ", 1).replace(f"{at} in ", " in ", 1)
     return text
@@ -251,8 +255,8 @@ def _inlined(found: Finding) -> Iterator[tuple[str, str]]:
     """Yield the other source lines of inlined code: those inside, from which it comes, and those of the calls."""
     if found.source in found.frames:
         own = found.frames.index(found.source)
-        yield from ((frame, "from") for frame in reversed(found.frames[:own]))
-        yield from ((frame, "at") for frame in found.frames[own + 1 :])
+        yield from ((frame, "inlined from here") for frame in reversed(found.frames[:own]))
+        yield from ((frame, "inlined here") for frame in found.frames[own + 1 :])
 
 
 def _units(found: Finding) -> str:
@@ -277,8 +281,8 @@ def of_error(error: SoftcardError, file: str = "") -> Diagnostic:
     location, is_text_input, used = _error_location(error.path, file)
     rest = [place for place in error.path if place not in used]
     units = [f"{place.kind} {place.where}" for place in rest if place.kind in UNITS]
-    context = [str(place) for place in rest if place.kind not in UNITS]
-    notes = [Note(", ".join(context))] if context else []
+    context = [str(place).removeprefix("at ") for place in rest if place.kind not in UNITS]
+    notes = [Note(f"at {', '.join(context)}")] if context else []
     if error.registers is not None:
         notes.append(Note(" ".join(str(error.registers).split())))
     name = {BeyondModel: "not modelled", ModelBug: "bug in softcard"}
@@ -306,6 +310,7 @@ def _error_location(path: Sequence[ErrorPlace], file: str) -> tuple[Location, bo
         of_file = kinds.get("file")
         found = _POSITION.fullmatch(line.where)
         name = found["file"] if found else of_file.where if of_file else file
+        name = STDIN if name == "-" else name
         number = int(found["line"]) if found else int(line.where) if line.where.isdecimal() else 0
         if name and number:
             location = Location(name, number)

@@ -53,6 +53,8 @@ def to_sarif(path: Path, findings: Iterable[AnyFinding], version: str) -> Docume
 
 def rule_id(found: Diagnostic) -> str:
     """Return the id of a diagnostic's rule, or else the name of the check that reported it."""
+    if found.rule is not None:
+        return found.rule.id
     return found.id if "/" in found.id else f"check/{found.id or 'error'}"
 
 

@@ -22,6 +22,8 @@ KINDS: Final = {"note": "bold cyan", "help": "bold green", "rule": "bold cyan"}
 GUTTER: Final = "bold blue"
 TAB: Final = 4
 """The number of columns of a tab in excerpts."""
+MOST_ROOM: Final = 200
+"""The maximum number of columns of a source line, even where text is not wrapped."""
 LEAST_ROOM: Final = 16
 """The minimum number of columns of text next to the gutter, however narrow the terminal is."""
 ELLIPSIS: Final = "..."
@@ -119,7 +121,8 @@ class _Layout:
 
     def _excerpt(self, excerpt: _Excerpt, label: str, style: str) -> Iterator[Text]:
         yield self._bar()
-        room = max(LEAST_ROOM, self.width - self.gutter - 3)
+        label = _clean(label)
+        room = min(MOST_ROOM, max(LEAST_ROOM, self.width - self.gutter - 3))
         text, start, end = _cut(excerpt, room)
         line = self._text(f"{excerpt.number or '':>{self.gutter}} | ", GUTTER)
         line.append(text)

@@ -398,6 +398,7 @@ def pytest_runtest_makereport(
 
         setattr(report, _SUMMARY, [str(each) for each in diagnostics_of(findings)])
     is_shown = item.stash.get(_FAILED_BY_FINDINGS, False)
+    item.stash[_FAILED_BY_FINDINGS] = False
     if report.failed and (opened or (own and call.when == "call")) and not is_shown:
         from softcard.testing.watch import verdict
 

@@ -69,8 +69,9 @@ def test_lines_are_what_a_library_reads(version: int, folder: Path) -> None:
         assert found is not None
         assert (Path(found.file).name, found.line) == (Path(name).name, line)
     places = {lines.at(address) for address in wanted}
-    assert places >= {Place(str(folder / "kernels.c"), line) for line in (6, 10)}
-    assert Place(str(folder / "part.h"), 5) in places
+    assert {str(each) for each in places} >= {f"{folder / 'kernels.c'}:{line}" for line in (6, 10)}
+    assert f"{folder / 'part.h'}:5" in {str(each) for each in places}
+    assert all(each.column for each in places)
     assert lines.at(0) is None
     assert lines.at(max(wanted) + 0x10000) is None
 
