@@ -258,7 +258,7 @@ def test_beyond_the_model(capsys: Capture, tmp_path: Path) -> None:
     path.write_text("open g\n")
     code, _, err = run(capsys, "refsi", "play", "--profile", "spec", str(path))
     assert code == 3
-    assert err.startswith("not modelled: RefSi G1 has no command processor")
+    assert err.startswith(f"{path}:1:1: not modelled: RefSi G1 has no command processor")
 
 
 def test_profile_level_from_the_environment(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,7 @@ def pytest_configure(config: pytest.Config) -> None:
         set_default_checks(",".join(each for each in wanted if each not in MODES))
         modes = {name: value for each in wanted if each in MODES for name, value in MODES[each].items()}
         set_usual({"on_finding": "keep", **modes})  # the plug-in reports findings itself
+        config.addinivalue_line("filterwarnings", "ignore::softcard.core.lint.FindingWarning")
         everywhere = config.stash[_ALL_FINDINGS] = _AllFindings()
         OBSERVERS.append(everywhere.add)
     for name in DEVICES:
