@@ -1,8 +1,9 @@
-"""Softcard emulates accelerators (AMD GPUs, RISC-V accelerators, a PCI device, Fletcher FPGAs), runs your unmodified
-kernels, drivers and programs at JIT speed, and tells you which rule they broke, in which source line.
+"""Softcard emulates accelerators (AMD GPUs, RISC-V accelerators, a PCI device, Fletcher FPGAs), runs your
+unmodified kernels, drivers and programs at JIT speed, and tells you which rule they broke, in which source
+line.
 
-This module has the public names alone; each is loaded when it is first used.
-"""
+This module contains only the public names. The object that a name refers to is imported when the name is
+first used."""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING

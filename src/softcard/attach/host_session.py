@@ -1,7 +1,6 @@
 """The session of one host program: it carries out the program's requests one by one and replies to each.
 
-The message format is that of the libraries in C.
-"""
+Requests and replies have the format that the host libraries in C define in ``host.h``."""
 
 from __future__ import annotations
 
@@ -52,9 +51,8 @@ class StreamError(WireError):
 class HostSession(ABC):
     """A connection to one host program. `run` serves it and returns when the connection has ended.
 
-    Between requests the session runs the device one time slice at a time, so a host that sleeps between two polls waits
-    no longer than the work takes.
-    """
+    While no request arrives, the session runs the device, one time slice after another. The device therefore
+    makes progress even while the host program sleeps between two polls."""
 
     MAGIC: ClassVar[int]
     VERSION: ClassVar[int]

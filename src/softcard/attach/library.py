@@ -1,7 +1,6 @@
-"""Libraries in C that host programs load: compiled at first use with the C compiler of the machine, and cached.
+"""Libraries in C that host programs load: compiled at first use with the machine's C compiler, and cached.
 
-``host.h`` has the code that all these libraries share: their side of the socket connection.
-"""
+``host.h`` has the code that all these libraries share: the client end of the socket connection."""
 
 from __future__ import annotations
 
@@ -43,11 +42,11 @@ class NoLibraryCompiler(LibraryError, NotInstalled):
 class HostLibrary:
     """The source of a library: its `name` in messages, its C file, and the file names that programs search for.
 
-    `interface` names the library's folder in the user's cache and its default socket. `socket_variable` is the
-    environment variable with the server's socket. `folders` has the file names in each folder that a search path may
-    contain; all these files are the same library. `includes` are folders of headers in addition to those of this
-    package, `flags` compiler options in addition to `FLAGS`.
-    """
+    `interface` is the name of the library's folder in the user's cache and of its default socket.
+    `socket_variable` is the environment variable that contains the path of the server's socket. `folders` maps
+    each folder that a search path may contain to file names; the library is installed under all these names.
+    `includes` has the header folders in addition to the folder of this package, and `flags` has the compiler
+    options in addition to `FLAGS`."""
 
     name: str
     interface: str
@@ -123,7 +122,9 @@ class HostLibrary:
             return False
 
     def _compile(self, base: Path, command: list[str]) -> None:
-        """Compile into a new folder, then move it to `base`: another process may compile at the same time."""
+        """Compile the library into a new folder, and then move its files to `base`.
+
+        Other processes, which may compile at the same time, therefore never find incomplete files."""
         with tempfile.TemporaryDirectory(dir=base) as scratch:
             made = Path(scratch, "library")
             folders = [f"-I{folder}" for folder in (HEADER.parent, *self.includes)]

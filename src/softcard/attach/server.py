@@ -1,7 +1,7 @@
 """A socket server for one device.
 
-It serves one peer after another, the device outlives them, and observers get events.
-"""
+The server serves one peer after another. The device keeps its state when a peer disconnects. Observers
+receive events."""
 
 from __future__ import annotations
 
@@ -88,8 +88,7 @@ class SocketServer(ABC, Generic[SessionT]):
     def serve(self, sessions: int | None = None) -> None:
         """Serve peers, one after another, until `close`, or until `sessions` of them have connected and disconnected.
 
-        Peers that send nothing do not count: scripts connect to check whether a server listens.
-        """
+        Peers that send nothing are not counted, since scripts connect only to check whether a server listens."""
         while not self._closed and (sessions is None or sessions > 0):
             if self._listener is None:
                 raise SocketError("there is no socket to serve: call listen first")

@@ -41,15 +41,15 @@ class SocketError(SoftcardError):
 class Listener:
     """A listening Unix socket. It replaces the socket file of a server that has ended, but not any other file.
 
-    A thread accepts connections at once; `accept` returns them in the order of their arrival. `waits` is called when a
-    connection has to wait until earlier ones have ended. `turned_away` is called with the reason when a connection is
-    closed without being served. The accepting thread makes both calls.
-    """
+    A thread accepts each connection as soon as it arrives; `accept` returns the connections in the order of their
+    arrival. `waits` is called when a connection has to wait until earlier ones have ended. `turned_away` is
+    called with the reason when a connection is closed without being served. The accepting thread makes both
+    calls."""
 
     def __init__(
         self, path: Path, waits: Callable[[], None], turned_away: Callable[[str], None], *, waiting: int = WAITING
     ) -> None:
-        """Create the socket at `path` and listen; at most `waiting` connections wait."""
+        """Create the socket at `path` and listen. At most `waiting` connections may wait; further ones are closed."""
         self._path = path
         self._waiting = waiting
         self._waits = waits
@@ -236,8 +236,8 @@ def _listen(path: Path, waiting: int) -> tuple[socket.socket, int]:
 def _bind_temporary(sock: socket.socket, path: Path) -> Path:
     """Bind `sock` to a new name in the folder of `path`, and return the path with that name.
 
-    If a longer name could exceed the limit of Unix sockets, the name is not longer than that of `path`.
-    """
+    The name is longer than the name of `path`, unless such a path would be too long for a Unix socket. In that
+    case, the new name is not longer."""
     tries = 0
     while True:
         tries += 1

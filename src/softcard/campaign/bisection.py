@@ -1,10 +1,9 @@
 """Bisection of a failure.
 
-It finds the compiler pass that changes a result, or the first instruction on which the JIT engine and the reference
-engine differ. The JIT engine can leave all code from a given address on to the reference engine. If that is all of the
-program, the result is the reference engine's. Bisection over this address finds the first instruction whose JIT
-translation changes the result.
-"""
+It finds the compiler pass that changes a result, or the first instruction on which the JIT engine and the
+reference engine differ. For the latter, the reference engine runs all code at or after an address, and the
+JIT engine runs the code before it. Bisection over this address finds the first instruction whose JIT
+translation changes the result."""
 
 from __future__ import annotations
 
@@ -42,9 +41,8 @@ _RUNNING: Final = re.compile(r"BISECT: running pass \((\d+)\) (.+?)(?: on (.*))?
 class Change:
     """The compiler pass `name` that changes a program's result, for one compiler and its options.
 
-    `where` is the function or loop that the pass worked on. `pc` is the offset of the first byte of code that the pass
-    changes; `before` and `after` are the instructions there without and with the pass.
-    """
+    `where` is the function or loop that the pass worked on. `pc` is the offset of the first byte of code that the
+    pass changes. `before` is the instruction at `pc` if the pass does not run, and `after` if it runs."""
 
     row: Row
     name: str
@@ -83,7 +81,7 @@ class PassFailures:
 
     @property
     def makers(self) -> list[str]:
-        """The compilers, each with its options, whose passes these are."""
+        """The compilers, each with its options, in which these passes cause the failures."""
         return sorted({change.maker for _, changes in self.changes for change in changes})
 
 
@@ -135,7 +133,7 @@ class _Side:
         return outcome_of_row(found)
 
     def changes(self) -> Iterator[Change]:
-        """Yield the compiler pass that changes the result, or nothing without such a pass."""
+        """Yield the compiler pass that changes the program's result, if there is one."""
         compiled = self._compiled(-1)
         passes = {int(number): (name, where or "") for number, name, where in _RUNNING.findall(compiled.diagnostics)}
         low, high = 0, max(passes, default=0)
@@ -228,9 +226,8 @@ class Divergence:
 def divergence(failure: Failure, perform: Perform, time_limit: float) -> Divergence | None:
     """Return the first instruction on which the JIT engine and the reference engine differ, or None.
 
-    None means that the engines agree, or that the program has no instructions. Raise `CampaignError` if the program
-    cannot be compiled any more.
-    """
+    None means that the engines agree, or that the program is not generated code of a GPU or of RISC-V. Raise
+    `CampaignError` if the program cannot be compiled any more."""
     row = failure.row
     generator = GENERATORS.get(row["program"].removeprefix(GENERATE))
     if generator is None or not row["program"].startswith(GENERATE):
@@ -277,8 +274,7 @@ def _instructions(text: str, language: str, task: Task) -> tuple[list[tuple[int,
 def instructions_of_waves(code: bytes, agent: str) -> tuple[list[tuple[int, str]], int]:
     """Return the (address, text) of each instruction of a GPU kernel, and the kernel's entry address.
 
-    Addresses are those in the loaded image.
-    """
+    The addresses are offsets in the loaded image."""
     from softcard.image.hsa.code_object import read_code_object
     from softcard.isa.gcn.asm.listing import listing
     from softcard.isa.gcn.target import target

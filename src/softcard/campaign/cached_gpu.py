@@ -52,7 +52,7 @@ class CachedGpu:
         return self._gpu
 
     def loaded(self, gpu: Gpu, code: bytes) -> Executable:
-        """Load code on the device, in place of the code that was loaded before, and return it."""
+        """Replace the code on the device `gpu` by `code`, and return the loaded executable."""
         if self._executable is None or code != self._code:
             if self._executable is not None:
                 self._executable.unload()

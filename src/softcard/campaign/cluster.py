@@ -303,11 +303,11 @@ class _Runner:
         arriving.add(future)
 
     def _lost(self, future: Any, sent: Sequence[Task]) -> tuple[list[Row], list[Task]]:
-        """Return the result rows of a batch whose workers ended, and the tasks to retry; `sent` are the batch's tasks.
+        """Return the result rows and the tasks to retry of a batch whose workers have died.
 
-        Tasks of a batch are retried one by one. Only a task that ran alone gets a row, with the outcome "died", so that
-        the other tasks of its batch are not blamed.
-        """
+        `sent` has the tasks of the batch. The tasks of such a batch are retried one by one. A task gets a row, with
+        the outcome "died", only if it was the only task of its batch. So a task that kills its worker does not affect
+        the outcomes of other tasks."""
         error = future.exception()
         if type(error).__name__ != "KilledWorker":
             raise CampaignError(f"a worker cannot run tasks: {type(error).__name__}: {error}")

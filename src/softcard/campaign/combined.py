@@ -1,8 +1,7 @@
-"""Several generated programs in one source, which is compiled once; the programs then run one by one.
+"""Several generated programs in one source, which is compiled once; the programs then run one after another.
 
-If the compiler fails, or if a program prevents the others from running, the halves are tried, recursively, until only
-the program that causes it remains. That program gets the outcome that it has when run alone.
-"""
+If the compiler fails, or if a program prevents the others from running, the two halves of the programs are
+combined and run separately, recursively. A single program is run alone, which determines its outcome."""
 
 from __future__ import annotations
 
@@ -114,7 +113,9 @@ def _row(task: Task, compiled: Compiled, run: Callable[[], RunResult]) -> Row:
 
 
 def _printed(tasks: Sequence[Task], share: Compiled) -> list[Row]:
-    """Return the result rows of RV64 programs that were compiled as one, and print their results one after another."""
+    """Run RV64 programs that were compiled as one executable, and return the result row of each.
+
+    `share` is the executable; its compilation time is that of one program. The output is split into equal parts."""
     size = 8 * ROUNDS
     try:
         whole = run_rv64(share.code, tasks[0])

@@ -39,7 +39,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A task whose two runs differ. `before` or `after` is None if that side has no such task."""
+    """A task whose two runs differ.
+
+    `before` or `after` is None if that campaign, or that selection of tasks, does not contain the task."""
 
     kind: Kind
     before: Row | None
@@ -47,7 +49,7 @@ class Difference:
 
     @property
     def row(self) -> Row:
-        """The result row of the later run, or of the only run if one side has no such task."""
+        """The result row of the later run, or of the only run if the task was run once."""
         found = self.after if self.after is not None else self.before
         assert found is not None
         return found
@@ -188,7 +190,7 @@ h2.bad { color: #c33; }
 
 
 def name_of(difference: Difference, comparison: Comparison) -> str:
-    """Return the values that identify a difference's task."""
+    """Return text that identifies the task of `difference`: the columns in `comparison.keys`, as ``name=value``."""
     words = (
         f"{name}={column(difference.row, name)}"
         for name in comparison.keys

@@ -237,8 +237,7 @@ def _compile(compiler: Clang, source: bytes, language: str, folder: str, seconds
 def _linker(compiler: Clang) -> tuple[str, tuple[str, ...]]:
     """Return the name and the command of the linker for the host.
 
-    ziglang is tried last, as it builds its own C library.
-    """
+    An installed `cc` is preferred to `compiler`, because ziglang would first have to build its C library."""
     installed = shutil.which("cc")
     if installed is not None:
         return "cc", (installed,)

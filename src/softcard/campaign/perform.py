@@ -54,8 +54,7 @@ Runner = Callable[[Task, bytes], tuple[RunResult, Compiled | None]]
 def perform(task: Task, data: bytes, run: Runner) -> Row:
     """Run a task with `run` and return its result columns.
 
-    The exceptions of the run become its outcome, and its warnings become findings.
-    """
+    An exception that `run` raises determines the task's outcome, and warnings become findings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LintWarning)
         warnings.simplefilter("always", FindingWarning)
@@ -90,7 +89,10 @@ def _performed(task: Task, data: bytes, run: Callable[[Task, bytes], tuple[RunRe
 
 
 def outcome_of(error: SoftcardError) -> Row:
-    """Return the outcome columns of an error. Its signature does not depend on the program's details."""
+    """Return the columns `outcome`, `signature` and `message` for an error that ended a task.
+
+    The signature has the outcome and the violated rule, or the first line of the message with numbers replaced by
+    N."""
     kind = {
         NoCompiler: REFUSED, CompilerCrash: "crash", CompileError: "refused-source", TimeLimit: "timeout",
         CompileTimeLimit: "timeout",

@@ -133,8 +133,7 @@ class Matrix:
 class Plan:
     """A campaign, as its file describes it. A worker gets `batch` tasks at a time; times are in seconds.
 
-    Programs whose seeds have the same quotient by `together` are compiled as one source.
-    """
+    The programs whose seeds have the same value of ``seed // together`` are compiled as one source."""
 
     name: str
     path: str
@@ -212,7 +211,7 @@ def _place(path: str, text: str, found: re.Match[str] | None) -> str:
 
 
 def _opened(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """Yield each bracket of a TOML text outside of strings and comments, with the nesting depth after it."""
+    """Yield each bracket outside the strings and comments of a TOML text, and the nesting depth after the bracket."""
     depth = 0
     for found in _BRACKETS.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)

@@ -1,4 +1,4 @@
-"""The reproduction of a failure: a reduced program, and a campaign of the runs that disagree about it."""
+"""The reproduction of a failure: it writes a reduced program, and a campaign file with the runs that disagree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Reducer:
         self._known: dict[str, bool] = {}
 
     def run(self) -> Node:
-        """Return the program when no further reduction is found, or after the maximum number of tries."""
+        """Reduce the program and return it.
+
+        The reduction ends when no step makes the program smaller, or after the maximum number of tries."""
         size = -1
         while self.program.size() != size and self.tries < self._most:
             size = self.program.size()
@@ -58,7 +60,7 @@ class Reducer:
     # ---- lists -------------------------------------------------------------------------------------------------------
 
     def _leave_out(self) -> None:
-        """Remove halves of each list, then quarters, and so on, down to single elements."""
+        """Try to remove halves of each list, then quarters, and so on, down to single elements."""
         for block in [node for node in self.program.nodes() if node.is_list]:
             chunk = max(1, len(block.kids) // 2)
             while chunk:
@@ -85,7 +87,7 @@ class Reducer:
     # ---- blocks and expressions --------------------------------------------------------------------------------------
 
     def _hoist(self) -> None:
-        """Replace statements by a block of statements that they contain."""
+        """Try to replace each statement by a block of statements that it contains."""
         for node in list(self.program.nodes()):
             if node.may_go and not node.is_list:
                 for kid in [each for each in node.kids if each.is_list]:
@@ -93,7 +95,7 @@ class Reducer:
                         break
 
     def _simplify(self) -> None:
-        """Replace expressions by their shortest form, such as 0, or by one of their operands."""
+        """Try to replace each expression by its shortest form, such as 0, or by one of its operands."""
         for node in list(self.program.nodes()):
             if node.sort and node.text() != node.zero:
                 for other in self._smaller(node):

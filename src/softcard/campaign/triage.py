@@ -1,10 +1,10 @@
 """The triage of a campaign's failures: it groups equal failures.
 
-A program of one generator and seed has one result for all compilers, options, engines and checks. The expected result
-is that of the engine ``native`` if the campaign has it, or else the most frequent one. A run that differs from it or
-fails is a failure. Failures are grouped by signature: the outcome and its message, or, for different results, the
-compilers and engines that disagree.
-"""
+A program of one generator and seed has one result for all compilers, options, engines and checks. The
+expected result is the result of the engine ``native`` if the campaign includes this engine, or else the most
+frequent result. A run is a failure if it does not end normally or has another result. Failures are grouped by
+signature. The signature is the outcome and its message, or, for different results, the compilers and engines
+that disagree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ With the check "strict", a wrong program may have several results.
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that failed, and a run of the same program with the expected result, or None without such a run."""
+    """A run that failed, `row`, and a run of the same program with the expected result, `good`.
+
+    `good` is None if there is no such run."""
 
     row: Row
     good: Row | None

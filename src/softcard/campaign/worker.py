@@ -259,7 +259,7 @@ def row_of(task: Task, started: int) -> Row:
 
 
 def _place() -> str:
-    """Return the name of the place where tasks run: the Dask worker's address, or else machine name and process id."""
+    """Return a name for the process that runs tasks: the Dask worker's address, or else machine name and process id."""
     try:
         return str(need("distributed").get_worker().address)
     except (CampaignError, ValueError):

@@ -1,16 +1,16 @@
 """A static check that a kernel's machine code contains the sequences that its atomics need.
 
-Machine code does not record the order and scope that an atomic was meant to have. So the check computes the order that
-the surrounding instructions give each atomic on every path, for the scopes agent and wider (the tables of
-`device.hsa.memory.memory_model`):
+Machine code does not record the order and scope that an atomic was meant to have. So the check computes, for
+every path, the order that the surrounding instructions give each atomic at agent scope and wider scopes (the
+tables of `device.hsa.memory.memory_model`):
 
 - *Release*: no access that VM_CNT counts can be outstanding when the atomic begins.
 - *Acquire*: no load can follow the atomic before ``s_waitcnt vmcnt(0)`` and then ``buffer_wbinvl1(_vol)``.
 
-From gfx942 on ``buffer_inv`` with sc1 is the invalidation, and a release needs ``buffer_wbl2`` with sc1 between the
-stores before it and the wait. An atomic without the requested order gives a `Gap` with the pcs of the atomic and of the
-unordered access. A read-modify-write that PCIe lacks gives a `Gap` too, if the kernel's atomics access host memory.
-"""
+From gfx942 on, ``buffer_inv`` with sc1 is the invalidation. A release then needs ``buffer_wbl2`` with sc1
+after earlier stores and before the wait. An atomic without the requested order gives a `Gap` with the pcs of
+the atomic and of the unordered access. If the kernel's atomics access host memory over PCIe, a
+read-modify-write that PCIe does not support gives a `Gap` too."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def _is_private(insn: Insn, tags: Tags) -> bool:
 
 
 def _after(insn: Insn, effects: Effects, tags: Tags) -> Tags:
-    """Return the descriptor words that scalar registers hold after an instruction; `tags` are those before it."""
+    """Return the descriptor words that scalar registers hold after an instruction.
+
+    `tags` maps scalar registers to the descriptor words that they hold before it."""
     written = effects.s_writes | {n + half for n in effects.mask_writes for half in (0, 1)}
     left = {n: word for n, word in tags.items() if n not in written}
     count = COPIES.get(insn.name, 0)
@@ -129,10 +131,9 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """An atomic that lacks a requested order: `missing` is the part that its code sequence lacks.
+    """An atomic that lacks a requested order. `missing` is the instruction or property that is absent.
 
-    `other` is the pc of the access that is not ordered.
-    """
+    `other` is the pc of the access that is not ordered."""
 
     pc: int
     text: str
@@ -163,10 +164,9 @@ def atomics(entry: int, fetch: Callable[[int], Insn], private_buffer: bool = Fal
 
 
 def gaps(found: list[Atomic], order: Order, pcie: bool = False) -> list[Gap]:
-    """Return the atomics in `found` that do not have `order` at agent scope and wider scopes, with the reasons.
+    """Return a `Gap` for each atomic in `found` that does not have `order` at agent scope and wider scopes.
 
-    With `pcie`, the atomics access host memory over PCIe, so those that PCIe cannot carry are gaps too.
-    """
+    With `pcie`, the atomics access host memory over PCIe: atomics that PCIe does not support give a `Gap` too."""
     missing = []
     for each in found:
         if pcie and each.pcie:
@@ -214,7 +214,7 @@ def _is_atomic(insn: Insn) -> bool:
 
 
 def _pcie(insn: Insn) -> str:
-    """Return the reason why PCIe cannot carry a read-modify-write; "" if it can."""
+    """Return the reason why PCIe does not support a read-modify-write; "" if PCIe supports it."""
     found = obstacle(insn.name.split("_atomic_")[1].removesuffix("_x2")) if "_atomic_" in insn.name else None
     return "" if found is None else f"PCIe does not support this atomic: {found[0]} [{found[1].id}: {found[1].clause}]"
 
@@ -224,12 +224,14 @@ def _is_access(insn: Insn) -> bool:
 
 
 def _is_invalidation(insn: Insn) -> bool:
-    """Return True if an instruction lets later loads see what the agent's other work-groups have released."""
+    """Return True if an instruction invalidates caches at agent scope or a wider scope.
+
+    Later loads then observe the stores that the agent's other work-groups have released."""
     return insn.name.startswith("buffer_wbinvl1") or (insn.name == "buffer_inv" and access_scope(insn) >= Scope.AGENT)
 
 
 def _writes_back(insn: Insn) -> bool:
-    """Return True if an instruction writes back the second-level cache, for the agent's other such caches."""
+    """Return True if an instruction writes back the second-level cache at agent scope or a wider scope."""
     return insn.name == "buffer_wbl2" and access_scope(insn) >= Scope.AGENT
 
 

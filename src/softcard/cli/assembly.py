@@ -62,18 +62,18 @@ def asm(
 ) -> None:
     """Assemble text of AMD GPUs into a code object or bare code, of RISC-V into a program.
 
-    Without --agent the file names its target; gfx900 if it does not.
+    Without --agent, the target is the one that the file names, or else gfx900.
 
-    Without --output words are printed. With it, .bin and .raw are bytes of
-    code; other names get an ELF file, and bytes where the source is bare GPU
-    code. --format chooses by hand.
+    Without --output, the code is printed as words. With --output, a file name
+    that ends in .bin or .raw gets the bytes of the code. Any other name gets an
+    ELF file, or the bytes of the code if the source is bare GPU code without
+    kernel descriptors. --format overrides this.
 
       clang -target amdgcn-amd-amdhsa -mcpu=gfx900 -S k.cl
 
       softcard asm k.s -o k.co
 
-      echo 's_add_u32 s0, s1, s2' | softcard asm - --show-encoding
-    """
+      echo 's_add_u32 s0, s1, s2' | softcard asm - --show-encoding"""
     from softcard.image.assembly.program import assemble  # here, since importing the tables takes a while
 
     chosen, place = _agent(agent), _number(base, 64)
@@ -320,13 +320,12 @@ def patch(
 ) -> None:
     """Write a program with other machine code for one of its kernels.
 
-    The rest of the file is kept, and moved where the code has another size.
-    What `disasm --kernel` shows is text that this takes.
+    The rest of the file is unchanged; it moves if the new code has another size.
+    The output of `disasm --kernel` can be edited and used as the new code.
 
       softcard disasm in.clo --kernel saxpy > saxpy.s
 
-      softcard amdcl2 patch in.clo saxpy saxpy.s -o out.clo
-    """
+      softcard amdcl2 patch in.clo saxpy saxpy.s -o out.clo"""
     from softcard.image.amdcl2.container import read_container
     from softcard.image.amdcl2.writer import patched
 

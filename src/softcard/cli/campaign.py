@@ -323,7 +323,7 @@ def _short(signature: str) -> str:
 
 
 def _programs(of: Any) -> str:
-    """Return the number of programs in the group `of`, as text."""
+    """Return the number of programs in the group `of`, with its noun, as text."""
     return _count(of.seeds)
 
 

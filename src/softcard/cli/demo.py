@@ -103,10 +103,9 @@ def _compare(
 
 
 def _measure(case: AnyCase, engine: str, n: int) -> tuple[str, int, float, bool]:
-    """Run a case and return its size, its instructions, million instructions per second, and True for right results.
+    """Run a case; return its size, its instructions, its rate, and True for right results.
 
-    The speed is that of the fastest launch.
-    """
+    The rate is in millions of instructions per second, for the fastest launch."""
     from softcard.host.refsi.refsi import RefSi, demo_kernels
 
     good, best = True, float("inf")

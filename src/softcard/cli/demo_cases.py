@@ -203,10 +203,9 @@ def executable(gpu: Gpu) -> tuple[Executable, str]:
 
 
 def measure_hsa(case: Case[Gpu, HsaWork], engine: str, n: int, launches: int) -> tuple[str, int, float, bool]:
-    """Return a case's size, its wave instructions, million instructions per second, and True for right results.
+    """Run a case `launches` times on a GPU. Return its size, wave instructions, rate, and True for right results.
 
-    The speed is that of the fastest of `launches` launches.
-    """
+    The rate is in millions of wave instructions per second, for the fastest launch."""
     good, best, instructions = True, float("inf"), 0
     with Gpu.open(AGENT, engine=engine) as gpu:
         code, _ = executable(gpu)

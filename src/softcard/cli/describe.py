@@ -112,16 +112,16 @@ def describe(
 ) -> None:
     """Show a device's registers, commands or packets: for people, or as a file for tools.
 
-    Registers: refsi, or of it refsi/cmp, refsi/dma, refsi/counters; acceldev;
-    fletcher (the common ones of all designs: `fletcher map` shows a design's).
+    Names of register maps: refsi (all), refsi/cmp, refsi/dma, refsi/counters,
+    acceldev, and fletcher (the registers that all designs have; `fletcher map`
+    shows the registers of one design).
 
-    Commands and packets: refsi/commands, acceldev/commands, hsa/packets,
-    amdcl2/packets.
+    Names of commands and packets: refsi/commands, acceldev/commands,
+    hsa/packets, amdcl2/packets.
 
       softcard describe acceldev --as c > acceldev_regs.h
 
-      softcard describe hsa/packets --as text
-    """
+      softcard describe hsa/packets --as text"""
     from softcard.report import registers as exports
     from softcard.report.register_formats import to_svd
 

@@ -80,20 +80,19 @@ def diff(
 ) -> None:
     """Show where two records of runs, or two files, begin to differ.
 
-    Traces (JSON lines): the first event that differs, field by field, what
-    came before it, and the clauses that it names; of any length. Code objects,
-    AMD OpenCL 2.0 programs, RISC-V ELF files: by kernel, with disassembly.
-    RefSi's command buffers: by command. Register maps (JSON), Arrow schemas (by
-    their Fletcher maps), other JSON: by name. .npy: the first element. Text: the
-    first line. All else: the first bytes.
+    Traces (JSON lines, of any length): the first event that differs, field by
+    field, the events before it, and the rules that they name. Code objects, AMD
+    OpenCL 2.0 programs, RISC-V ELF files: differences by kernel, with
+    disassembly. RefSi's command buffers: by command. Register maps (JSON), Arrow
+    schemas (by their Fletcher maps), other JSON: by name. .npy: the first
+    element. Text: the first line. Other files: the first bytes.
 
-    Exit status 0 without a difference, 1 with one, 2 where a file cannot be
-    read, or the two are of different kinds.
+    Exit status 0 if there is no difference, 1 if there is one, 2 if a file
+    cannot be read or if the two files are of different kinds.
 
       softcard diff before.jsonl after.jsonl --ignore time
 
-      softcard diff old.co new.co
-    """
+      softcard diff old.co new.co"""
     wanted = DiffOptions(tuple(ignore or ()), context, every)
     if str(one) == str(other) == "-":
         raise UsageError("standard input can be given once only, not as both files")

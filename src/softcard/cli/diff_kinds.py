@@ -73,7 +73,7 @@ _ELEMENTS: Final = 1 << 18
 
 
 def _raw(array: Any) -> Any:
-    """Return an array with one row for each element, which has the element's bytes."""
+    """Return a two-dimensional array of bytes: each row has the bytes of one element of `array`."""
     return np.ascontiguousarray(array).view(np.uint8).reshape(len(array), -1)
 
 
@@ -117,7 +117,7 @@ def memories(one: Side, other: Side, wanted: DiffOptions) -> DiffResult:
 
 
 def of_bytes(first: BinaryIO, second: BinaryIO, one: Side, other: Side) -> DiffResult:
-    """Return the first differing bytes of two streams; `one` and `other` name them in the output."""
+    """Return the first differing bytes of two streams; `one` and `other` are the files that the output names."""
     change = bytes_change(first, second)
     if change is None:
         return {"equal": True, "lines": [EQUAL]}
@@ -142,7 +142,9 @@ MOST_CHANGES: Final = 40
 
 
 def codes(one: Side, other: Side, wanted: DiffOptions) -> DiffResult:
-    """Return the differences of two files with code: kernels, headers and disassembly, and all other parts as bytes."""
+    """Return the differences of two files with machine code.
+
+    Kernels are compared by header and disassembly; the rest of the files is compared as bytes."""
     documents: list[Any] = []
     files = one.data(), other.data()
     for side, data in zip((one, other), files, strict=True):
@@ -235,7 +237,7 @@ WIDE: Final = 50
 
 
 def traces(one: Side, other: Side, wanted: DiffOptions) -> DiffResult:
-    """Return the first differing event of two traces, the events before it, and the rules that it names."""
+    """Return the first differing event of two traces, the events before it, and the rules that these events name."""
     ignored = Ignored.of(wanted.ignored)
     current: list[Path] = [one.path]
 
@@ -313,7 +315,7 @@ def _flat(record: Record, prefix: str = "") -> Record:
 
 
 def _windows(one: str, other: str) -> tuple[str, str]:
-    """Return both texts; of long ones, return only the part around their first difference."""
+    """Return both texts. If they are long, return only an excerpt of each around their first difference."""
     if max(len(one), len(other)) <= WIDE:
         return one, other
     pairs = enumerate(zip(one, other, strict=False))

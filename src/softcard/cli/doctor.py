@@ -1,4 +1,6 @@
-"""`softcard doctor`: it reports this machine's capabilities and how to add missing ones, and compiles ahead."""
+"""`softcard doctor`: it shows this machine's capabilities, with commands that add missing ones.
+
+On request, it also compiles code that would otherwise be compiled at first use."""
 
 from __future__ import annotations
 
@@ -82,16 +84,16 @@ def doctor(
 ) -> None:
     """Show what this machine can do, and the commands that add missing parts.
 
-    Runs a kernel on each kind of engine, and says how fast: "fast" is at least
-    half of the machine in docs/performance.md, "medium" at least 0.15 of it.
+    Runs a kernel on each kind of engine, and rates its speed: "fast" is at least
+    half of the speed of the machine in docs/performance.md, "medium" at least
+    0.15 of it.
 
-    With --warm, machine code that would be compiled at first use is compiled
-    now: that of all devices, and that of the kernels in the named code objects,
-    or else in those that come with Softcard.
+    With --warm, the code that would be compiled at first use is compiled now:
+    the native functions of all devices, and the kernels in the named code
+    objects, or without names in the code objects that come with Softcard.
 
     Exit status 1 if a required part is broken. Optional parts that are missing,
-    or not compiled yet, do not count.
-    """
+    or not compiled yet, do not count."""
     sources = [(str(file), read_file(file, MAX_CODE_BYTES)) for file in files or []]
     folder = default_folder()
     objects = ObjectCache(folder)
@@ -293,10 +295,9 @@ def packages() -> Iterator[Check]:
 
 
 def requirements() -> dict[str, list[tuple[str, str]]]:
-    """Return the names and minimum versions of each extra's packages; the required ones have the key "".
+    """Return the names and minimum versions of the packages of each extra; the key "" has the required packages.
 
-    Return {} if this is unknown.
-    """
+    Return {} if Softcard runs from its sources, without being installed."""
     found: dict[str, list[tuple[str, str]]] = {}
     try:
         lines = metadata.requires("softcard") or []
@@ -387,7 +388,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A module of native functions, which are compiled together, and the name of their purpose."""
+    """A module of native functions that are compiled together. `name` describes their purpose."""
 
     name: str
     module: Module
@@ -399,7 +400,7 @@ class Part:
 
 
 def parts(objects: ObjectCache) -> list[Part]:
-    """Return the native functions of all devices."""
+    """Return the native functions of all devices, grouped into modules that are compiled separately."""
 
     def part(name: str, functions: tuple[Function[Any], ...], text: str = "") -> Part:
         return Part(name, Module(objects, functions, text))

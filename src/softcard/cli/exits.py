@@ -74,12 +74,12 @@ def report(error: SoftcardError) -> None:
 
 
 def _readable(line: str) -> str:
-    """Return a line without its middle part if it is too long; its end, with the location and the rule, is kept."""
+    """Shorten a line that is too long by its middle; the end, which has the location and the rule, is kept."""
     return line if len(line) <= LONGEST_LINE else f"{line[:FIRST]} ... {line[-LAST:]}"
 
 
 def report_bug(error: BaseException, arguments: list[str]) -> None:
-    """Print what a bug report needs to know about an unexpected exception, without the traceback."""
+    """Print the data that a bug report should contain about an unexpected exception, without the traceback."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{frame.name} (line {frame.lineno})"
     text = (

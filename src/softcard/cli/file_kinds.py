@@ -1,4 +1,4 @@
-"""The detection of a file's kind by its content, and the reading of command buffers in each of their forms."""
+"""The detection of a file's kind by its content, and the reading of command buffers in binary or text files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from softcard.image.hsa.elf import MACHINES_AMDCL2
 
 
 class Form(StrEnum):
-    """The forms in which a file holds a command buffer."""
+    """The encodings of a RefSi command buffer in a file. AUTO detects the encoding from the content."""
 
     AUTO = "auto"
     BINARY = "binary"
@@ -41,7 +41,7 @@ def read_buffer(path: Path, form: Form = Form.AUTO) -> bytes:
 
 
 def to_binary(data: bytes) -> bytes:
-    """Return the binary form of a command buffer that is given in any form."""
+    """Convert a RefSi command buffer in any encoding (see `Form`) to binary."""
     form = guess(data)
     if form is Form.BINARY:
         return data
@@ -50,7 +50,9 @@ def to_binary(data: bytes) -> bytes:
 
 
 def guess(data: bytes) -> Form:
-    """Return the likely form of a command buffer. A byte 0xc0 of command headers never occurs in ASCII text."""
+    """Return the likely encoding of a RefSi command buffer.
+
+    Binary is recognised by a NUL byte or a byte that is not ASCII; every command header contains the byte 0xc0."""
     if not data.isascii() or b"\0" in data:
         return Form.BINARY
     named = re.search(rb"(?m)^\s*(0x[0-9a-f]+:\s*)?(\.chunk|\.byte|" + _OPCODES + rb")\b", data)

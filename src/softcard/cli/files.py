@@ -20,7 +20,7 @@ MAX_CODE_BYTES: Final = 1 << 30
 
 @contextmanager
 def reading(path: Path | str) -> Iterator[None]:
-    """Raise `UsageError` if the block cannot read the file."""
+    """Convert an operating system error in the block to a `UsageError`: the file at `path` cannot be read."""
     try:
         yield
     except OSError as error:
@@ -97,7 +97,9 @@ def print_written(path: Path, text: str) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise `UsageError` if the block cannot write the file; a closed pipe raises `BrokenPipeError` unchanged."""
+    """Convert an operating system error in the block to a `UsageError`: the file at `path` cannot be written.
+
+    A closed pipe raises `BrokenPipeError` unchanged."""
     try:
         yield
     except BrokenPipeError:

@@ -86,8 +86,7 @@ def show_map(
 ) -> None:
     """Show the register map of a design that works on these RecordBatches.
 
-    Exit status 1 where the tool of the profile refuses the design.
-    """
+    Exit status 1 if the tool that --profile names rejects the design."""
     batches = read_files(schemas)
     from softcard.device.fletcher.map.build import fletcher_map
     from softcard.report import fletcher as report
@@ -123,13 +122,12 @@ def new(
         typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write to; it is made if it does not exist."),
     ] = Path(),
 ) -> None:
-    """Write a virtual kernel for these schemas, and a test that passes: a place to begin.
+    """Write a virtual kernel for these schemas, and a test that passes, as a starting point.
 
-    NAME.py, test_NAME.py, and each schema by its RecordBatch's name. Nothing is
-    overwritten.
+    The command writes NAME.py, test_NAME.py, and each schema in a file with the
+    name of its RecordBatch. It does not overwrite any file.
 
-      softcard fletcher new turnover trades.as --custom c:64:minimum -o sim
-    """
+      softcard fletcher new turnover trades.as --custom c:64:minimum -o sim"""
     batches = read_files(schemas)
 
     from softcard.device.fletcher.map.build import fletcher_map
@@ -150,9 +148,8 @@ def new(
 def check(schemas: Schemas, custom: Custom = None, mmio64: WideBus = False) -> None:
     """Show where the generator and the run-time library disagree about a design.
 
-    SCHEMA... are in the order in which the host queues their RecordBatches. Exit status 1 if host and hardware would
-    not fit each other.
-    """
+    Give SCHEMA... in the order in which the host queues the RecordBatches. Exit status 1 if generator and
+    run-time library disagree."""
     batches = read_files(schemas)
     from softcard.device.fletcher.map.checker import check_design
 

@@ -60,11 +60,10 @@ def inspect(
     Acceldev: commands. Arrow schemas: fields and Fletcher's registers. Traces:
     events by kind, and what went wrong.
 
-    Exit status 1 for a file that cannot be read as what it is; what is odd in
-    one that can is a warning.
+    Exit status 1 if the file cannot be decoded as the kind of file that it is.
+    Unusual content that can be decoded only gives a warning.
 
-      softcard inspect saxpy.co --kernel saxpy
-    """
+      softcard inspect saxpy.co --kernel saxpy"""
     check_processor(agent)
     with open_file(file) as source:
         try:

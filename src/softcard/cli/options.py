@@ -188,10 +188,9 @@ RegistersAtOption = Annotated[
 
 
 def poison_of(text: str) -> int | None:
-    """Return the 32-bit word that the option --poison gives, or None without the option.
+    """Return the 32-bit word in `text`, the value of --poison; None if the option was not given.
 
-    The word fills undefined registers and memory. Raise `UsageError` if the text is not a word of 32 bits.
-    """
+    The word fills undefined registers and memory. Raise `UsageError` if the text is not a 32-bit number."""
     if not text:
         return None
     try:

@@ -85,10 +85,9 @@ def escaping() -> Iterator[None]:
 
 
 class Output:
-    """A queue of lines that a thread of its own writes in order.
+    """A queue of lines, which a separate thread writes in order.
 
-    Lines that the reader does not read in time are dropped and counted. If the pipe is closed, all lines are dropped.
-    """
+    If the reader is too slow, lines are dropped and counted. If the pipe is closed, all lines are dropped."""
 
     def __init__(self, stream: TextIO | None = None, room: int = ROOM) -> None:
         """Start the thread. `stream` is standard output by default; at most `room` characters may wait."""

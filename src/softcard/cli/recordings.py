@@ -1,8 +1,8 @@
-"""The playback of scripts of driver calls, with the output of the recorder of the reference driver.
+"""The playback of scripts of RefSi driver calls.
 
-Standard output has exactly the recorded lines, and the output of kernels between them; standard error has the messages
-of the reference driver. If the reference would have crashed, playback ends with an error.
-"""
+Playback prints what the recorder of the reference driver prints for the same script. Standard output has
+exactly the recorder's lines, mixed with the output of kernels. Standard error has the messages of the
+reference driver. If the reference driver would crash, playback ends with an error."""
 
 from __future__ import annotations
 
@@ -311,10 +311,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The operands that a verb accepts: `bits` has the size of each number, `defaults` the values of omitted last ones.
+    """The operands of a verb in a script. `bits` has the size of each number.
 
-    `more` is True if any number of words follows, `text` if a text follows.
-    """
+    `defaults` has the values of the last numbers if they are omitted. `more` is True if any number of further
+    words may follow, and `text` is True if text follows."""
 
     usage: str
     bits: tuple[int, ...] = ()

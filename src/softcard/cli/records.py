@@ -1,4 +1,4 @@
-"""The records that a command makes of a run: findings of checks, report, trace and profile."""
+"""The files and texts in which a command records a run: findings of checks, report, trace and profile."""
 
 from __future__ import annotations
 
@@ -39,12 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class RunSummary:
-    """The run statistics of a checked program: the numbers of its kernels and instructions, and of `refused` launches.
+    """The run statistics of a checked program: the numbers of kernels, instructions and `refused` launches.
 
-    A refused launch started no kernel; `refused` has the value None for an unknown number. `others` is the number of
-    copy and fill kernels of the run-time library itself. `unfinished` is the number of all these kernels that failed or
-    were stopped.
-    """
+    A refused launch started no kernel; `refused` is None if the number is unknown. `others` is the number of copy
+    and fill kernels that the run-time library launched. `unfinished` is the number of kernels, including
+    `others`, that failed or were stopped."""
 
     kernels: int = 0
     instructions: int | None = 0
@@ -169,14 +168,13 @@ class Report:
             self._trace(event)
 
     def code(self, loaded: Loaded, counts: Mapping[int, int] | None, name: str = "") -> None:
-        """Add the code that a program executed to the report, or all of its code if `counts` has the value None.
+        """Add a program's code to the report: the instructions that were executed, or all if `counts` is None.
 
-        `counts` has the number of executions of the instruction at each address.
-        """
+        `counts` maps the address of an instruction to the number of its executions."""
         self._trace.code(loaded, counts, name)
 
     def listing(self, listing: Listing) -> None:
-        """Add code to the report whose listing the caller has made."""
+        """Add `listing`, the listing of some code with execution counts, to the report."""
         with self._lock:
             self._trace.listing(listing)
 
@@ -218,8 +216,7 @@ class Report:
 def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
     """Provide a report, or None without a `path`.
 
-    At the end, the report is written to `path` if it recorded a device.
-    """
+    When the block ends, the report is written to `path` if it has events of a device."""
     if path is None:
         yield None
         return
@@ -292,11 +289,12 @@ class ExecRecords:
 
     @property
     def shows_code(self) -> bool:
-        """True if executed instructions have to be counted, since a report is written that shows code."""
+        """True if a report that shows code is written; executed instructions then have to be counted."""
         return self._report is not None
 
     def follow(self, probes: Probes) -> None:
-        """Write the events of the device with these `probes` from then on."""
+        """Subscribe to the events of the device with these `probes`, and write them to the trace, profile and
+        report."""
         for follow in self._followers:
             follow(probes)
 
@@ -355,10 +353,9 @@ class ExecRecords:
         self.follow(device.probes)
 
     def _kernel_at(self, device: RefSiDevice, entry: int) -> str:
-        """Return the name of the function that begins at `entry`, from a file that has the same code there.
+        """Return the name of the function at address `entry`, or "".
 
-        Return "" if the files have no such function.
-        """
+        The name comes from a file whose code at `entry` equals the code in the device's memory."""
         from softcard.trace.executed_code import images
 
         for image in images(self.files):
@@ -369,7 +366,7 @@ class ExecRecords:
         return ""
 
     def close_refsi(self, device: RefSiDevice) -> None:
-        """Add the code of a device to the report before the device is closed."""
+        """Add the code that a device has executed to the report; call this before the device is closed."""
         from softcard.trace.executed_code import listing_of_words
 
         words = device.executed_code() if self.shows_code else {}

@@ -152,7 +152,9 @@ def encode(
         Path | None, typer.Option("--output", "-o", help="Write the command buffer to this file, in binary form.")
     ] = None,
 ) -> None:
-    """Turn a listing, or words, into a command buffer: words on standard output, or binary with --output."""
+    """Turn a listing, or 64-bit words as text, into a command buffer.
+
+    The command prints it as words, or writes it in binary with --output."""
     data = read_buffer(file)
     if output is not None:
         write_file(output, data)
@@ -190,12 +192,12 @@ def build(
 ) -> None:
     """Compile a C, C++ or assembly file to a program for RefSi's harts.
 
-    With ziglang's clang, an installed clang and lld, or riscv64-unknown-elf-gcc,
-    flags that fit, and softcard_refsi.h, string.h and math.h. All its global
-    functions are kernels; the first parameter is the instance.
+    The compiler is ziglang's clang, an installed clang with lld, or
+    riscv64-unknown-elf-gcc. Source files can include softcard_refsi.h, string.h
+    and math.h. Each global function of the program is a kernel; its first
+    parameter is the number of the instance.
 
-      softcard refsi build k.c && softcard run k.elf scale --grid 4 --arg 2
-    """
+      softcard refsi build k.c && softcard run k.elf scale --grid 4 --arg 2"""
     from softcard.host.refsi.compile import compile_kernels
     from softcard.image.riscv.program import read_elf
 

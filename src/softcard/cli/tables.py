@@ -50,7 +50,9 @@ class Terminal(Console):
 
 
 def show(headings: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> None:
-    """Print a table; the columns with the numbers in `right` are aligned right. In a pipe, no line is cut or folded."""
+    """Print a table; `right` has the indices of the columns that are aligned right.
+
+    In a pipe, no line is cut or wrapped."""
     console = Terminal(highlight=False)
     if console.is_terminal:
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
@@ -82,7 +84,7 @@ def show_diagnostics(diagnostics: Sequence[Diagnostic], to: TextIO) -> None:
 
 
 def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
-    """Return each row as a line with aligned columns; the columns with the numbers in `right` are aligned right."""
+    """Return each row as a line with aligned columns; `right` has the indices of the columns that are aligned right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -82,7 +82,9 @@ def records(path: Path) -> Iterator[Iterator[Record]]:
 
 
 def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Return the lines of an open file, with a limit on their length; `path` is its name in errors."""
+    """Return an iterator over the lines of an open file; `path` is the file's name in errors.
+
+    A line that exceeds the maximum length is returned in pieces."""
 
     def line() -> bytes:
         with reading(path):

@@ -161,7 +161,7 @@ class Allocations(Stateful):
         return iter(tuple(self._all))
 
     def snapshot(self) -> Any:
-        """Return the present state as an opaque value for `restore`: all allocations, and the freed ones among them."""
+        """Return the present state, including freed allocations, as an opaque value for `restore`."""
         with self._lock:
             return super().snapshot(), [each.freed for each in self._all]
 
@@ -226,9 +226,8 @@ class Allocations(Stateful):
     def check(self, address: int, size: int, meant: Allocation | None = None) -> Verdict | None:
         """Check an access of `size` bytes at `address`; return the problem, or None if the access is valid.
 
-        `meant` is the allocation that other lanes of that instruction access. An invalid access close to it is
-        attributed to it.
-        """
+        `meant` is the allocation that other lanes of the same instruction access, or None. If an invalid access is
+        close to `meant`, it is reported as an access past the end, or before the start, of that allocation."""
         below, above = self.around(address)
         if below is not None and address < below.end:
             if below.freed:

@@ -1,8 +1,7 @@
 """The names of the checks that can observe running kernels, and their selection, as in ``check="memory"``.
 
-A check reports behaviour that hardware accepts and that is an error in a correct program. It changes no result: a
-kernel computes the same values with and without checks.
-"""
+A check reports behaviour that hardware accepts and that is an error in a correct program. Checks do not
+change results: a kernel computes the same values with and without them."""
 
 from __future__ import annotations
 
@@ -31,20 +30,21 @@ LANES: Final = "lanes"
 
 @dataclass(frozen=True, slots=True)
 class CheckKind:
-    """The properties of a check, by which settings and devices treat it; their code does not name single checks.
+    """The properties of a check. Settings and devices use these properties instead of the names of checks.
 
-    - `text` describes the check in help texts; `in_all`: "all" selects it; `requires` names a check that must be on,
-      too.
-    - `waves`, `harts`: devices with GCN waves, or with RISC-V harts, support it.
-    - `with_snapshots`: it allows snapshots of registers, which only the reference engine takes.
-    - `with_strict_waves`: it can run together with the setting that gives waves strict memory, whose caches may be
-      stale.
-    - `shadows_values`: it has shadow bits for every value; `fills_junk`: undefined memory holds junk by default.
-    - `orders_accesses`: it follows the order of accesses; `takes_equal_stores`: the setting `equal_stores` concerns it.
-    - `only_engine`: it follows instructions of harts, and needs nothing of the device's memory.
-    - `notes_code_stores`: it compares the stores of harts with the code that they run.
-    - `at_close`: it checks the allocations and other state that remain when a device is closed.
-    """
+    - `text`: the description of the check in help texts.
+    - `in_all`: the name "all" selects the check.
+    - `requires`: the name of another check that must also be on, or "".
+    - `waves`, `harts`: devices with GCN waves, or with RISC-V harts, support the check.
+    - `with_snapshots`: it can be combined with snapshots of registers, which only the reference engine takes.
+    - `with_strict_waves`: it can be combined with the setting that gives waves caches that may be stale.
+    - `shadows_values`: the check keeps shadow bits for every value.
+    - `fills_junk`: undefined memory holds junk by default.
+    - `orders_accesses`: the check tracks the happens-before order of accesses.
+    - `takes_equal_stores`: the setting `equal_stores` changes what the check reports.
+    - `only_engine`: for harts, the check follows instructions only and needs no support by the device's memory.
+    - `notes_code_stores`: the check detects that harts store to code that they execute later.
+    - `at_close`: the check examines allocations and other state that remain when a device is closed."""
 
     text: str
     waves: bool = True
@@ -129,7 +129,7 @@ LONGEST: Final = 1000
 
 
 def having(names: Iterable[str], has: Callable[[CheckKind], bool]) -> frozenset[str]:
-    """Return those of the checks `names` whose `CheckKind` has the property that `has` tests."""
+    """Return the checks in `names` whose `CheckKind` satisfies the predicate `has`."""
     return frozenset(name for name in names if has(CHECKS[name]))
 
 
@@ -168,10 +168,7 @@ def set_default_checks(words: str) -> None:
 
 
 def are_set(words: str) -> bool:
-    """Return True if `words` is the text that was last passed to `set_default_checks`.
-
-    A device ignores those of the default checks that it does not support.
-    """
+    """Return True if `words` is the text that was last passed to `set_default_checks`."""
     return [words] == _SET
 
 

@@ -97,10 +97,10 @@ class Fence:
         self._observers.notify(self.last)
 
     def reached(self, value: int) -> bool:
-        """Return True if the counter's `last` value is at or past `value`, modulo its range.
+        """Return True if the counter's value `last` has reached or passed `value`.
 
-        `last` counts as past `value` if it is ahead of it by up to half of the range.
-        """
+        The counter wraps around: `last` has passed `value` if it is ahead of `value` by up to half of the counter's
+        range."""
         return (self.last - value) & mask(self.bits) < 1 << (self.bits - 1)
 
     def observe(self, call: Callable[[int], None]) -> Cancel:

@@ -69,7 +69,7 @@ class Telemetry:
 
 
 class CountingTelemetry(Telemetry, Stateful):
-    """The telemetry of a device that advances the clock, `time`, itself."""
+    """The telemetry of a device that counts its clock `time` itself; the clock is part of the device's snapshots."""
 
     __slots__ = STATE = ("time",)
 

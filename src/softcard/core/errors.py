@@ -3,9 +3,9 @@
     SoftcardError
     ├── WireError      bytes that are not a valid command, record or instruction
     ├── RuleError      a clause of a specification was violated
-    ├── GuestFault     the device traps: a bad access, an illegal instruction, a kernel that aborts
+    ├── GuestFault     the device traps: an invalid access, an illegal instruction, a kernel that aborts
     │   └── AccessFault    an address that a unit may not access in this way
-    ├── NoHostMemory   this process has too little free memory for that of a device
+    ├── NoHostMemory   this process has too little free memory for a device
     ├── NotInstalled   a missing package or program; the message explains how to get it
     ├── BeyondModel    behaviour of real hardware that is not modelled; it is never ignored silently
     └── ModelBug       a bug in Softcard
@@ -17,10 +17,10 @@ Each layer adds the one location that it knows while the error passes through it
     except SoftcardError as error:
         raise error.at("command", 5, "RUN_INSTANCES")
 
-so that a message reads from the inside out: the problem, then its location, then the rule and its clause.
+A message therefore has the problem first, then its locations from the innermost outwards, then the rule.
 
-Errors cross process boundaries whole: with class, message, attributes, locations, rule, registers, notes and cause.
-"""
+Errors cross process boundaries whole: with class, message, attributes, locations, rule, registers, notes and
+cause."""
 
 from __future__ import annotations
 
@@ -167,7 +167,9 @@ class RuleError(SoftcardError):
 
 
 class GuestFault(SoftcardError):
-    """The error for a trap that the guest's code causes. The device's state is that at the faulting instruction."""
+    """The error for a trap that the guest's code causes.
+
+    The device keeps the state that it had at the faulting instruction."""
 
 
 class AccessFault(GuestFault):

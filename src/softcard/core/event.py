@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """The base of all event records. `time` is the value of the device's clock, which does not count seconds."""
+    """The base of all event records. `time` is the value of the device's clock, whose unit depends on the device."""
 
     time: int
 
@@ -32,11 +32,11 @@ class Probes:
         self.active = False
 
     def subscribe(self, probe: Probe, *wanted: type[Event], later: bool = False) -> Callable[[], None]:
-        """Call `probe` with each later event of the kinds `wanted`, or with all events if `wanted` is empty.
+        """Call `probe` with each later event of the classes `wanted`, or with all events if `wanted` is empty.
 
-        With `later`, the device may deliver events late: in batches, in order, when its state is no longer that at the
-        event. It may work faster if all subscribers accept this. The returned function cancels the subscription.
-        """
+        With `later`, the device may deliver events late: in batches, in order, and when its state has changed since
+        the event. The device may run faster if all subscribers permit this. The returned function cancels the
+        subscription."""
         entry = (probe, wanted or (Event,), later)
         self._probes += (entry,)
         self._wanted = {}

@@ -81,7 +81,7 @@ OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def is_own(found: os.stat_result, rights: int = OTHERS_WRITE) -> bool:
-    """Return True if a file belongs to this user and other users have none of the access rights `rights`."""
+    """Return True if a file belongs to this user, and other users have none of the permission bits `rights`."""
     return found.st_uid == os.geteuid() and not found.st_mode & rights
 
 

@@ -34,9 +34,9 @@ class Level(StrEnum):
 class Finding(RichDisplay):
     """A mistake of a kernel or of the host that a check found, with its location and number of occurrences.
 
-    `kind` is a stable word such as "out-of-bounds". The access has `size` bytes at `address`. `distance` is the number
-    of bytes from the end of `allocation` (or of the memory that `space` names) to the access: negative before its
-    start, 0 if the access begins inside.
+    `kind` is a stable word such as "out-of-bounds". The access has `size` bytes at `address`. `distance` is the
+    distance in bytes from `allocation` (or from the memory that `space` names) to the access: positive past its
+    end, negative before its start, and 0 if the access begins inside.
 
     `lanes` are those of the first occurrence; `unit` is the wave or hart, `group` the work-group. `pc` is an address in
     device memory, `at` is the pc as kernel and offset, and `source` is its file and line if the code object has them;
@@ -190,7 +190,7 @@ def through(source: str, frames: Sequence[str]) -> str:
 
 
 class Findings(list[Any]):
-    """The list of a device's findings. Each new list is passed to all functions in `OBSERVERS`."""
+    """The list of a device's findings. The constructor calls every function in `OBSERVERS` with the new list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,9 +216,9 @@ class FindingError(GuestFault):
 class FindingLog:
     """The log of a device's findings.
 
-    `kept` has one finding for each site, up to `limit` findings; `dropped` and `suppressed` count the others. With
-    `raises`, the first finding is also raised as an error. All methods are thread-safe.
-    """
+    `kept` has one finding for each `Finding.key`, up to `limit` findings. `dropped` counts occurrences beyond
+    that limit, and `suppressed` the number that match `suppressions`. With `raises`, the first finding is also
+    raised as an error. All methods are thread-safe."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class FindingLog:
         self._lock = threading.RLock()
 
     def report_to(self, on_new: Callable[[Finding], None]) -> None:
-        """Call `on_new` with each new finding from then on; do nothing if the host gets no warnings."""
+        """Call `on_new` with each new finding from then on. If `warns` is False, do nothing."""
         if self.warns:
             self._on_new = on_new
 
@@ -279,7 +279,9 @@ class FindingLog:
             namer(finding)
 
     def since(self, occurrences: int) -> tuple[Finding, ...]:
-        """Return the findings with an occurrence after the first `occurrences` occurrences of all findings."""
+        """Return the stored findings that occurred after the log had counted its first `occurrences` occurrences.
+
+        `occurrences` is an earlier value of the attribute `occurrences`, which counts all calls of `note`."""
         with self._lock:
             return tuple(each for each in self.kept if isinstance(each, Finding) and each.seen > occurrences)
 

@@ -52,9 +52,9 @@ def note_interrupt(cause: BaseException, *places: tuple[str, object]) -> None:
 def default_time_limit() -> float | None:
     """Return the time limit in seconds of devices created without `time_limit_seconds`; None for no limit.
 
-    The environment variable `VARIABLE` sets it. Otherwise it is `UNATTENDED_SECONDS` under pytest and if CI is set, and
-    None elsewhere: an endless kernel must not block a build machine for hours, while a person can press Ctrl-C.
-    """
+    The environment variable `VARIABLE` sets the limit. Without it, the limit is `UNATTENDED_SECONDS` under pytest
+    or if the environment variable CI is set, so that an endless kernel cannot block a build machine for hours.
+    Otherwise there is no limit, because a user can press Ctrl-C."""
     text = os.environ.get(VARIABLE, "").strip().lower()
     if text:
         try:
@@ -87,7 +87,7 @@ def past_time(time_limit_seconds: float, step_limit: int | None) -> str:
 
 @dataclass(slots=True)
 class Watch:
-    """The external conditions that end a device's kernels. `stopped` is the reason why they must end, or ""."""
+    """The external conditions that end a device's kernels. `stopped` is the reason why kernels must end now, or ""."""
 
     time_limit_seconds: float | None = field(default_factory=default_time_limit)
     stopped: str = ""
@@ -95,10 +95,8 @@ class Watch:
     """A function called at each check of a running kernel, on the kernel's thread; see `pass_time`."""
 
     def pass_time(self) -> float:
-        """Call `meanwhile` and return the time in seconds that it took.
-
-        This time does not count towards the kernel's time limit.
-        """
+        """Call `meanwhile` and return the duration of the call in seconds, which does not count towards the time
+        limit."""
         if self.meanwhile is None:
             return 0.0
         began = time.monotonic()

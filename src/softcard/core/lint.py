@@ -114,7 +114,7 @@ class LintDesk:
         self._thread = _Depth()
 
     def wants(self, check: str) -> bool:
-        """Return True if a further lint of that check would be reported."""
+        """Return True if a further lint of the check `check` would be reported."""
         return self.policy != OFF and self._count[check] < WARNINGS_OF_EACH
 
     def add(self, lint: Lint) -> None:
@@ -128,7 +128,7 @@ class LintDesk:
             self.pending.append(lint)
 
     def found(self, finding: Finding) -> None:
-        """Queue a new finding, which a warning reports when the host's call ends."""
+        """Queue a new finding; a warning about it is issued when the host's call ends."""
         self.findings.append(finding)
 
     def __enter__(self) -> None:
@@ -143,7 +143,9 @@ class LintDesk:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Report no lints on this thread, which belongs to the device; the host's next call reports them instead."""
+        """Let this thread report no lints during the block; the host's next call reports them.
+
+        The thread belongs to the device, so a warning or an exception on it would not reach the host."""
         self._thread.depth += 1
         try:
             yield
@@ -193,7 +195,7 @@ def _warn(findings: list[Finding]) -> None:
 
 
 def _note_findings(error: SoftcardError, findings: list[Finding]) -> None:
-    """Add those findings to the notes of an error that it does not show yet."""
+    """Add each of the findings that an error does not show yet to the notes of the error."""
     known = getattr(error, "__notes__", [])
     for finding in findings:
         if str(finding) not in known and getattr(error, "finding", None) is not finding:

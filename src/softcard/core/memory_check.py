@@ -56,7 +56,7 @@ UNKNOWN_ORIGIN: Final = AccessOrigin()
 
 
 class MemoryCheck:
-    """The check of all accesses to one memory. With `leaks`, memory that the host never freed is reported."""
+    """The check of all accesses to one memory. With `leaks`, it also reports allocations that the host never freed."""
 
     def __init__(self, log: FindingLog, leaks: bool = False) -> None:
         self.allocations = Allocations()
@@ -110,10 +110,10 @@ class MemoryCheck:
             self.log.note(each)
 
     def _meant(self, addresses: Sequence[int], size: int) -> Allocation | None:
-        """Return the allocation that the lanes most probably are meant to access, or None.
+        """Return the allocation that the lanes are most probably meant to access, or None.
 
-        It is the one that the first valid lane accesses, or else the one that a lane narrowly misses.
-        """
+        This is the allocation that contains the first valid access, or else the nearest allocation to the first
+        invalid access that is close to one."""
         first = None
         for address in addresses:
             verdict = self.allocations.check(address, size)
@@ -199,11 +199,11 @@ def _of_lane(offset: int) -> int:
 
 
 class Guarded:
-    """RAM from offset `start` to `end` (or to its end) that has no host address, so that every access is checked.
+    """The bytes of `ram` from offset `start` to `end`, as a memory region whose accesses are all checked.
 
-    Bytes between the end of an allocation and the end of its page, and freed bytes, behave like other memory: loads
-    return their content, and stores change it.
-    """
+    `end` is the end of `ram` by default. The region has no host address, so translated code cannot bypass the
+    check. Freed bytes, and bytes between the end of an allocation and the end of its page, behave like other
+    memory: loads return their content, and stores change it."""
 
     __slots__ = ("_view", "size")
 

@@ -47,11 +47,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class DirectRange:
-    """A range of bus addresses from `base` on that is plain memory of this process, with `view` as its bytes.
+    """A range of bus addresses, beginning at `base`, that is plain memory of this process; `view` has its bytes.
 
-    If `view.readonly` is True, the device may not write there. The view keeps its memory alive: a device that still
-    holds it after the range was unmapped accesses unused memory, never freed memory.
-    """
+    If `view.readonly` is True, the device may not write to the range. The view keeps its memory alive: if a
+    device accesses it after the range was unmapped, it accesses unused memory, never freed memory."""
 
     base: int
     view: memoryview
@@ -65,9 +64,9 @@ class DirectRange:
 class DmaPort(Protocol):
     """The interface through which a device, as a bus master, accesses the machine's memory by bus address.
 
-    Any address and size may be requested; `AccessFault` is raised unless all of it is memory that permits the access. A
-    write that fails may have stored some of the bytes. Aligned words of 4 and 8 bytes are read and written atomically.
-    """
+    Any address and size may be requested. `AccessFault` is raised unless the whole range is memory that permits
+    the access. A write that fails may have stored some of the bytes. Aligned words of 4 and 8 bytes are read and
+    written atomically."""
 
     def read(self, address: int, size: int) -> bytes:
         """Return `size` bytes at `address`."""
@@ -104,9 +103,8 @@ class PciDevice(Protocol):
     def connect(self, dma: DmaPort) -> None:
         """Connect the device to the machine's memory through `dma`.
 
-        This is called before the first `write_bar`, and again after memory was removed. The device then drops the
-        ranges that an earlier `direct` has returned. Any thread may call this, at any time.
-        """
+        This method is called before the first `write_bar`, and again after memory was removed. The device then drops
+        the ranges that earlier calls of `dma.direct` have returned. Any thread may call it, at any time."""
 
     def read_bar(self, bar: int, offset: int, size: int) -> int:
         """Return the little-endian value of `size` (1, 2, 4, 8) bytes at `offset` of a BAR.

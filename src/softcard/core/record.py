@@ -54,10 +54,9 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A field with its position: `offset` and `size_bytes` in bytes.
+    """A field with its position in a record: `offset` and `size_bytes`, in bytes.
 
-    For a bit field, they are those of the word that contains it.
-    """
+    For a bit field, these are the offset and the size of the word that contains the field."""
 
     name: str
     offset: int
@@ -75,10 +74,10 @@ class Slot:
 
 
 class _Group(NamedTuple):
-    """Successive fields of a record that do not each occupy one whole word, such as the bit fields of one word.
+    """Adjacent fields that share one word, or one field that is not a single word, such as an array.
 
-    `field` is the index of the first of them among all fields, `item` the index of their first item in the layout.
-    """
+    `field` is the index of the group's first field in the record. `item` is the index of the group's first value
+    among the values that `struct` unpacks."""
 
     field: int
     item: int
@@ -163,7 +162,7 @@ def reserved(size: int) -> Any:
 
 
 def reserved_bits(high: int, low: int, *, of: int = 32) -> Any:
-    """Declare reserved bits of a word. They are zero unless parsed or set; see `Record.reserved_set`."""
+    """Declare reserved bits of a word, which are zero unless parsed or set; see `bits` and `Record.reserved_set`."""
     return field(default=0, metadata={"spec": Spec("bits", of // 8, high=high, low=low, is_reserved=True)})
 
 
@@ -322,7 +321,7 @@ class Record(RichDisplay):
 
     @classmethod
     def reserved_mask(cls) -> int:
-        """Return a mask of the record's reserved bits, where its bytes form one little-endian number."""
+        """Return a mask of the record's reserved bits, with the record's bytes read as one little-endian number."""
         mask = 0
         for slot in cls.slots:
             if slot.spec.is_reserved:
@@ -378,7 +377,9 @@ def narrowed(record: type[AnyRecord], name: str, *order: str, **changed: Any) ->
 
 
 def _lay_out(cls: type[Record]) -> tuple[Slot, ...]:
-    """Return the offsets of all fields, byte after byte; bit fields share their word."""
+    """Return all fields of a record with their offsets.
+
+    Fields follow each other without padding. The bit fields of one word have the same offset."""
     slots: list[Slot] = []
     offset = 0
     next_bit = 0
@@ -414,10 +415,10 @@ def _check_bits(here: str, spec: Spec, next_bit: int) -> None:
 
 
 def _compile(slots: tuple[Slot, ...], order: Literal["little", "big"]) -> tuple[struct.Struct, tuple[_Group, ...]]:
-    """Return the layout for `struct`, and the groups of fields that are not one whole word, the last group first.
+    """Return the `struct` layout of a record, and the groups of fields that are not single words, in reverse order.
 
-    If groups are replaced in that order, the indices of earlier groups remain valid.
-    """
+    The reverse order allows a caller to replace the values of one group after another: the indices of earlier
+    groups remain valid."""
     code = "<" if order == "little" else ">"
     groups: list[_Group] = []
     items = 0

@@ -106,10 +106,9 @@ class Field:
 class Register(RichDisplay):
     """A register, or an array of `count` equal registers named NAME0, NAME1, ...
 
-    `offset` and `stride` are in the map's address unit; with `stride` 0, elements follow each other without gaps. If
-    `side` is "r" or "w", the register exists only for reads, or only for writes, so that two registers can share one
-    offset. `width` is in bits.
-    """
+    `offset` and `stride` are in the map's address unit; with `stride` 0, elements follow each other without gaps.
+    If `side` is "r" or "w", the register exists only for reads, or only for writes. Thus two registers can have
+    the same offset. `width` is in bits."""
 
     name: str
     offset: int
@@ -384,9 +383,8 @@ class RegisterMap(RichDisplay):
     def find(self, offset: int, side: str) -> tuple[Register, int]:
         """Return the register that starts at `offset` for reading ("r") or writing ("w"), and its array index.
 
-        Otherwise raise a `WireError` that describes the offset: it may be in a reserved range, inside a register, or a
-        register for the other direction only.
-        """
+        Raise a `WireError` if no such register starts there. Its message describes the offset: for example a reserved
+        range, the middle of a register, or a register for the other direction only."""
         found = self._starts.get((side, offset))
         if found is None:
             raise WireError(self._why_not(offset, side)).at("offset", offset, f"of {self.name}")
@@ -437,11 +435,11 @@ OnWrite = Callable[[int, int], Any]
 class RegisterFile:
     """The values of all registers of a map; `file[name]` accesses them by the name of a register or element.
 
-    A read returns `Register.as_read` of the value, and a write stores `Register.after_write`. `reads` and `writes` map
-    offsets to the element's name and the function that performs the access. Hooks, by the name of a register or
-    element, implement behaviour that access kinds cannot express. The values are in `store`, or in a list if no store
-    is given, in declaration order. There are no locks; the caller of a write ensures that the number fits the register.
-    """
+    A read by the host returns `Register.as_read` of the value, and a write stores `Register.after_write`. `reads`
+    and `writes` map an offset to the element's name and the function that performs the access. Hooks, by the name
+    of a register or element, implement behaviour that access kinds cannot express. `store` holds the values in
+    declaration order; it is a new list by default. There are no locks. The caller of a write ensures that the
+    number fits the register."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """The rules of a specification, and the choices for points that a specification leaves open.
 
-Rules and choices are data: ``rules.toml`` and ``choices.toml`` in the package of their interface, whose name is the
-first part of their ids. Code names the rules that it raises in a ``rules.py`` next to these files. The files are read
-at the first use of a rule's text, since imports and most runs never need them.
-"""
+Rules and choices are data: ``rules.toml`` and ``choices.toml`` in the package of their interface. The name of
+this package is the first component of their ids. A module ``rules.py`` next to these files defines a name for
+each rule that code raises. The files are read at the first use of a rule's text, since imports and most runs
+never need them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Fidelity(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """One sentence of a specification that a device, host or guest can obey or break; rules with equal ids are equal.
+    """One sentence of a specification that a device, host or guest can obey or violate.
 
-    `id` is ``interface/short-name``; `clause` names the place in the specification; `text` restates the sentence.
-    """
+    Rules with equal ids are equal. `id` is ``interface/short-name``. `clause` identifies the sentence's position
+    in the specification. `text` restates the sentence."""
 
     id: str
     clause: str
@@ -72,9 +72,8 @@ def rules_of(package: str) -> Callable[[str], Rule]:
 def load_rules(package: str) -> dict[str, Rule]:
     """Return the rules of the interface of `package` by their ids, in the order of its ``rules.toml``.
 
-    The file has a table for each clause, with ``short-name = "text"`` for exact rules and for instance
-    ``short-name.chosen = "text"`` for another fidelity.
-    """
+    The file has a table for each clause of the specification. In a table, ``short-name = "text"`` is a rule that
+    the model follows exactly. ``short-name.chosen = "text"``, for instance, is a rule with the fidelity "chosen"."""
     return {rule_id: _named(package, rule_id) for rule_id in _sentences(package)}
 
 

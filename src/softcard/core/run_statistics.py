@@ -1,7 +1,6 @@
-"""The run statistics of kernels and commands, which have equal names on every interface.
+"""The run statistics of kernels and commands. They have the same names for all devices.
 
-Each result of a kernel is also logged by the logger ``softcard`` at level DEBUG.
-"""
+Each result of a kernel is also logged by the logger ``softcard`` at level DEBUG."""
 
 from __future__ import annotations
 

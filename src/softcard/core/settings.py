@@ -67,12 +67,11 @@ class KernelOptions(DeviceOptions, total=False):
 class DeviceSettings:
     """The settings of every device; an invalid value raises a `WireError`.
 
-    `lints` determines the handling of lints, which are likely mistakes that the device accepts: "warn" issues a
-    `LintWarning` when the host's call ends, "raise" raises a `LintError` then, and "off" does nothing. Probes get the
-    lints in any case.
+    `lints` determines the handling of lints, which are likely mistakes that the device accepts. "warn" issues a
+    `LintWarning` when the host's call ends, "raise" raises a `LintError` when it ends, and "off" does nothing.
+    Probes receive the lints in any case.
 
-    Subclasses add fields, with the words (`CHOICES`) and the least numbers (`LEAST`) that they accept.
-    """
+    Subclasses add fields. `CHOICES` has the words that a field accepts, and `LEAST` the smallest number."""
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     LEAST: ClassVar[Mapping[str, int]] = {}
@@ -95,17 +94,16 @@ class DeviceSettings:
         self.verify()
 
     def complete(self) -> None:
-        """Convert values that may be given in several forms to one form."""
+        """Convert settings that accept several types or spellings to one representation."""
 
     def verify(self) -> None:
         """Raise a `WireError` if settings contradict each other."""
 
     @classmethod
     def of(cls, given: Self | None, options: Mapping[str, object]) -> Self:
-        """Return a device's settings: the object `given`, or an object made of single `options` by name.
+        """Return a device's settings: the object `given`, or a new object with the values in `options`, by name.
 
-        Raise `WireError` if both are given.
-        """
+        Raise `WireError` if both are given."""
         if given is not None:
             if options:
                 raise WireError(
@@ -199,10 +197,9 @@ class KernelSettings(DeviceSettings):
 
     @property
     def counts_races_too(self) -> bool:
-        """True if instruction counts and the check `races` are requested together.
+        """True if instruction counts and the check "races" are both requested.
 
-        For waves, only the reference engine supports this.
-        """
+        For waves, only the reference engine supports this combination."""
         return self.count_instructions and bool(having(self.checks, lambda kind: kind.orders_accesses))
 
     @property

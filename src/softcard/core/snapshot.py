@@ -21,11 +21,11 @@ _PRESENT: Final = np.uint64(3 << 62)
 class Stateful:
     """A base class of objects whose changing state is in the attributes named in `STATE`.
 
-    Their other attributes are constant. A snapshot copies containers with their contents; restoring updates them in
-    place, so that all objects that share them see the change. `Stateful` objects in a list, or as values of a
-    dictionary, are copied as well. As an attribute, or in a tuple, `Stateful` objects and RAM keep their identity, and
-    their own state is restored. Any other value is stored as it is.
-    """
+    All other attributes are constant. A snapshot copies containers with their contents. Restoring changes
+    containers in place, so that every object that refers to a container sees the restored contents. `Stateful`
+    objects that are elements of a list or values of a dictionary are copied as well. `Stateful` objects and RAM
+    that are attributes, or elements of a tuple, keep their identity, and their state is restored. Any other value
+    is stored as it is."""
 
     __slots__ = ()
     STATE: ClassVar[tuple[str, ...]]
@@ -59,7 +59,9 @@ def _copied(value: Any) -> Any:
 
 
 def _back(now: Any, saved: Any) -> Any:
-    """Return the value `now` with the state `saved`; containers and objects with identity are updated in place."""
+    """Return the value `now` with the state `saved`.
+
+    Containers, and objects that keep their identity, are updated in place."""
     if isinstance(now, Stateful):
         now.restore(saved)
     elif isinstance(now, Ram):

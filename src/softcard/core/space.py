@@ -25,9 +25,8 @@ PAGE_SIZE = 1 << PAGE_BITS
 class Unit:
     """The unit (such as a hart or DMA engine) that makes an access.
 
-    `kind` is the number that the interface gives to this kind of unit, `index` the unit's number among those of its
-    kind.
-    """
+    `kind` is the interface's number for this kind of unit. `index` is the unit's number among all units of that
+    kind."""
 
     kind: int
     index: int = 0
@@ -83,10 +82,9 @@ def is_region(what: Mappable) -> TypeGuard[Region]:
 class Ram:
     """Plain memory, initially zero, which the host allocates lazily. `view` and `array` access it without copying.
 
-    Raise `NoHostMemory` if this process has too little free address space. There is an unused page before and after the
-    memory, so that a mapping of whole pages whose guest window starts or ends inside a page never leaves this process's
-    memory.
-    """
+    Raise `NoHostMemory` if this process has too little free address space. An unused host page precedes the
+    memory, and another one follows it. Thus a window that starts or ends inside a page can be mapped in whole
+    pages, without access to other memory of this process."""
 
     __slots__ = ("_map", "base_host", "size", "view")
 
@@ -101,7 +99,7 @@ class Ram:
         return f"<RAM of {self.size:,} bytes>"
 
     def _reserve(self, size: int) -> mmap.mmap:
-        """Return host memory of `size` bytes, which include an unused page on each side."""
+        """Return host memory of `size` bytes, including an unused page before the memory and one after it."""
         return _anonymous(size)
 
     def clear(self) -> None:
@@ -183,7 +181,8 @@ class SharedRam(Ram):
 
     @property
     def _shared_bytes(self) -> int:
-        """The size of the file: the memory in whole pages, and one page on each side."""
+        """The size of the file in bytes: the memory, rounded up to whole pages, and one page before and one after
+        it."""
         return -(-self.size // PAGE_SIZE) * PAGE_SIZE + 2 * PAGE_SIZE
 
     def clear(self) -> None:
@@ -196,8 +195,7 @@ class SharedRam(Ram):
     def close(self) -> None:
         """Return the memory to the host.
 
-        It remains allocated if another process has it mapped, but this process does not write to it any more.
-        """
+        The memory remains allocated while another process maps it, but this process does not write to it any more."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
         self.descriptor = -1
@@ -210,11 +208,10 @@ _MAP_NORESERVE: Final = 0x4000 if sys.platform == "linux" else 0
 
 
 def _anonymous(size: int) -> mmap.mmap:
-    """Return zeroed private memory, whose untouched pages use no memory.
+    """Return zeroed private memory whose pages use no host memory until they are accessed.
 
-    They do not count towards the host's limit on committed memory either. Otherwise Linux would refuse to fork a
-    process with a few large devices.
-    """
+    The pages do not count towards the host's limit on committed memory. If they did, Linux would refuse to fork a
+    process that has a few large devices."""
     try:
         if sys.platform == "win32":
             return mmap.mmap(-1, size)
@@ -226,8 +223,7 @@ def _anonymous(size: int) -> mmap.mmap:
 def _map_over(reserved: mmap.mmap, descriptor: int, size: int) -> None:
     """Map the first `size` bytes of a file over the start of the memory `reserved`.
 
-    Python's `mmap` cannot do this, as it takes no address.
-    """
+    Python's `mmap` cannot do this, because it cannot map a file at a given address."""
     import ctypes  # only checked devices with shared memory need it
 
     found: Any = ctypes.CDLL(None, use_errno=True).mmap

@@ -1,7 +1,7 @@
 """The threads of devices: workers, pools of pinned threads, the busy lock, and the cleanup after os.fork().
 
-A fork does not copy threads, and locks that they held stay locked forever in the child process.
-"""
+A fork does not copy the other threads of a process. Locks that those threads held stay locked forever in the
+child process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REST_SECONDS: Final = 0.1
 
 
 class Resting(Protocol):
-    """The interface of an object whose threads alternate between work and rest."""
+    """The interface of an object whose threads alternate between working and being idle ("at rest")."""
 
     @property
     def is_at_rest(self) -> bool:
@@ -78,10 +78,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class BusyLock:
-    """The busy lock of a device: a context that a thread enters while it runs kernels.
+    """The busy lock of a device: a context manager that a thread enters while it runs kernels.
 
-    It is True while a thread is in the context.
-    """
+    The truth value of the lock is True while any thread is in the context."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -195,10 +194,9 @@ def _serve(owner: weakref.ref[Worker]) -> None:
 
 
 class PinnedPool:
-    """A pool of `count` threads called `name`, which work together with the threads that submit work.
+    """A pool of `count` threads called `name`. The threads that submit work also do some of the work themselves.
 
-    The threads of the pool avoid the processor of the calling thread.
-    """
+    Therefore the pool's threads do not run on the processor from which `submit` was called last."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -229,7 +227,7 @@ class PinnedPool:
         self._pool.shutdown(cancel_futures=True)
 
     def add_thread(self) -> None:
-        """Register the calling thread as a thread of the pool."""
+        """Register the calling thread as a thread of the pool, and set the processors on which it may run."""
         thread = threading.get_native_id()
         self._threads.append(thread)
         self._exclude(thread)

@@ -1,9 +1,8 @@
 """Tracebacks that end at the line that called Softcard, since Softcard's own frames do not help the user.
 
-The module that defines the errors calls `install`, so that it affects all devices; calls to devices do not become
-slower. Hooks that a program has set itself are not replaced. With the environment variable ``SOFTCARD_TRACEBACK=full``
-all frames are shown.
-"""
+The module that defines the errors calls `install`, which therefore takes effect for all devices. Calls to
+devices do not become slower. Hooks that a program has set itself are not replaced. With the environment
+variable ``SOFTCARD_TRACEBACK=full`` all frames are shown."""
 
 from __future__ import annotations
 
@@ -72,7 +71,9 @@ def show_whole(error: BaseException) -> None:
 
 
 def lines_of(error: BaseException, *, whole: bool = False) -> list[str]:
-    """Return the lines of a short traceback, or of a complete one if `whole`, in the form that notebooks take."""
+    """Return the lines of the traceback of `error`, as IPython expects them.
+
+    The traceback omits Softcard's frames, unless `whole` is True or `is_full` returns True."""
     import traceback
 
     if whole or is_full():
@@ -84,8 +85,7 @@ def lines_of(error: BaseException, *, whole: bool = False) -> list[str]:
 def install(kind: type[BaseException], but: type[BaseException]) -> None:
     """Install hooks that omit Softcard's frames from tracebacks of uncaught errors of class `kind`.
 
-    Errors of class `but` keep all frames.
-    """
+    Tracebacks of errors of class `but` keep all frames."""
 
     def is_shortened(error: BaseException | None) -> bool:
         is_ours = isinstance(error, kind) and not isinstance(error, but)

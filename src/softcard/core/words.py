@@ -67,7 +67,7 @@ def is_aligned(value: int, alignment: int) -> bool:
 
 
 def f64_bits(value: float) -> int:
-    """Return the bits of a Python float, which is a binary64; every NaN gives the quiet one 0x7ff8000000000000."""
+    """Return the bits of a Python float as binary64. Every NaN is converted to the quiet NaN 0x7ff8000000000000."""
     # Python converts NaNs as the host's processor does: they are made canonical here to keep results portable.
     if math.isnan(value):
         return 0x7FF8_0000_0000_0000

@@ -60,9 +60,9 @@ class NoCompiler(NotInstalled):
 class Clang(NamedTuple):
     """A clang and its linker, as commands.
 
-    `identity` changes when the commands do. `number` is the version, or 0 for ziglang's clang. `headers` is the folder
-    of clang's own headers (stdint.h, ...), if clang does not find them itself.
-    """
+    `identity` is a text that changes when either program is replaced. `number` is clang's major version, or 0 for
+    ziglang's clang. `headers` is the folder of clang's own headers (stdint.h, ...), if clang does not find them
+    itself."""
 
     name: str
     clang: tuple[str, ...]
@@ -81,8 +81,7 @@ def clangs() -> tuple[Clang, ...]:
 def named(name: str) -> Clang | None:
     """Return the compiler with the name ``ziglang`` or ``clang-NUMBER``, or None if this machine lacks it.
 
-    The number may be that of any version.
-    """
+    NUMBER is a major version of clang; all versions are accepted."""
     if name == ZIG:
         return _zig()
     number = name.removeprefix("clang-")
@@ -109,10 +108,10 @@ def _clang(number: int) -> Clang | None:
 
 
 def default_limit() -> float | None:
-    """Return the limit of processor time of a compiler in seconds; None for no limit.
+    """Return the default limit of a compiler's processor time in seconds; None for no limit.
 
-    It is taken from the environment variable `VARIABLE`, and is two minutes by default.
-    """
+    The environment variable `VARIABLE` sets it; otherwise it is two minutes. Raise `WireError` for an invalid
+    value."""
     text = os.environ.get(VARIABLE, "").strip().lower()
     if not text:
         return TIMEOUT_SECONDS
@@ -128,11 +127,11 @@ def default_limit() -> float | None:
 
 
 def run(command: Sequence[str], folder: str, name: str, seconds: float | None = None) -> str:
-    """Run a compiler or linker in a folder, and return its warnings.
+    """Run a compiler or linker in a folder, and return its warnings; `name` is its name in messages.
 
-    Raise `CompileError` with the diagnostics if it fails, and `CompileTimeLimit` if it takes more than `seconds` of
-    processor time (by default `default_limit`), or `WAITS` times as long by the clock.
-    """
+    Raise `CompileError` with the diagnostics if it fails. Raise `CompileTimeLimit` if it takes more than
+    `seconds` of processor time (by default `default_limit`), or more than `WAITS` times as many seconds of real
+    time."""
     limit = default_limit() if seconds is None else seconds
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
@@ -159,9 +158,8 @@ def run(command: Sequence[str], folder: str, name: str, seconds: float | None = 
 def _finished(process: subprocess.Popen[bytes], limit: float | None) -> float:
     """Wait for a process and its children; return the processor time that they took in seconds.
 
-    After a timeout, return the time waited instead. Processes inherit the limit of processor time, so the limit is set
-    before a compiler driver starts the compiler itself.
-    """
+    First set `limit`, unless it is None, as the process's limit of processor time, which its children inherit.
+    After `WAITS` times that limit in real time, kill the process group and return the time waited."""
     if limit is not None:
         with contextlib.suppress(OSError, ValueError):  # it has ended, or a lower hard limit stays
             whole = math.ceil(limit)

@@ -69,10 +69,10 @@ class RefSiPort(MemoryPort, Protocol):
 
     @property
     def desk(self) -> LintDesk:
-        """The device's queue of lints and findings.
+        """The device's queue of lints and findings, a context manager.
 
-        Calls of the host are made in its context; when the outermost one ends, the queue is reported.
-        """
+        Every call of the host is made in its context. When the outermost call of a thread ends, the lints and
+        findings are reported."""
 
     @property
     def tracepoints(self) -> HartTracepoints | None:
@@ -95,7 +95,7 @@ class RefSiPort(MemoryPort, Protocol):
         """Return the address of `size` bytes of device memory; 0 and 1 mean that the allocation failed."""
 
     def call_memory(self, address: int, name: str) -> None:
-        """Set the name by which findings refer to the memory at `address`; without checks, do nothing."""
+        """Set the name by which findings refer to the memory at `address`; without checks, the call has no effect."""
 
     def reserve(self, address: int, size: int) -> bool:
         """Reserve `size` bytes of device memory at `address`; return False if they are in use or do not exist."""
@@ -122,4 +122,4 @@ class RefSiPort(MemoryPort, Protocol):
         """Reset the device to its state after opening."""
 
     def close(self) -> None:
-        """Release the device's memory to the host; no other call is allowed afterwards."""
+        """Free the host memory and the threads that the device uses; no other call is allowed afterwards."""

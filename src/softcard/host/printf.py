@@ -35,10 +35,9 @@ _MOST_DIGITS: Final = 1 << 12
 
 
 def text_of(data: bytes, formats: Mapping[int, PrintfFormat], end: str = "") -> str:
-    """Return the text of all records of a printf buffer, with `end` after each.
+    """Return the text of all records of a printf buffer, each followed by `end`.
 
-    If a record has an unknown format number, the text ends there with a message.
-    """
+    A record with an unknown format number ends the text with a message about it."""
     records: list[tuple[int, bytes]] = []
     at, odd = 0, ""
     while at + 4 <= len(data):

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 
 class Tracepoints(Protocol):
-    """The interface for the snapshot points of a device.
+    """The interface for the snapshot points of a device: a set of instruction addresses, and a flag.
 
-    They are addresses of instructions, and a flag that makes each end of a wave or an instance a point.
-    """
+    The flag makes each end of a wave or an instance a snapshot point."""
 
     pcs: set[int]
     at_end: bool
@@ -82,7 +81,9 @@ def addresses_of_line(file: str, line: int, code: range, place: PlaceOf) -> list
 
 
 def number_of(text: str, whole: str) -> int:
-    """Return the number that `text` denotes; raise `WireError`, which quotes the whole point, if it is invalid."""
+    """Return the number that `text` denotes; raise `WireError` if it is invalid.
+
+    The error quotes `whole`, the text of the snapshot point that contains the number."""
     try:
         return int(text, 0)
     except ValueError:

@@ -49,9 +49,8 @@ def pyarrow() -> Any:
 def read_arrow(source: bytes | Path | str) -> pa.Schema | pa.RecordBatch:
     """Return the first RecordBatch in a file or in its bytes, or the schema if the file has no RecordBatch.
 
-    The file is an IPC schema message, an IPC stream, or an IPC file. Raise `WireError` if it cannot be read, or with
-    the byte offset if it is invalid.
-    """
+    The file is an IPC schema message, an IPC stream, or an IPC file. Raise `WireError` if the file cannot be
+    read, or if its content is invalid; in the latter case, the error names the byte offset."""
     data = bytes_of(source, "a schema", MAX_FILE_BYTES)
     if data[: len(MAGIC)] == MAGIC:
         return _opened(data, "open_file", lambda reader: reader.get_batch(0) if reader.num_record_batches else None)
@@ -62,11 +61,10 @@ def read_arrow(source: bytes | Path | str) -> pa.Schema | pa.RecordBatch:
 
 
 def read_schema(source: object) -> pa.Schema:
-    """Return the schema in an IPC schema message (bytes or path), or that of an object.
+    """Return the Arrow schema of `source`.
 
-    The object may be one of pyarrow, have ``__arrow_c_schema__``, or have an attribute `schema`. Raise `WireError` if
-    there is no schema.
-    """
+    `source` is the bytes of an IPC schema message, the path of an Arrow file, a pyarrow object, or another object
+    with ``__arrow_c_schema__`` or an attribute `schema`. Raise `WireError` if there is no schema."""
     pa = pyarrow()
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _message_schema(bytes(source))
@@ -146,9 +144,8 @@ def _message_schema(data: bytes) -> pa.Schema:
 def _opened(data: bytes, opener: str, first: Any) -> pa.Schema | pa.RecordBatch:
     """Return the first RecordBatch of a stream or file, or its schema if it has no RecordBatch.
 
-    `opener` is the name of pyarrow's function that opens it. `first` is a function that returns the first RecordBatch
-    of an opened reader, or None.
-    """
+    `opener` is the name of the pyarrow function that opens `data`. `first` is a function that returns the first
+    RecordBatch of the opened reader, or None."""
     pa = pyarrow()
 
     def read() -> Any:

@@ -38,7 +38,7 @@ class Task(Generic[T]):
         self.done = False
 
     def run(self) -> None:
-        """Run the task; report an exception of it, and do not raise it."""
+        """Run the task; an exception is reported through `threading.excepthook`, and is not raised here."""
         assert self._work is not None
         try:
             self._result = self._work()
@@ -57,10 +57,9 @@ class Task(Generic[T]):
 
 
 class Background:
-    """The thread that runs background tasks. It starts with the first task, and ends after the last one.
+    """The thread that runs background tasks. It starts with the first task, and ends when no task is left.
 
-    Before it ends, it calls `idle`. A forked child drops the tasks that were waiting.
-    """
+    Before it ends, it calls `idle`. A forked child drops the tasks that were waiting."""
 
     def __init__(self, idle: Callable[[], None]) -> None:
         self.idle = idle

@@ -28,9 +28,8 @@ _new: Final = str.__new__
 class Value:
     """An IR value of `w` bits. `number` is its value if that is known at translation time, else None.
 
-    For address arithmetic an integer value has more attributes: `halves` are the parts of a 64-bit value, `made` is the
-    operation with the operands that computed it, and `scalar` is the value that all lanes hold.
-    """
+    For address arithmetic an integer value has more attributes: `halves` are the parts of a 64-bit value, `made`
+    is the operation that computed the value, with its operands, and `scalar` is the value that all lanes hold."""
 
     __slots__ = ("fmt", "halves", "ir", "is_canonical", "made", "number", "real", "scalar", "vec", "w")
 
@@ -97,7 +96,7 @@ class Text:
         return made
 
     def named(self, name: str, result: Operand) -> Operand:
-        """Rename the result of the last instruction to `name`, by which IR in other places refers to it."""
+        """Rename the result of the last instruction to `name`, so that IR that is written elsewhere can refer to it."""
         made, _, line = self.lines[-1].strip().partition(" = ")
         if made != result:
             raise ModelBug(f"{name} for {result.typed}: expected the result of the last instruction, {made}")
@@ -213,7 +212,7 @@ class Text:
         return Apart(self, label)
 
     def taken(self) -> list[str]:
-        """Remove and return the lines written so far."""
+        """Remove the lines written so far from the builder, and return them."""
         lines, self.lines = self.lines, []
         return lines
 

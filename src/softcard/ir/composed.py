@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 class Composed:
     """A base class for classes that are composed of parts, given by keywords: ``class C(Composed, part=Class)``.
 
-    The class gets the public methods of each part; if several parts have a method, that of the first is taken. Methods
-    of the class itself take precedence. Instances hold the parts as attributes with the names of the keywords.
-    """
+    The class gets the public methods of each part. If several parts have a method of the same name, the first
+    part's method is used. Methods of the class itself take precedence over methods of parts. Instances hold the
+    parts as attributes with the names of the keywords."""
 
     def __init_subclass__(cls, **parts: type) -> None:
         super().__init_subclass__()

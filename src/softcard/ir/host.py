@@ -59,12 +59,16 @@ class Host:
 
 @cache
 def host() -> Host:
-    """Return the processor for which code is compiled; `WireError` if `VARIABLE` has an unusable value."""
+    """Return the processor for which code is compiled.
+
+    Raise `WireError` if the environment variable `VARIABLE` has an unusable value."""
     return at_level(this_machine(), os.environ.get(VARIABLE, "").strip().lower() or NATIVE)
 
 
 def at_level(machine: Host, name: str) -> Host:
-    """Return `machine` without the features above a level; `WireError` if it lacks a feature of the level."""
+    """Return `machine` without the features above the level called `name`.
+
+    Raise `WireError` if the machine lacks a feature of the level."""
     level = ALIASES.get(name, name)
     if level == NATIVE:
         return machine
@@ -110,7 +114,7 @@ def _query() -> Host:
 
 
 def _mark() -> str | None:
-    """Return a digest that identifies the processor and the version of LLVM; None if the processor is unknown."""
+    """Return a digest that identifies the processor and the version of LLVM; None if the processor cannot be read."""
     import llvmlite
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def signed(w: int, a: int) -> int:
-    """Return a `w`-bit number read as two's complement."""
+    """Return the `w`-bit number `a`, interpreted as two's complement."""
     return a - (1 << w) if a >> (w - 1) else a
 
 
@@ -12,7 +12,7 @@ class IntegerOps:
     """Integer operations on Python ints from 0 to 2**w - 1; in most methods `w` is the width in bits."""
 
     def const(self, w: int, n: int) -> int:
-        """Return the constant n."""
+        """Return the constant `n` modulo 2**w."""
         return n & ((1 << w) - 1)
 
     def add(self, w: int, a: int, b: int) -> int:
@@ -44,11 +44,11 @@ class IntegerOps:
         return a ^ (1 << w) - 1
 
     def shl(self, w: int, a: int, n: int) -> int:
-        """Return a << n."""
+        """Return a << n, modulo 2**w."""
         return (a << n) & ((1 << w) - 1)
 
     def lshr(self, w: int, a: int, n: int) -> int:
-        """Return a >> n."""
+        """Return a >> n, filled with zeros."""
         return a >> n
 
     def ashr(self, w: int, a: int, n: int) -> int:

@@ -45,7 +45,9 @@ WIDEST: Final = 512
 
 
 def with_masks_apart(text: str) -> str:
-    """Return equivalent IR, after optimisation, in which LLVM cannot merge a mask with a bitwise selection."""
+    """Return IR with the same results in which LLVM cannot merge a lane mask with a bitwise selection.
+
+    `text` is IR after optimisation."""
     if SELECT not in text or WITHOUT in text:
         return text
     choices, lines = _choices(text), list[str]()
@@ -266,7 +268,9 @@ WAVES: Final = "GPU code that flushes denormals, or does not round to nearest, r
 
 
 class SlowHostWarning(UserWarning):
-    """The warning that the host is not an x86, on which the JIT engine is slow; its results are equal."""
+    """The warning that the JIT engine is slow on this host, because the host is not an x86.
+
+    Its results are the same as on an x86."""
 
 
 def warn_where_slow(what: str) -> None:

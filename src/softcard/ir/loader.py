@@ -168,7 +168,7 @@ def _c() -> ctypes.CDLL:
 
 @cache
 def _outside(name: str) -> int | None:
-    """Return the address of a function in a library that this process has loaded; None if it has none."""
+    """Return the address of a function in a library that this process has loaded; None if no library has it."""
     try:
         return ctypes.cast(_c()[name], ctypes.c_void_p).value
     except AttributeError:

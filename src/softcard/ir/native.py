@@ -1,20 +1,19 @@
-"""Native functions: run-time code written once, as restricted Python over 64-bit words, and compiled to machine code.
+"""Native functions: run-time code written once, in restricted Python, and compiled to machine code.
 
-A function under `@native` is compiled when it is first linked (`link`). A call from Python interprets it as Python,
-slowly, with equal results. All its values are unsigned words of 64 bits that wrap around. It may use
+A function under `@native` is compiled when it is first linked (`link`). A call from Python interprets it as
+Python, slowly, with equal results. All its values are unsigned words of 64 bits that wrap around. It may use
 
-* parameters, local names, integers, and constants of its module (``STOPPED``, ``Opcode.NOP``, ``sizeof(Row)``),
-* ``+ - * & | ^ ~ << >>``, ``// %`` by a constant, comparisons, ``min``, ``max``, ``x if test else y``; in conditions
-  also ``and``, ``or``, ``not``; shifts by 64 and more give 0; `signed` words compare and shift right as signed numbers,
-* ``if``, ``while``, ``for`` over a ``range``, ``break``, ``continue``, ``return`` (a word, or nothing: 0),
-* memory of this process: `U8` to `U64`, `V8` to `V64` and `A8` to `A64`, by address or, with ``U32.at(base)[index]``,
-  as an array; words of a `layout` by name, where a parameter is annotated with one or a name is given its
-  ``from_address``,
-* vectors of words, of dwords and of flags, with the functions of `lanes`,
-* calls of other native functions and of the functions of this module.
+* parameters, local names, integers, and constants of its module (``STOPPED``, ``Opcode.NOP``,
+``sizeof(Row)``), * ``+ - * & | ^ ~ << >>``, ``// %`` by a constant, comparisons, ``min``, ``max``, ``x if
+test else y``; in conditions   also ``and``, ``or``, ``not``; shifts by 64 and more give 0; `signed` words
+compare and shift right as signed   numbers, * ``if``, ``while``, ``for`` over a ``range``, ``break``,
+``continue``, ``return`` (a word, or nothing: 0), * memory of this process: `U8` to `U64`, `V8` to `V64` and
+`A8` to `A64`, by address or, with   ``U32.at(base)[index]``, as an array, * words of a `layout` by name,
+through a parameter that is annotated with the layout, or through a local name to which   the result of the
+layout's ``from_address`` is assigned, * vectors of words, of dwords and of flags, with the functions of
+`lanes`, * calls of other native functions and of the functions of this module.
 
-Anything else raises a `ModelBug` with file and line, when the function is linked or first called.
-"""
+Anything else raises a `ModelBug` with file and line, when the function is linked or first called."""
 
 from __future__ import annotations
 
@@ -146,10 +145,9 @@ def signed(word: int) -> int:
 
 
 def unlikely(condition: int) -> int:
-    """Return `condition`, as the test of an ``if`` that is rarely true.
+    """Return `condition`, the test of an ``if`` that is rarely true.
 
-    The machine code falls through when it is false.
-    """
+    In machine code the path on which the condition is false is the fall-through path."""
     return condition
 
 
@@ -228,8 +226,7 @@ def write_float_control(word: int) -> None:
 class Function(Generic[P]):
     """A native function.
 
-    A call from Python interprets its source; `link` makes compiled code.
-    """
+    A call from Python interprets its source; `link` compiles it to machine code."""
 
     def __init__(self, function: Callable[P, int | None], is_inline: bool) -> None:
         self.function: Any = function

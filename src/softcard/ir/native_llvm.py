@@ -206,7 +206,7 @@ class _Writer:
             self._vectors.bound[name] = Vector(kind, tuple(self._halves(name, kind)))
 
     def _halves(self, name: str, kind: Kind) -> Iterator[Operand]:
-        """Yield the parts of the vector parameter `name`, each of which fills a register of the host."""
+        """Yield the parts of the vector parameter `name`; each part fills a register of the host."""
         whole = self._text.operand(kind.whole, f"%a.{name}")
         if kind.count == kind.width:
             yield whole
@@ -227,7 +227,7 @@ class _Writer:
         self._text.jump(label)
 
     def _leave(self) -> None:
-        """Begin a block for the code after a jump, which is never executed."""
+        """Begin a block for the statements after a jump, which are never executed."""
         self._start(self._label())
         self._known = None
 

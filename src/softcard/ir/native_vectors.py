@@ -170,7 +170,9 @@ class VectorWriter:
 
     # ---- values --------------------------------------------------------------------------------------------------
     def vector(self, node: ast.AST, kind: Kind | None = None) -> Vector:
-        """Write a vector expression, and return the vector; a word is copied to every lane of a `kind`."""
+        """Write a vector expression, and return the vector.
+
+        If the expression is a word, return a vector of type `kind` with the word in every lane."""
         if self.kind(node) is None:
             assert kind is not None
             return self._spread(node, kind)

@@ -175,8 +175,8 @@ class ObjectCache:
     def get(self, key: str, fresh: bool = False) -> bytes | None:
         """Return the cached object, or None.
 
-        With `fresh`, read it from disk if its file has changed, since another process may have replaced it.
-        """
+        With `fresh`, read it again if its file on disk has changed, since another process may have replaced the
+        file."""
         image = self._memory.get(key)
         if (image is None or (fresh and not self._is_same(key))) and self.folder is not None:
             image = self._read(self.folder, key)
@@ -195,7 +195,9 @@ class ObjectCache:
                 self._write(self.folder, images)
 
     def _remember(self, key: str, image: bytes, stamp: Stamp | None = None) -> None:
-        """Keep an object in memory, and drop all others if they exceed the limit; `stamp` is that of its file."""
+        """Keep an object in memory; if the objects exceed the limit, drop all others.
+
+        `stamp` is the stamp of the object's file, or None."""
         self._stamps.pop(key, None)
         if stamp is not None:
             self._stamps[key] = stamp

@@ -1,9 +1,9 @@
 """Operands of LLVM IR with operators: ``(row + 8 * number).inttoptr().load("i64")`` writes three instructions.
 
-An `Operand` is the name of a value in the IR text, with the value's type. An operator adds an instruction to the text
-and returns the operand of its result; operands whose types do not agree raise an error. An operand is a `str`, the
-name, so that a line of IR can also be written with it. Two operands are equal if their names are.
-"""
+An `Operand` is the name of a value in the IR text, with the value's type. An operator adds an instruction to
+the text and returns the operand of its result; operands whose types do not agree raise an error. An operand
+is a `str` that contains the name, so it can be inserted into a line of IR text. Two operands are equal if
+their names are."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Operand(str):
         raise ModelBug(f"operand {self.typed} cannot be combined with {other!r}, expected an operand or an integer")
 
     def binary(self, operation: str, other: Operand | int) -> Operand:
-        """Add an instruction with two operands of this operand's type; return its result, of that type too."""
+        """Add an instruction whose operands and result have this operand's type; return the result."""
         kind = self.type
         like = other if isinstance(other, Operand) and other.type == kind else self.like(other)
         return self.text.define(kind, f"{operation} {kind} {self}, {like}")
@@ -223,7 +223,7 @@ class Operand(str):
         return self.text.define(result, f"getelementptr {type}, {kind} {self}, {index}")
 
     def offset(self, size: Operand | int) -> Operand:
-        """Return the pointer `size` bytes after this one."""
+        """Return the pointer to the address `size` bytes after this pointer."""
         return self.element("i8", size)
 
     def load(self, type: str, *, align: int = 0, volatile: bool = False, tail: str = "") -> Operand:
@@ -237,7 +237,7 @@ class Operand(str):
     def store(
         self, value: Operand | int, *, type: str = "i64", align: int = 0, volatile: bool = False, tail: str = ""
     ) -> None:
-        """Store a value to this pointer; `type` is its type if it is a Python integer."""
+        """Store `value` to this pointer; `type` is the type of the value if it is a Python integer."""
         if self.type != POINTER:
             self._refuse("a store to")
         if isinstance(value, Operand):

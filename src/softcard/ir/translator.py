@@ -1,9 +1,8 @@
-"""The identity of the translator, which prevents that cached code of one version is used by another.
+"""The identity of the translator, which prevents the use of cached code that another version has written.
 
-A digest of the *content* of all sources that determine the generated code is part of every cache key. Names, sizes and
-times of files would not suffice: if times are clamped, as in builds of some distributions, a corrected file of equal
-size has an equal name, size and time.
-"""
+A digest of the *content* of all sources that determine the generated code is part of every cache key. Names,
+sizes and times of files would not suffice: if times are clamped, as in builds of some distributions, a
+corrected file of equal size has an equal name, size and time."""
 
 from __future__ import annotations
 

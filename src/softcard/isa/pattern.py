@@ -1,19 +1,20 @@
 """Bit patterns of instructions, written as the manuals print them.
 
-A pattern lists its pieces from the most significant bit to the least, separated by spaces::
+A pattern lists fixed bits and bit ranges of fields, from the most significant bit to the least, separated by
+spaces::
 
     imm[12|10:5] rs2 rs1 000 imm[4:1|11] 1100011
 
 ==================  =====================================================================================
 ``0`` ``1`` ``-``   a fixed bit; a bit that decoding ignores and encoding sets to 0
-``rs1``             a whole field, whose width its `Kind` knows
+``rs1``             a whole field, whose `Kind` has its width
 ``imm[12|10:5]``    some bits of a field, highest position first: bit 12, then bits 10 to 5
 ``rd!=0``           a field that never has this value; ``rd!={0,2}`` for several
 ==================  =====================================================================================
 
-Patterns know whether a word matches, take the fields out of it, put fields into a word, and tell whether another
-pattern could match the same word. `PatternTree` finds the one pattern of many, and refuses overlaps.
-"""
+A `Pattern` tests whether a word matches, decodes the fields of a word, encodes fields to a word, and tests
+whether another pattern could match the same word. A `PatternTree` finds the pattern that a word matches, and
+raises an error if two of its patterns overlap."""
 
 from __future__ import annotations
 
@@ -189,10 +190,9 @@ _FIELD = re.compile(r"(?P<name>[A-Za-z_]\w*'?)(\[(?P<bits>[\d:|]+)\])?(!=(\{(?P<
 
 
 def _take_field(token: str, at: int, kinds: Mapping[str, Kind], found: dict[str, _PatternBuilder], text: str) -> int:
-    """Add the bit ranges of `token`, a field whose bits end below bit `at`, to `found`.
+    """Add the bit ranges of `token` to `found`; the most significant bit of the field is bit `at` - 1.
 
-    Return the bit below which the next token ends.
-    """
+    Return the same position for the next token: its most significant bit is the returned number - 1."""
     parts = _FIELD.fullmatch(token)
     if parts is None or parts["name"] not in kinds:
         raise ModelBug(f"pattern {text!r}: {token!r} must be bits or a known field")
@@ -249,7 +249,9 @@ class PatternTree(Generic[T]):
 
 
 def _grow(rows: Sequence[tuple[Pattern, T]], used: int) -> _Node[T]:
-    """Build a subtree that branches on the bits that all its patterns fix; bits in `used` have been tested above."""
+    """Build a subtree that branches on those bits that all its patterns fix.
+
+    `used` is the mask of the bits that the nodes above have tested."""
     common = ~used
     for pattern, _ in rows:
         common &= pattern.mask
@@ -265,8 +267,7 @@ def _grow(rows: Sequence[tuple[Pattern, T]], used: int) -> _Node[T]:
 def _check_disjoint(rows: Sequence[tuple[Pattern, T]]) -> None:
     """Raise an error if one word can match two of the patterns.
 
-    Patterns in other branches need no check, since they differ in a fixed bit.
-    """
+    Patterns in different branches of the tree need no check, since they differ in a fixed bit."""
     for index, (pattern, what) in enumerate(rows):
         for other, what_else in rows[:index]:
             if pattern.overlaps(other):

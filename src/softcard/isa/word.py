@@ -1,9 +1,9 @@
 """Words: values of a known width with operators, in which semantics are written: ``(a[15:0] + b) << 3``.
 
-A `Word` is one value of an engine's algebra, whose operations it calls. A plain int operand is a constant of the same
-width. An operator with operands of different widths raises a `ModelBug`. The value of a word cannot be inspected: ``if
-a == b`` raises an error, because ``a == b`` is a word too.
-"""
+A `Word` holds one value of an engine's algebra; its operators call the operations of that algebra. A plain
+int operand is a constant of the same width. An operator with operands of different widths raises a
+`ModelBug`. The value of a word cannot be inspected: ``if a == b`` raises an error, because ``a == b`` is a
+word too."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class IntegerAlgebra(Protocol[V]):
         """Widen `a` from `w` to `to` bits by sign-extension."""
 
     def trunc(self, to: int, w: int, a: V) -> V:
-        """Return the low `to` bits as a word of that width."""
+        """Return the low `to` bits of `a` as a value of that width."""
 
 
 W = TypeVar("W", bound="Word")
@@ -111,8 +111,7 @@ class Word:
     def known(self, width: int, what: str) -> Value:
         """Return the engine's value of this word; raise `ModelBug` unless the word has `width` bits.
 
-        `what` names the operation in the message.
-        """
+        `what` is the name of the operation in the error message."""
         if self.width != width:
             raise ModelBug(f"{what} needs {width} bits, not {self.width}")
         return self.value

@@ -1,8 +1,7 @@
 """The content of an AMD OpenCL 2.0 program as data: container, kernels, arguments, samplers, code, other data.
 
-`describe` returns a document of numbers, strings, lists and dicts, which JSON can represent; `lines` formats it as
-text. Addresses of data and code count from the first byte of the loaded program.
-"""
+`describe` returns a document of numbers, strings, lists and dicts, which JSON can represent; `lines` formats
+it as text. Addresses of data and code are relative to the first byte of the loaded program."""
 
 from __future__ import annotations
 
@@ -32,11 +31,10 @@ REGISTERS: Final = ("compute_pgm_rsrc1", "compute_pgm_rsrc2", "kernel_code_prope
 
 
 def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = "") -> Document:
-    """Return the content of a program, or of one `kernel`, as data; with `code`, also the disassembly.
+    """Return the content of a program as data, or only that of one `kernel`; with `code`, also the disassembly.
 
-    `target` overrides the processor that the file names. `WireError` is raised if the file is not an AMD OpenCL 2.0
-    program.
-    """
+    `target` overrides the processor that the file names. `WireError` is raised if the file is not an AMD OpenCL
+    2.0 program."""
     found = read_container(data)
     if target and target not in TARGETS:
         raise WireError(f"unknown processor {target!r}, expected one of {', '.join(TARGETS)}")
@@ -202,7 +200,7 @@ def _code(processor: str, kernel: Kernel, loaded: LoadedProgram) -> Document:
 
 
 def _outside(processor: str, found: Container, loaded: LoadedProgram, kernel: str) -> Iterator[Document]:
-    """Yield the disassembly of the code outside of kernels; nothing if `kernel` names one kernel to describe."""
+    """Yield the disassembly of the code outside of kernels; yield nothing if only one `kernel` is described."""
     place = next((part.place for part in loaded.parts if part.name == TEXT), 0)
     for offset, data in found.outside if not kernel else ():
         start = place + offset

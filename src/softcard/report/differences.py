@@ -34,10 +34,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class CodeChange:
-    """The differing instructions of one function, with unchanged ones around them.
+    """The differing instructions of one function, together with unchanged instructions around them.
 
-    Each line has a prefix (``" "`` unchanged, ``"-"`` removed, ``"+"`` added), the pc and the text.
-    """
+    Each line has a prefix (``" "`` unchanged, ``"-"`` removed, ``"+"`` added), the pc and the text."""
 
     place: str
     lines: list[tuple[str, int, str]]

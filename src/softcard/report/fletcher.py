@@ -1,7 +1,7 @@
 """Fletcher register maps as vhdmmio's YAML, SystemRDL, a C header or Markdown, and Arrow schemas as data.
 
-SystemRDL and C are generated from a `RegisterMap` of 32-bit registers, the view of a host program.
-"""
+SystemRDL and C are generated from a `RegisterMap` of 32-bit registers, since host programs access the map as
+32-bit registers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ _ACCESS: Final = {"strobe": Access.STROBE, "status": Access.RO, "control": Acces
 def fletcher_registers(plan: FletcherMap) -> RegisterMap:
     """Return the Fletcher map `plan` as a `RegisterMap` of 32-bit registers.
 
-    Fields of 33 to 64 bits become NAME_low and NAME_high, wider ones NAME_0, NAME_1, ...; names that are not
-    identifiers, or not unique, are changed.
-    """
+    Fields of 33 to 64 bits become the registers NAME_low and NAME_high, wider fields become NAME_0, NAME_1, ...
+    Names that are not identifiers, or not unique, are changed."""
     names = _Names()
     registers: list[Register] = []
     for address, group in groupby(plan.fields, key=lambda field: field.address):
@@ -44,7 +43,7 @@ def fletcher_registers(plan: FletcherMap) -> RegisterMap:
 
 
 def _packed(plan: FletcherMap, address: int, fields: list[MmioField], names: _Names) -> Register:
-    """Return the control or the status register, whose fields share 32 bits."""
+    """Return the control or the status register at `address`, in which the `fields` share 32 bits."""
     declared = DEFAULT.find(address - plan.offset, "r")[0]
     start = min(field.lsb for field in fields)
     parts = tuple(
@@ -75,7 +74,7 @@ class _Names:
         self._seen: set[str] = set()
 
     def take(self, name: str) -> str:
-        """Return `name` as an identifier; if it is used already, return a similar one."""
+        """Return `name` as an identifier; if the identifier has been returned before, add a number to it."""
         plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
         plain = plain if plain[:1].isalpha() else f"r_{plain}"
         free, number = plain, 2
@@ -86,10 +85,9 @@ class _Names:
 
 
 def _key(name: str) -> str:
-    """Return the part of a name that must be unique in a C header.
+    """Return the form of a name that must be unique in a C header.
 
-    It is the name in lower case, without the prefix that is the map's name.
-    """
+    It is the name in lower case, without the prefix ``fletcher_``."""
     return name.lower().removeprefix(f"{NAME}_")
 
 
@@ -120,8 +118,8 @@ fields:
 def to_vhdmmio(plan: FletcherMap) -> str:
     """Return the map `plan` as input for the tool vhdmmio.
 
-    In profile `fletchgen` it has the same fields, in the same order, as the file that Fletcher's generator writes.
-    """
+    In profile `fletchgen` the result has the same fields, in the same order, as the file that Fletcher's
+    generator writes."""
     return _HEADER.format(bus_width=plan.bus_width) + "\n".join(_yaml(field) for field in plan.fields)
 
 
@@ -201,9 +199,8 @@ Document = dict[str, Any]
 def describe(data: bytes) -> Document:
     """Return the fields, metadata and registers of an Arrow schema as data.
 
-    If no registers can be generated for it, ``refused`` is the reason. `WireError` is raised if the data is not a
-    schema.
-    """
+    If no registers can be generated for the schema, the value of ``refused`` is the reason. `WireError` is raised
+    if the data is not a schema."""
     found = read_arrow(data)
     schema = getattr(found, "schema", found)
     registers: list[tuple[str, ...]] = []

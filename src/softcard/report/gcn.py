@@ -47,8 +47,7 @@ FAMILIES: Final = tuple(dict.fromkeys(op.family for op in OPS))
 def slot_table() -> str:
     """Return a Markdown table of the number of opcodes by encoding and processor.
 
-    An operation is counted once for each encoding in which it exists.
-    """
+    An operation is counted once for each of its encodings."""
     counts = {
         name: Counter(_form(form) for op in _on(name) for form in forms(target, op))
         for name, target in ((name, TARGETS[name]) for name in PROCESSORS)
@@ -120,10 +119,9 @@ def _meaning(op: Op) -> str:
 
 
 def _form(form: str) -> str:
-    """Return the encoding under which the tables count a form of an operation.
+    """Return the name of the encoding under which the tables count the encoding `form` of an operation.
 
-    VOP3A and VOP3B share opcodes and are counted as VOP3; SDWA and DPP are counted separately.
-    """
+    VOP3A and VOP3B share opcodes and are counted as VOP3; SDWA and DPP are counted separately."""
     return "VOP3" if form in ("VOP3A", "VOP3B") else form
 
 

@@ -1,8 +1,7 @@
 """The content of an AMD HSA code object as data: headers, kernels, arguments, registers by name, disassembly.
 
-`describe` returns a document of numbers, strings, lists and dicts, which JSON can represent; `lines` formats it as
-text. Addresses count from the first byte of the loaded image.
-"""
+`describe` returns a document of numbers, strings, lists and dicts, which JSON can represent; `lines` formats
+it as text. Addresses are relative to the first byte of the loaded image."""
 
 from __future__ import annotations
 
@@ -250,10 +249,9 @@ FILLING: Final = (bytes(4), bytes.fromhex("000080bf"), bytes.fromhex("00009fbf")
 
 
 def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = "") -> dict[str, object]:
-    """Return the content of a code object, or of one `kernel`, as data; with `code`, also the disassembly.
+    """Return the content of a code object as data, or only that of one `kernel`; with `code`, also the disassembly.
 
-    `target` overrides the processor that the file names. `WireError` is raised if the file is not a code object.
-    """
+    `target` overrides the processor that the file names. `WireError` is raised if the file is not a code object."""
     found = read_code_object(data, target)
     kernels = [found.kernel(kernel)] if kernel else list(found.kernels.values())
     processor = targets.read_as(target or found.target)
@@ -332,7 +330,7 @@ def _notes(notes: NoteFacts) -> Document:
 
 
 def _symbols(elf: HsaElf) -> list[Symbol]:
-    """Return the named symbols of .symtab and .dynsym, each once."""
+    """Return the named symbols of .symtab and .dynsym; a symbol in both tables is returned once."""
     named = [each for each in (*elf.symbols, *elf.dynamic_symbols) if each.name]
     return list({(each.name, each.value, each.section): each for each in named}.values())
 
@@ -414,7 +412,7 @@ def record_fields(record: Record) -> Document:
 
 
 def _is_word(record: Record) -> bool:
-    """Return True if a record is a register: bit fields of one word."""
+    """Return True if a record consists of the bit fields of one word, like a register."""
     return record.size_bytes <= 8 and all(slot.spec.kind == "bits" for slot in record.slots)
 
 
@@ -488,10 +486,10 @@ def _metadata(metadata: KernelMetadata) -> Document:
 
 
 def _code(code: CodeObject, only: list[Kernel] | None, processor: str) -> tuple[list[Document], str]:
-    """Return the disassembly of the executable parts, and "".
+    """Return the disassembly of the executable code, and "" as the reason why it is missing.
 
-    If the code cannot be disassembled, return an empty list and the reason. `only` limits the result to these kernels.
-    """
+    If the code cannot be disassembled, return an empty list and the reason. If `only` is not None, only the code
+    of these kernels is disassembled."""
     if processor not in TARGETS:
         known = f"expected one of {', '.join(TARGETS)}"
         return (

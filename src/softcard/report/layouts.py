@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A field of a layout: `place` (byte offset or chunk), `bits` in that word ("" for all), name and type.
+    """A field of a layout: its position, name and type.
 
-    `value` is its required or default value, "" if it has none.
-    """
+    - `place`: the byte offset or the chunk that contains the field
+    - `bits`: the bits of the word at `place` that the field occupies; "" for all bits
+    - `value`: the required or default value of the field; "" if it has none"""
 
     place: str
     bits: str
@@ -111,7 +112,9 @@ def _amdcl2() -> Iterator[Layout]:
 def record_layout(
     record: type[Record], name: str = "", values: Mapping[str, Mapping[int, str]] | None = None
 ) -> Layout:
-    """Return the layout of a record class; `values` has, for fields with named values, the names by value."""
+    """Return the layout of a record class.
+
+    `values` has the names of a field's values: for each such field, a mapping from value to name."""
     defaults = record._defaults
     parts = []
     for slot in record.slots:

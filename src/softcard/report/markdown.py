@@ -22,14 +22,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 class SectionError(SoftcardError):
-    """The error for delimiters of generated sections that do not pair up."""
+    """The error for a generated section whose begin and end lines do not match."""
 
 
 def fill_sections(text: str, content: Mapping[str, str]) -> str:
     """Return `text` with the content of each generated section replaced by ``content[NAME]``.
 
-    `SectionError`, with the line, is raised if the delimiters do not pair up, or name no key of `content`.
-    """
+    `SectionError`, with the line number, is raised if a begin or end line has no counterpart, or if the NAME of a
+    section is not in `content`."""
     lines: list[str] = []
     inside = ""
     for number, line in enumerate(text.splitlines(), 1):

@@ -159,8 +159,8 @@ def _peripheral(element: Xml.Element, registers: RegisterMap) -> None:
 def _svd_register(element: Xml.Element, register: Register, unit: int, first: str) -> None:
     """Fill the SVD element of a register.
 
-    `first` is the name of the first register at the same offset; a second register there is written as its alternative.
-    """
+    `first` is the name of the first register at the same offset. If that is another register, this one is
+    declared as its alternative (``alternateRegister``)."""
     array = register.count > 1
     if array:
         step = (register.stride or register.size(unit)) * unit
@@ -198,13 +198,12 @@ def _svd_field(element: Xml.Element, part: Field, access: Access) -> None:
 def to_c_header(registers: RegisterMap, prefix: str | None = None) -> str:
     """Return the map as a C header whose macros begin with `prefix` in upper case, by default the map's name.
 
-    - A register name that begins with the prefix does not repeat it.
+    - If a register name begins with the prefix, the prefix is not repeated.
     - Offsets count the map's address unit, whose size is ``PREFIX_UNIT_BYTES``.
-    - An array has ``_COUNT``, ``_STRIDE`` and an ``_OFFSET(n)`` with an argument.
+    - An array of registers has the macros ``_COUNT``, ``_STRIDE`` and ``_OFFSET(n)``.
     - Masks are shifted to the position of their field.
 
-    `BeyondModel` is raised for registers wider than 64 bits, `ModelBug` if two macros would have the same name.
-    """
+    `BeyondModel` is raised for registers wider than 64 bits, `ModelBug` if two macros would have the same name."""
     start = _macro(registers.name if prefix is None else prefix)
     macros = [(f"{start}_UNIT_BYTES", f"{registers.unit_bytes}")]
     blocks = [_block(registers.doc or f"Registers of {registers.name}", macros)]

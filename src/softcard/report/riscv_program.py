@@ -1,4 +1,4 @@
-"""The content of a RISC-V ELF file as data: instruction set, segments, functions, fitness for RefSi."""
+"""The content of a RISC-V ELF file as data: instruction set, segments, functions, and whether RefSi can load it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FLOATS: Final = ("soft float", "single float", "double float", "quad float")
 
 
 def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = "") -> Document:
-    """Return the content of a program, or of one function (`kernel`), as data; with `code`, also the disassembly.
+    """Return the content of a program as data, or only that of one function `kernel`.
 
-    `target` is ignored. `WireError` is raised if the file is not a RISC-V ELF file, or has no such function.
-    """
+    With `code`, the disassembly is included. `target` is ignored. `WireError` is raised if the file is not a
+    RISC-V ELF file, or has no such function."""
     image = read_elf(data)
     elf = ElfFile(data, image.bits)
     flags = elf.header.flags

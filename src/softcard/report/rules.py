@@ -70,14 +70,13 @@ def rule_table(rules: Iterable[Rule], tests_dir: Path) -> str:
 
 
 def choice_table(choices: Iterable[Choice]) -> str:
-    """Return a Markdown table of choices: the open point of a document, Softcard's decision, and the reason."""
+    """Return a Markdown table of Choices: what a document leaves open, Softcard's decision, and the reason."""
     rows = [(f"`{c.id}`", cell(c.gap), cell(c.answer), cell(c.reason)) for c in choices]
     return table(("choice", "left open", "answer", "reason"), rows)
 
 
 def _words(name: str) -> str:
-    """Return a path as a string of words between underscores, in which the name of an interface is searched.
+    """Return a path as words that are separated and enclosed by underscores; interface names are searched in it.
 
-    For ``device/refsi/test_windows.py`` it is ``_device_refsi_test_windows_``.
-    """
+    For ``device/refsi/test_windows.py`` it is ``_device_refsi_test_windows_``."""
     return "_" + name.removesuffix(".py").replace("/", "_").replace("-", "_") + "_"

@@ -67,7 +67,9 @@ class _AllFindings:
         self._new.append(findings)
 
     def take(self, but: Collection[int]) -> list[Any]:
-        """Return the findings since the last call, except those in the lists whose ids (`id`) are in `but`."""
+        """Return the findings of all devices since the last call.
+
+        The findings in those lists whose ids (`id`) are in `but` are left out."""
         known = [(found, seen) for ref, seen in self._seen if (found := ref()) is not None]
         known += [(found, 0) for found in self._new]
         self._new = []
@@ -223,7 +225,7 @@ def softcard_gpu(request: pytest.FixtureRequest) -> Iterator[Gpu]:
 
 @pytest.fixture
 def softcard_fletcher(request: pytest.FixtureRequest) -> Iterator[Platform]:
-    """Provide an initialised Fletcher platform; the marker gives its kernel, or the name of a built-in kernel."""
+    """Provide an initialised Fletcher platform; its marker specifies a kernel or the name of a built-in kernel."""
     from softcard import Platform
     from softcard.fletcher import BUILT_IN, FletcherDevice, Settings, find
 
@@ -243,7 +245,7 @@ def softcard_fletcher(request: pytest.FixtureRequest) -> Iterator[Platform]:
 def _open_arguments(
     request: pytest.FixtureRequest, name: str, kind: type[DeviceSettings], arguments: tuple[Any, ...] = ()
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and keyword arguments with which the fixture opens a test's device."""
+    """Return the positional and keyword arguments with which the fixture `name` opens the device of a test."""
     from softcard.core.settings import KernelSettings
 
     config = request.config

@@ -72,9 +72,8 @@ class Watch:
     def last(self, width: int = 0) -> str:
         """Return the last events, with lints, as lines of text; lines longer than `width`, if it is not 0, are cut.
 
-        If the last error is not among them (a device is closed after an error), the first half of the lines shows the
-        events up to that error.
-        """
+        If the last error is earlier than these events, the first half of the lines shows the events up to that error
+        instead. This can happen because a device emits further events when it is closed after an error."""
         events = list(self._events)
         pieces = [range(max(0, len(events) - MOST_SHOWN), len(events))]
         wrong = self._wrong(events)
@@ -102,10 +101,9 @@ class Watch:
         return list({str(event): event for event in self._events if isinstance(event, Lint)}.values())
 
     def write(self) -> str:
-        """Write the kept events to the trace, unless this has been done.
+        """Write the kept events to the trace, unless they have already been written.
 
-        Return the path, with the number of earlier events that were not kept.
-        """
+        Return the path of the trace as text, which also states the number of earlier events that were not kept."""
         if self._trace is not None:
             return str(self.path)
         with self._open() as trace:

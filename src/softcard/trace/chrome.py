@@ -42,8 +42,8 @@ MOST: Final = 1024
 class Point:
     """An event as a point of the flow (arrow) `key`.
 
-    `is_host` is True if the event is a submission or completion of the host, not work of the device.
-    """
+    `is_host` is True if the event is a submission by the host or signals completion to the host, and False if it
+    is work of the device."""
 
     key: Hashable
     is_host: bool = False
@@ -99,11 +99,10 @@ class Flows:
             self._limits[queue] = max(limit, self._limits.get(queue, 0))
 
     def _packet(self, record: Record, kind: str) -> Iterator[Point]:
-        """Yield the flow of a packet that starts.
+        """Yield the point that a starting packet adds to its flow.
 
         When a packet completes, its completion signal is remembered: the next change of that signal belongs to the
-        flow.
-        """
+        packet's flow."""
         key = ("packet", record.get("queue"), record.get("index"))
         packet = record.get("packet")
         if kind == "packet-completed":
@@ -117,7 +116,9 @@ class Flows:
         yield Point(key)
 
     def _instance(self, record: Record, kind: str) -> Iterator[Point]:
-        """Yield the flows of a RefSi kernel launch, one a hart, or that of a hart's first instance."""
+        """Yield the points of RefSi kernels: for a launch, one point in the flow of each hart that runs the kernel.
+
+        For the first instance that a hart starts after a launch, yield the point in the flow of that hart."""
         if kind == "kernel-launch":
             self._launches += 1
             self._harts = set()
@@ -129,7 +130,9 @@ class Flows:
             yield Point(("launch", self._launches, record.get("hart")))
 
     def _kernel(self, record: Record, kind: str) -> Iterator[Point]:
-        """Yield the flow of a Fletcher kernel, for the write that starts it and the first read of status "done"."""
+        """Yield the point that an event adds to the flow of a Fletcher kernel.
+
+        Such events are the write that starts the kernel, the start itself, and the first read of status "done"."""
         key = ("kernel", self._kernels)
         if kind == "kernel-finished":
             self._is_done = True
@@ -257,7 +260,7 @@ class ChromeTrace(TraceWriter):
         self._next({**record, "pid": pid, "tid": tid, "args": args})
 
     def _process(self, thread: str) -> int:
-        """Return the process id of a thread: that of the waves of its queue, or that of the device."""
+        """Return the process id of a thread: that of its queue's waves if it is a wave, else that of the device."""
         found = WAVE.fullmatch(thread)
         if found is None:
             return _PID

@@ -72,7 +72,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of a listing: its rows, or those of a range of code without a symbol."""
+    """A function of a listing, or a range of code without a symbol, with the rows of its instructions."""
 
     name: str
     address: int
@@ -114,8 +114,7 @@ class Listing:
 def listing_of(loaded: Loaded, counts: Mapping[int, int] | None, name: str = "") -> Listing:
     """Return the listing of a loaded program; `counts` are the `instruction_counts` of its device.
 
-    If `counts` is None, the listing holds all of its code.
-    """
+    If `counts` is None, the listing holds all code of the program."""
     from softcard.host.hsa.executable import Executable
     from softcard.host.refsi.program import Program
 
@@ -148,8 +147,7 @@ def _of_executable(loaded: Executable, counts: Mapping[int, int] | None, name: s
 def _unsized(loaded: Executable, known: Sequence[int]) -> list[Extent]:
     """Return the extents of kernels whose symbol has no size.
 
-    Each reaches up to the next function, or to the end of its section.
-    """
+    Each extent reaches to the start of the next function, or to the end of the section."""
     entries = {kernel.image.entry + loaded.base: name for name, kernel in loaded.kernels.items()}
     ends = [
         section.header.addr + section.header.size + loaded.base
@@ -277,14 +275,14 @@ def made_listing(
 def _until_end(rows: tuple[Row, ...], last: int) -> tuple[Row, ...]:
     """Return the rows up to the last executed instruction, which is at address `last`.
 
-    Unless that instruction ends a function, the result includes one more row: the instruction after it may have failed.
-    """
+    Unless that instruction ends a function, the result includes the next row too, since that instruction may have
+    failed."""
     done = sum(each.pc <= last for each in rows)
     return rows[:done] if done and rows[done - 1].operation in ENDS else rows[: done + 1]
 
 
 def _distinct(functions: Sequence[Extent]) -> list[Extent]:
-    """Return each function once, sorted by address; of several names for one address, the first one is used."""
+    """Return one function for each address, sorted by address; if several have the same address, the first is used."""
     found: dict[int, Extent] = {}
     for extent in functions:
         found.setdefault(extent[1], extent)
@@ -298,8 +296,7 @@ def _within(executed: Sequence[int], extent: Extent) -> Sequence[int]:
 def _pieces(executed: Sequence[int], name_at: Callable[[int], str]) -> list[tuple[str, int, int]]:
     """Return executed code without a symbol as ranges of nearby instructions.
 
-    A range is its name, and the addresses of its first and last instruction.
-    """
+    Each range is a tuple of its name, and the addresses of its first and its last instruction."""
     runs: list[list[int]] = []
     for pc in executed:
         if runs and pc - runs[-1][-1] <= GAP:

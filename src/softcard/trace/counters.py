@@ -1,7 +1,6 @@
-"""Counters over a device's events, for drawing, and the names of accessed registers.
+"""Counters that are computed from a device's events, for graphs; and names of accessed registers.
 
-The counters are submissions that are not completed, and amounts of moved data.
-"""
+The counters are submissions that are not completed, and amounts of moved data."""
 
 from __future__ import annotations
 
@@ -20,10 +19,9 @@ Change = tuple[str, int]
 
 
 class Counters:
-    """The counters of a device, which events update.
+    """The counters of a device, which its events update.
 
-    If a trace begins in the middle of a run, earlier submissions are not counted.
-    """
+    If a trace begins in the middle of a run, submissions before its beginning are not counted."""
 
     def __init__(self) -> None:
         self._values: dict[str, int] = {}
@@ -112,7 +110,7 @@ KIND: Final = "register-access"
 
 
 def register_of(record: Record) -> str:
-    """Return the name of the register that an event accesses, or its file and number if the event has no name."""
+    """Return the name of the register that an event accesses; without a name, the register file and the number."""
     if record.get("name") is not None:
         return str(record["name"])
     file, index = str(record.get("file", "register")), record.get("index")

@@ -28,8 +28,7 @@ class Ignored:
     - `pairs`: (kind of event, field) pairs
     - `kinds`: kinds of events that are ignored as a whole
 
-    Fields of records within events are ignored as well.
-    """
+    Ignored fields are also ignored in records within events."""
 
     fields: frozenset[str] = frozenset()
     pairs: frozenset[tuple[str, str]] = frozenset()
@@ -81,8 +80,8 @@ class Difference:
     - `missing`: the number of events of the first trace that the second one lacks
     - `added`: the number of events of the second trace that the first one lacks
 
-    `missing` and `added` are None unless the traces continue alike after that number of events.
-    """
+    If the traces agree again after some events of one trace are skipped, either `missing` or `added` is the
+    number of these events. Otherwise both are None."""
 
     number: int
     one: Record | None
@@ -150,11 +149,9 @@ class _Lines:
 def _moved(
     left: _Lines, right: _Lines, a: Record | None, b: Record | None, ignored: Ignored
 ) -> tuple[int | None, int | None]:
-    """Return the number of events to skip in one trace so that both traces continue alike.
+    """Return the number of events to skip in the first trace, or in the second one, so that both traces agree again.
 
-    The first result is the number to skip in the first trace, the second result that in the second trace; a result
-    without a number is None.
-    """
+    One result is that number, and the other is None. Both are None if the traces do not agree again."""
     skipped = Ignored(ignored.fields | {"time"}, ignored.pairs, ignored.kinds)
     if a is None or b is None:
         return None, None

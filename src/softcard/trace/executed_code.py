@@ -1,8 +1,7 @@
 """Listings, for reports, of code that a host program itself has loaded into device memory.
 
-Device memory has neither local symbols nor debug information. So an ELF file with the same code is searched among the
-program's files; if one is found, its functions, lines and sources are shown.
-"""
+Device memory has neither local symbols nor debug information. Therefore the files of the host program are
+searched for an ELF file with the same code. If one is found, its functions, lines and sources are shown."""
 
 from __future__ import annotations
 
@@ -50,11 +49,10 @@ def listing_of_memory(code: LoadedCode, counts: Mapping[int, int], name: str, fi
 def listing_of_words(
     words: Mapping[int, bytes], counts: Mapping[int, int], name: str, files: Files, fetch: Fetch
 ) -> Listing:
-    """Return the listing of instructions that harts executed; `words` holds them by pc.
+    """Return the listing of the instructions that harts executed; `words` has their bytes by pc.
 
-    `fetch` reads the code between them. If an executable in `files` has the same instructions at the same addresses,
-    its functions and lines are shown.
-    """
+    `fetch` reads the code between executed instructions from memory. If an executable in `files` has the same
+    instructions at the same addresses, its functions and lines are shown."""
     file, image, lines = _image(words, files)
     name = f"{file}, {name}" if file else name
     functions = [] if image is None else functions_of(image)

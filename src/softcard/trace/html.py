@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class HtmlTrace(TraceWriter):
-    """A writer of an HTML report, which is created on closing. `title` is its heading, by default the file's name.
+    """A writer of an HTML report, which is created when the writer is closed.
 
-    `docs` is the address of Softcard's documentation, for links from rules and operations; "" for no links. All events
-    are kept in memory, about 1 KB each.
-    """
+    `title` is the heading of the report, by default the file's name. `docs` is the address of Softcard's
+    documentation, for links from rules and operations; "" for no links. All events are kept in memory, about 1 KB
+    each."""
 
     def __init__(self, to: str | os.PathLike[str] | TextIO, title: str = "", docs: str = "") -> None:
         from softcard.trace.timeline import Timeline  # here, since it imports NumPy
@@ -38,11 +38,9 @@ class HtmlTrace(TraceWriter):
     def code(self, loaded: Loaded, counts: Mapping[int, int] | None, name: str = "") -> None:
         """Show the code that a program executed, with counts: disassembly, and sources if they are found.
 
-        If `counts` is None, all of its functions are shown.
-
-        `loaded` is the result of `Gpu.load` or `RefSi.load_elf`, or a program of AMD OpenCL 2.0; `counts` are the
-        `instruction_counts` of its device, which must be opened with ``count_instructions=True``.
-        """
+        `loaded` is the result of `Gpu.load` or `RefSi.load_elf`, or a program of AMD OpenCL 2.0. `counts` are the
+        `instruction_counts` of its device, which must be opened with ``count_instructions=True``. If `counts` is
+        None, all functions of the program are shown."""
         from softcard.trace.code import listing_of
 
         self.listing(listing_of(loaded, counts, name))
@@ -52,7 +50,7 @@ class HtmlTrace(TraceWriter):
         self._code.append(listing)
 
     def note(self, text: str) -> None:
-        """Add a note to the report on code that is not shown, and why; a repeated note is shown once."""
+        """Add a note to the report on code that is not shown, with the reason; a repeated note is shown once."""
         if text not in self._notes:
             self._notes.append(text)
 

@@ -113,7 +113,7 @@ def _rule(name: str, clause: str, count: int, docs: str) -> list[str | int]:
 
 
 def _sort_key(listing: Listing) -> tuple[bool, bool]:
-    """Return a sort key: programs with sources come first, then those whose functions have names."""
+    """Return a key that sorts programs with sources first, then programs whose functions have names."""
     return not listing.sources, all(each.name.startswith("0x") for each in listing.functions)
 
 

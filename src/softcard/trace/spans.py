@@ -1,9 +1,8 @@
-"""Spans of time: pairs of events that begin and end one piece of work, for all formats that draw durations.
+"""Spans of time: pairs of events that begin and end the same work, for all formats that draw durations.
 
 An event ``x-started`` (``-begun``, ``-launched``) begins a span of x. An event ``x-finished`` (``-ended``,
-``-completed``, ``-aborted``, ``-failed``) of the same thread ends the latest open span of x whose fields, as far as
-both events have them, hold the same values.
-"""
+``-completed``, ``-aborted``, ``-failed``) of the same thread ends the latest open span of x, provided that
+all fields that both events have are equal."""
 
 from __future__ import annotations
 
@@ -29,10 +28,10 @@ ENDS: Final = ("-finished", "-ended", "-completed", "-aborted", "-failed")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of work that began with the event `start`, number `order` of the trace.
+    """A span that began with the event `start`, number `order` of the trace.
 
-    `stem` is the kind of that event without its suffix. `kernel` is the name of the kernel that runs in it, or "".
-    """
+    `stem` is the kind of that event without its suffix. `kernel` is the name of the kernel that runs in the span,
+    or ""."""
 
     stem: str
     thread: str
@@ -42,12 +41,11 @@ class Span:
 
     @property
     def name(self) -> str:
-        """The name for display: that of the kernel if the span runs one and is not a single instance, or the stem.
+        """The name for display: the kernel's name, if the span runs a kernel and is not a single instance of it.
 
-        If the start event has a field with the name of the stem, its value is used: text, or the type of a record,
-        alone (``write-reg64``), and a number after the stem (``instance 3``). A wave has the coordinates of its
-        work-group.
-        """
+        The name of a wave's span consists of the coordinates of its work-group. Otherwise, if the start event has a
+        field with the name `stem`, the name is the text or the type of the record in that field (``write-reg64``),
+        or `stem` followed by its number (``instance 3``). Without such a field the name is `stem`."""
         if self.kernel and self.stem != INSTANCE:
             return self.kernel
         if self.stem == "wave" and isinstance(group := self.start.get("group"), list):
@@ -65,7 +63,8 @@ class Span:
 
     @property
     def frame(self) -> str:
-        """The name in profiles: that of the kernel, which all its instances share, or else `name`."""
+        """The name in profiles: the kernel's name, which is the same for all its instances; without a kernel,
+        `name`."""
         return self.kernel or self.name
 
     def fields(self, end: Record) -> Record:
@@ -97,7 +96,7 @@ class OpenSpans:
         return bool(stem)
 
     def _launch(self, entry: str) -> None:
-        """Record the name of a launched RefSi kernel, for the open span of its command and for later instances."""
+        """Record the name of a launched RefSi kernel for the launching command's open span and for later instances."""
         self._launched = self._named(entry) or f"kernel at {entry}"
         for opened in self._open.values():
             for index, span in enumerate(opened):
@@ -129,7 +128,8 @@ class OpenSpans:
         return None
 
     def since(self, span: Span) -> bool:
-        """Return True if a span that began after `span` in the same thread is still open: the two do not nest."""
+        """Return True if a span that began after `span` in the same thread is still open, so the two spans do not
+        nest."""
         opened = self._open.get(span.thread, [])
         return bool(opened) and opened[-1].order > span.order
 

@@ -1,10 +1,9 @@
 """Writer of spans as a profile for speedscope (https://www.speedscope.app): guest steps per thread.
 
-Each thread is a profile, in guest steps, in which spans are stacked as they nest. A span that overlaps another one
-without nesting (concurrent packets of one queue) goes to a further profile of its thread, ``queue 1 (2)``. A span that
-runs a kernel has the kernel's name. If instructions were counted, the code of each program is a profile too: its
-functions, and in them the lines, weighted by retired instructions.
-"""
+Each thread is a profile, in guest steps, in which spans are stacked as they nest. A span that overlaps
+another one without nesting (concurrent packets of one queue) goes to an additional profile of its thread,
+``queue 1 (2)``. A span that runs a kernel has the kernel's name. If instructions were counted, the code of
+each program is a profile too: its functions, each with its source lines, weighted by retired instructions."""
 
 from __future__ import annotations
 

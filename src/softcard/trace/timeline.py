@@ -62,10 +62,9 @@ class Snapshots:
             self._fault = str(record.get("pc", ""))
 
     def take_fault(self, record: Record, order: int) -> None:
-        """Store the registers that event number `order` reports with an error.
+        """Store the registers in event number `order`, which reports an error, as a snapshot.
 
-        They are not stored if a snapshot of all registers exists for that error.
-        """
+        They are not stored if a snapshot of all registers exists for that error."""
         held: Any = record[REGISTERS]
         if not isinstance(held, dict) or held == self._held or held.get("pc") == self._fault:
             return
@@ -290,7 +289,7 @@ class Timeline:
         self._events.append((*place, number, self._names.setdefault(name, len(self._names)), row))
 
     def _stack(self) -> None:
-        """Place each span on the first track of its lane that is free."""
+        """Place each span on the first free track of its lane."""
         for span, end, last, fields in sorted(self._spans, key=lambda done: done[0].order):
             ends = self._lanes.setdefault(span.thread, [])
             depth = next((index for index, free in enumerate(ends) if free < span.order), len(ends))
@@ -385,10 +384,9 @@ class Timeline:
         return found
 
     def _regions(self, arrays: dict[str, np.ndarray[Any, Any]]) -> list[list[str | int]]:
-        """Return the address ranges that events access; ranges that are close to each other are joined.
+        """Return the address ranges that events access; nearby ranges are merged.
 
-        The accesses are added to `arrays`.
-        """
+        The accesses are added to `arrays`."""
         regions: list[list[int]] = []
         for low, high in sorted({(address, address + size) for _, _, address, size, _ in self._touched}):
             if regions and low - regions[-1][1] <= 1 << 16:
@@ -409,17 +407,16 @@ class Timeline:
 
 
 def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array of numbers in the smallest type that JavaScript's typed arrays have for them.
+    """Convert an array of numbers to the smallest element type of JavaScript's typed arrays that can hold them.
 
-    Large and negative numbers become doubles.
-    """
+    Numbers from 2**32 on and negative numbers become doubles."""
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     kind = "u1" if high < 1 << 8 else "u2" if high < 1 << 16 else "u4" if high < 1 << 32 else "f8"
     return values.astype(f"<{kind}" if low >= 0 else "<f8")
 
 
 def finding_of(order: int, record: Record) -> Finding | None:
-    """Return the certain or likely mistake that event number `order` reports; None for an event that reports none."""
+    """Return the definite or likely mistake that event number `order` reports; None if it reports none."""
     kind = str(record["event"])
     if not _is_finding(kind, record):
         return None
@@ -450,7 +447,7 @@ def _sounds_bad(kind: str) -> bool:
 
 
 def _subject(record: Record) -> str:
-    """Return the command or packet that an event starts, as text: ``write-reg64(index=8 value=0x10000)``."""
+    """Return the command or packet that an event starts as text, such as ``write-reg64(index=8 value=0x10000)``."""
     kind = record.get("type")
     for value in record.values():
         if isinstance(value, dict) and "type" in value and value["type"] != "unit":

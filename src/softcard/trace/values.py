@@ -1,10 +1,10 @@
-"""The names of events, and the form of their values in all trace formats.
+"""The names of events, and the representation of their values in all trace formats.
 
-An event is a frozen record. Its kind is its class name in kebab-case (``DmaTransfer`` -> ``dma-transfer``); fields keep
-the order in which they are declared. Numbers stay numbers, except in fields whose name, or the last word of it, is in
-`HEX_NAMES` (``pc``, ``address``, ``source_address``). These hold addresses or bit patterns and are written as hex
-strings, since readers whose numbers are doubles would lose bits of 64-bit numbers.
-"""
+An event is a frozen record. Its kind is its class name in kebab-case (``DmaTransfer`` -> ``dma-transfer``);
+fields keep the order in which they are declared. Numbers stay numbers, except in fields whose name, or the
+last word of it, is in `HEX_NAMES` (``pc``, ``address``, ``source_address``). Such fields hold addresses or
+bit patterns, which are written as hex strings, since readers that represent numbers as doubles would lose
+bits of 64-bit numbers."""
 
 from __future__ import annotations
 
@@ -70,12 +70,11 @@ def is_hex(name: str) -> bool:
 
 
 def plain(name: str, value: Any) -> Plain:
-    """Return the JSON form of `value`, the value of the field `name`.
+    """Return the JSON representation of `value`, the value of the field `name`.
 
-    Bytes become hex digits, enums their text or name, rules and choices their id, errors their message, infinities and
-    NaNs text. A record becomes an object that begins with its ``type``, the name of its class (a field of that name is
-    ``type_value``). Any other value has no stable form, cannot be traced, and raises `ModelBug`.
-    """
+    Bytes become hex digits; enums their text or name; rules and choices their id; errors their message;
+    infinities and NaNs text. A record becomes an object that begins with its ``type``, the name of its class (a
+    field of that name is ``type_value``). A value of any other type raises `ModelBug`."""
     if isinstance(value, Enum):
         return value.value if isinstance(value.value, str) else value.name or str(value.value)
     if value is None or isinstance(value, (bool, str)):
@@ -105,7 +104,7 @@ def plain(name: str, value: Any) -> Plain:
 
 
 def to_object(event: Event) -> dict[str, Plain]:
-    """Return an event as the object of its line in a trace; the `registers` of an error become a separate field."""
+    """Return the JSON object for an event's line in a trace; the `registers` of an error become a separate field."""
     result: dict[str, Plain] = {"time": event.time, "event": kind(event)}
     for name, value in event_fields(event):
         if name in result:

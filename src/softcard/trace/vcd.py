@@ -1,13 +1,13 @@
 """Writer of registers, signals, interrupts and busy units as waveforms in a VCD file (GTKWave, Surfer).
 
-It needs the package pyvcd (the extra `vcd`). One guest step is one nanosecond. The scopes are:
+The module needs the package pyvcd (the extra `vcd`). One guest step is one nanosecond. The scopes are:
 
-- ``registers``: 64 bits, the value last read or written
+- ``registers``: the last value read from or written to each register, 64 bits
 - ``signals``: the values of signals
-- ``interrupts``: a wire for each, high while it is active; a message-signalled interrupt is a VCD event
-- ``busy``: the number of open spans of a thread
-- ``counters``: queue lengths, and amounts of moved data
-"""
+- ``interrupts``: a wire for each interrupt, high while it is active; a message-signalled interrupt is a VCD
+  event
+- ``busy``: the number of open spans of each thread
+- ``counters``: queue lengths, and amounts of moved data"""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _BITS: Final = {"registers": 64, "signals": 64, "interrupts": 1, "busy": 32, "co
 
 
 class VcdTrace(TraceWriter):
-    """A writer of a VCD file, which is written on closing, since it begins with the declarations of all variables."""
+    """A writer of a VCD file.
+
+    The file is written on closing, since it begins with the declarations of all variables."""
 
     def __init__(self, to: str | os.PathLike[str] | TextIO) -> None:
         super().__init__(to)

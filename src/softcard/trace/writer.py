@@ -14,11 +14,10 @@ from softcard.trace.values import to_object
 
 
 class TraceWriter(ABC):
-    """A context manager and subscriber that writes every event to `to`.
+    """A context manager and subscriber that writes every event to `to`, a path or a text stream.
 
-    `to` is a path or a text stream. A path is created or overwritten, as UTF-8 with line feeds as line ends, and closed
-    at the end; a stream stays open. The same events give the same bytes.
-    """
+    If `to` is a path, the file is created or overwritten, as UTF-8 with line feeds as line ends, and closed at
+    the end. A stream stays open. The same events always give the same bytes."""
 
     def __init__(self, to: str | os.PathLike[str] | TextIO) -> None:
         self._owned: TextIO | None = None
@@ -39,7 +38,7 @@ class TraceWriter(ABC):
         """Write one event, given as a record: the form in which `softcard.trace.reading` returns events."""
 
     def finish(self) -> None:  # noqa: B027  # most formats need no end
-        """Write the end of the file, after the last event."""
+        """Write the end of the file after the last event; by default, write nothing."""
 
     def follow(self, probes: Probes) -> Self:
         """Subscribe to a device's events until this writer is closed; return the writer."""

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 #define CHECK(call) do { hipError_t e = (call); if (e) { printf("%s: %s\n", #call, hipGetErrorString(e)); return 1; } } while (0)
-const int N = 64, LARGE = 1 << 16, BUSY = 4000000;
+const int N = 64, LARGE = 1 << 16, BUSY = 20000000;
 
 __global__ void slow(int *x, int n) {
     int v = threadIdx.x;

@@ -61,6 +61,6 @@ default_socket = PLATFORM.default_socket
 
 
 def build_library(folder: Path | None = None, *, compiler: str = "") -> Library:
-    """Build the platform library unless it is up to date, and return it; see `HostLibrary.build`."""
+    """Build the platform library unless it is up to date, and return the library; see `HostLibrary.build`."""
     base = PLATFORM.build(folder, compiler=compiler)
     return Library(base / "named", base / "autodetected")

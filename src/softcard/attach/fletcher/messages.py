@@ -1,10 +1,10 @@
 """The messages between the platform library and the server, and the sealed files that carry data.
 
-``platform.c`` defines the same request numbers in C. HOST_TO_DEVICE, PREPARE and CACHE are followed by `size` bytes of
-data. If the value of PREPARE or CACHE is IN_FILE, they are followed by one byte instead; this byte carries the
-descriptor of a file with the data, which is sealed against every change. With OFFER, the library asks whether the
-server would accept the request number `value` for `size` bytes, before it sends that request.
-"""
+``platform.c`` defines the same request numbers in C. The requests HOST_TO_DEVICE, PREPARE and CACHE are
+followed by `size` bytes of data. If the value of a PREPARE or CACHE request is IN_FILE, the request is
+instead followed by one byte, which carries the descriptor of a file that holds the data. The file is sealed
+against every change. With OFFER, the library asks whether the server would accept a later request: its number
+is `value`, and it would have `size` bytes of data."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ IN_FILE: Final = 1
 
 
 class Op(IntEnum):
-    """The request numbers: HELLO, OFFER, and one for each platform function of Fletcher but platformGetName.
+    """The request numbers: HELLO, OFFER, and one for each Fletcher platform function except platformGetName.
 
-    The library answers platformGetName itself.
-    """
+    The library implements platformGetName without the server."""
 
     HELLO = HELLO
     WRITE_MMIO = 2

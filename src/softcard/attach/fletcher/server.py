@@ -1,8 +1,8 @@
 """The server of Fletcher host programs.
 
-It listens at a socket path and serves one program after another, each in a session. The device outlives the sessions,
-and its kernel continues to work while the host sends no requests.
-"""
+The server listens at a socket path and serves one program after another, each in a session. The device keeps
+its state between sessions, unless it is reset for each program. Its kernel continues to work while the host
+sends no requests."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Session(HostSession):
         return len(left)
 
     def _file(self) -> SealedFile:
-        """Receive one byte, and with it a file descriptor, from the host; return the file."""
+        """Receive one byte and the file descriptor that it carries from the host; return the file."""
         data, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
         if len(data) != 1 or len(descriptors) != 1:
             raise StreamError("the host announced a file but sent no descriptor")
@@ -205,7 +205,9 @@ class Session(HostSession):
         self._socket.sendall(DONE)
 
     def _offer(self, op: int, address: int, size: int) -> None:
-        """Reply whether the server would accept request `op` with `size` bytes of data, which are not sent yet."""
+        """Reply to the host whether the server would accept request `op` with `size` bytes of data.
+
+        The host sends the request itself later."""
         if op == Op.HOST_TO_DEVICE:
             self._platform.check_range(address, size, "write")
         elif op in (Op.PREPARE, Op.CACHE):

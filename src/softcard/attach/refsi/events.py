@@ -34,10 +34,9 @@ class Told(Event):
 
 @dataclass(frozen=True, slots=True)
 class Checked(Event):
-    """The event for a closed device that ran with checks; it has the checks' findings, by site.
+    """The event for a closed device that ran with checks; `findings` has the checks' findings.
 
-    The device was closed by its host, or because the host ended.
-    """
+    The device was closed by its host, or by the server when the host ended."""
 
     findings: tuple[Finding, ...]
 

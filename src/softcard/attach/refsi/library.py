@@ -63,5 +63,5 @@ default_socket = DRIVER.default_socket
 
 
 def build_library(folder: Path | None = None, *, compiler: str = "") -> Library:
-    """Build the driver library unless it is up to date, and return it; see `HostLibrary.build`."""
+    """Build the driver library unless it is up to date, and return the library; see `HostLibrary.build`."""
     return Library(DRIVER.build(folder, compiler=compiler) / "lib")

@@ -1,13 +1,12 @@
 """The messages between driver library and server; ``refsidrv.c`` has the same numbers and layouts in C.
 
-The bits of a request's op above its low 16 bits are the number of the device's family. FREE and SUBMIT have no reply.
-The request WRITE and the reply to READ are followed by `size` bytes of data. The value of the reply to MAP is the
-memory's address in the device's memory map.
+In a request, the low 16 bits of the field `op` are an `Op`, and the bits above are the number of the device's
+family. FREE and SUBMIT have no reply. The request WRITE and the reply to READ are followed by `size` bytes of
+data. The reply to MAP has the address of the requested memory in the device's memory map.
 
-The reply to OPEN is followed by a description of the device and, if its memory is shared with the host, by one byte
-that carries the file descriptors. The value of the replies to OPEN and WAIT has one bit for each shared memory: it is
-set if the host can access that memory, at the time of the reply, at its address in the memory map.
-"""
+The reply to OPEN is followed by a description of the device. If the device's memory is shared with the host,
+one byte with the file descriptors follows. In the replies to OPEN and WAIT, the value has one bit for each
+shared memory. The bit is set if the host can currently access that memory at its address in the memory map."""
 
 from __future__ import annotations
 

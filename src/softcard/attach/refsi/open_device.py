@@ -1,4 +1,4 @@
-"""A RefSi device that a host has opened, with its memories and the description of it that the library receives."""
+"""A RefSi device that a host has opened, with its memories and the description that the library receives."""
 
 from __future__ import annotations
 
@@ -126,10 +126,10 @@ class OpenDevice:
         return found
 
     def map(self, address: int, size: int) -> int:
-        """Return the memory map address of the memory that the host finds at `address`, or 0.
+        """Return where the memory that `address` refers to lies in the device's memory map.
 
-        0 means that the `size` bytes at `address` are not memory.
-        """
+        `address` may belong to a RefSi memory window. Return 0 if the `size` bytes at `address` are not shared
+        memory."""
         view = self.device.view(address, max(size, 1))
         if view is None:
             return 0

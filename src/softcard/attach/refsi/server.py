@@ -1,7 +1,6 @@
 """The server of RefSi host programs: it serves one program after another at a socket path.
 
-Each program has a session and devices of its own.
-"""
+Each program has one session, and can open several devices, which no other program uses."""
 
 from __future__ import annotations
 
@@ -271,10 +270,9 @@ class Session(HostSession):
             self._socket.sendall(device.read(address + start, min(CHUNK, size - start), who))
 
     def _write(self, opened: OpenDevice, unit: int, address: int, size: int) -> None:
-        """Receive data and write it to device memory piece by piece.
+        """Receive data in chunks and write each chunk to device memory at `address`.
 
-        If the address range is not writable, read and discard the data.
-        """
+        If the address range is not writable, read and discard the rest of the data."""
         device, who, left = opened.device, _unit(unit), size
         try:
             if size > CHUNK:
@@ -297,7 +295,7 @@ class Session(HostSession):
         self._reply(Result.SUCCESS)
 
     def _submit(self, opened: OpenDevice, _value: int, address: int, size: int) -> None:
-        """Run a command buffer, emit an event with its result, and report its errors to the user."""
+        """Run the command buffer at `address`, emit an event with its result, and report its errors to the user."""
         device = opened.device
         try:
             opened.define_mapped()

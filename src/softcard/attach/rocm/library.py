@@ -1,4 +1,4 @@
-"""The shim library ``libsoftcard_rocm.so``, which is preloaded: it is loaded before a program's own libraries."""
+"""The shim library ``libsoftcard_rocm.so``, which is preloaded: it is loaded before all other libraries."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ class Library:
 
 
 def build_library(folder: Path | None = None, *, compiler: str = "") -> Library:
-    """Build the shim unless it is up to date, and return it; see `HostLibrary.build`."""
+    """Build the shim unless it is up to date, and return the library; see `HostLibrary.build`."""
     return Library(SHIM.build(folder, compiler=compiler) / "lib")

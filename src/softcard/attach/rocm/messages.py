@@ -1,10 +1,10 @@
-"""The messages between shim and server, in addition to those of `attach.host_session`; ``shim.c`` has the same numbers.
+"""The messages between shim and server, in addition to those of `attach.host_session`.
 
-A program's first connection opens the driver with OPEN. The reply has the program's key, followed by the descriptor of
-the memory that program and server share. From then on, roles are exchanged on this connection: the server sends SHARE
-requests, and the program replies. Every thread of the program also has a connection of its own. It joins the program
-with JOIN and that key, and then sends IOCTL requests, some of which block.
-"""
+``shim.c`` defines the same numbers. A program's first connection opens the driver with OPEN. The reply has a
+key for the program, followed by the descriptor of the memory that program and server share. After that, the
+roles on this connection are exchanged: the server sends SHARE requests, and the program replies. In addition,
+every thread of the program has one connection. The thread first sends JOIN with the program's key, and then
+sends IOCTL requests, some of which block."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Keys(Protocol):
 
 
 class Session(HostSession):
-    """A connection of a program, until the program closes it."""
+    """One connection of a ROCm program: it serves the program's requests until the program closes the connection."""
 
     MAGIC: ClassVar[int] = messages.MAGIC
     VERSION: ClassVar[int] = messages.VERSION
@@ -160,11 +160,11 @@ class Session(HostSession):
         return True
 
     def _open(self, mark: int) -> bool:
-        """Open the driver for the program; the server then sends requests on this connection until it ends.
+        """Open the emulated driver for the program, and keep the connection open until the program closes it.
 
-        `mark` is an address in the program that holds the magic number. Opening fails if the server cannot read it
-        there, since it could not answer any call then.
-        """
+        Meanwhile the server sends requests to the program on this connection. `mark` is the address, in the program,
+        of a magic number. Opening fails if the server cannot read that number: without access to the program's
+        memory, it could not carry out driver calls."""
         pid, _, _ = _UCRED.unpack(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
         files: list[int] = []
         try:

@@ -61,7 +61,9 @@ class Timeout(SoftcardError):
 
 
 class Memory:
-    """A range of the client's memory at address `base`; `view` holds its bytes, `fd` its file if it is shared."""
+    """A range of the client's memory at address `base`; `view` holds its bytes.
+
+    `fd` is the file descriptor of the memory if it is shared, or else None."""
 
     def __init__(self, base: int, size: int, *, shared: bool, sealed: bool = True) -> None:
         self.base = base
@@ -174,7 +176,7 @@ class Client:
         return True
 
     def _wait_either(self, deadline: float) -> None:
-        """Serve the server's commands on their own socket until the main socket is readable."""
+        """Serve the server's commands, which arrive on a separate socket, until the main socket is readable."""
         assert self.twin is not None
         while not self.channel.has_message:
             poll = select.poll()
@@ -225,7 +227,8 @@ class Client:
         return self.server
 
     def map(self, memory: Memory, flags: int = READ_WRITE, offset: int = 0) -> None:
-        """Send DMA_MAP, so that the device can access `memory`; with its file descriptor if it has one."""
+        """Send DMA_MAP, which lets the device access `memory`; the message carries the file descriptor of shared
+        memory."""
         request = DmaMap(argsz=DmaMap.size_bytes, flags=flags, offset=offset, address=memory.base, size=memory.size)
         self.call(Command.DMA_MAP, request.pack(), () if memory.fd is None else (memory.fd,))
         self.windows[memory.base] = memory
@@ -319,7 +322,7 @@ class Client:
         self.set_irqs(IrqSetFlags.DATA_EVENTFD | IrqSetFlags.ACTION_TRIGGER, fds=(self._irq,))
 
     def unmask(self) -> None:
-        """Unmask the interrupt, as an interrupt handler does at its end, so that the device may signal again."""
+        """Unmask the interrupt, as an interrupt handler does before it returns. The device can then signal it again."""
         self.set_irqs(IrqSetFlags.DATA_NONE | IrqSetFlags.ACTION_UNMASK)
 
     def interrupts(self) -> int:
@@ -331,7 +334,7 @@ class Client:
             return 0
 
     def wait_interrupt(self, timeout_s: float = 10.0) -> None:
-        """Wait until the eventfd is signalled, serving DMA meanwhile; raise `Timeout` if it is not."""
+        """Wait until the eventfd is signalled, and serve DMA meanwhile; raise `Timeout` after `timeout_s` seconds."""
         assert self._irq is not None, "interrupts are not enabled: call enable_interrupt first"
         channel = self.twin or self.channel
         deadline = time.monotonic() + timeout_s

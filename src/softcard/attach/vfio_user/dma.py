@@ -23,10 +23,9 @@ from softcard.core.words import align_down
 
 
 class SharedFiles:
-    """The client's files that are mapped into this process, each file once.
+    """The client's files that are mapped into this process. If possible, DMA regions of one file share one mapping.
 
-    A mapping exists as long as any view of it, and counts against the limit on mappings for that time.
-    """
+    A mapping exists as long as any view of it, and counts against the limit on mappings for that time."""
 
     def __init__(self) -> None:
         self._whole: weakref.WeakValueDictionary[tuple[int, int, bool], mmap.mmap] = weakref.WeakValueDictionary()
@@ -242,7 +241,10 @@ class DmaMemory:
                 self._gone()
 
     def map(self, request: DmaMap, fd: int | None, limit: int) -> tuple[Window, str]:
-        """Add a window; return it and the reason why it is not shared memory, or "". The caller owns `fd`."""
+        """Add the DMA region of `request` as a window. The caller owns `fd`.
+
+        Raise `RuleError` for an invalid region, or if there are `limit` windows already. Return the window, and the
+        reason why its memory is not mapped into this process; "" if it is mapped."""
         self._check_new(request, limit)
         window, reason = self._share(request, fd)
         table = self._table
@@ -252,10 +254,9 @@ class DmaMemory:
         return window, reason
 
     def unmap(self, request: DmaUnmap) -> tuple[Window, ...]:
-        """Remove the windows in the range of `request`, or all if it asks for that; return the removed ones.
+        """Remove the windows in the range of `request`, or all windows if `request` has the flag ALL; return them.
 
-        The range may contain many windows or none (choice `vfio-user/unmap-range`), but it must not split one.
-        """
+        The range may contain many windows or none (choice `vfio-user/unmap-range`), but it must not split one."""
         if request.flags == DmaUnmapFlags.ALL and request.address == request.size == 0:
             return self.clear()
         if request.flags:
@@ -289,7 +290,7 @@ class DmaMemory:
         return gone
 
     def clear(self) -> tuple[Window, ...]:
-        """Remove all windows and return them. A file mapping ends with its last view."""
+        """Remove all windows and return them. A file stays mapped until its last view is released."""
         gone = self._table.windows
         self._table = self._table.replaced((), True)
         self._gone()
@@ -327,7 +328,7 @@ class DmaMemory:
                 )
 
     def _share(self, request: DmaMap, fd: int | None) -> tuple[Window, str]:
-        """Return the window with the client's memory mapped, or without a mapping and the reason for that."""
+        """Return a new window, and "" if the client's memory is mapped into this process, or else why it is not."""
         window = Window(request.address, request.size, request.flags)
         if fd is None:
             return window, "no file descriptor came with the mapping"
@@ -355,7 +356,9 @@ class DmaMemory:
         return window if address + size <= window.end and window.flags & need else None
 
     def _split(self, address: int, size: int, need: int, access: str) -> list[tuple[Window, int, int]]:
-        """Check an access that may cross windows; return the window, address and size of each of its parts."""
+        """Split an access at the boundaries of windows, and return the window, address and size of each piece of it.
+
+        Raise `AccessFault` unless windows that permit the access contain the whole address range."""
         what = f"{access} of {size} bytes at {address:#x}"
         if size < 0 or address < 0:
             raise AccessFault(f"{what}: address and size must be 0 or more", address=address, access=access)

@@ -163,11 +163,10 @@ ACTION_FLAGS: Final = (IrqSetFlags.ACTION_MASK, IrqSetFlags.ACTION_UNMASK, IrqSe
 
 @dataclass(frozen=True, slots=True)
 class IrqAction:
-    """A decoded SET_IRQS action on INTx.
+    """A SET_IRQS action on INTx, decoded from a message.
 
-    `action` is its action flag. `performed` is True if the action is performed at once, `disables` if it disables the
-    interrupt, and `takes_fd` if it installs the eventfd `fd`.
-    """
+    `action` is the action flag. `performed` is True if the message requests to perform the action immediately.
+    `disables` is True if the action disables the interrupt. `takes_fd` is True if it installs the eventfd `fd`."""
 
     action: IrqSetFlags
     performed: bool = False
@@ -216,7 +215,7 @@ def read_irq_set(message: Message, has_interrupt: bool) -> IrqAction:
 
 
 def _flags(request: IrqSet) -> tuple[IrqSetFlags, IrqSetFlags]:
-    """Return the only data flag and the only action flag; raise an error for other combinations."""
+    """Return the data flag and the action flag of a request; raise an error unless it has exactly one of each."""
     data = [flag for flag in DATA_FLAGS if request.flags & flag]
     action = [flag for flag in ACTION_FLAGS if request.flags & flag]
     if len(data) != 1 or len(action) != 1 or request.flags & ~int(IrqSetFlags.DATA | IrqSetFlags.ACTION):
@@ -227,7 +226,9 @@ def _flags(request: IrqSet) -> tuple[IrqSetFlags, IrqSetFlags]:
 
 
 def _check_range(request: IrqSet, has_interrupt: bool) -> int:
-    """Return the number of interrupts of the requested type; raise `RuleError` for a range that exceeds it."""
+    """Return the number of interrupts of the requested type.
+
+    Raise `RuleError` if the type does not exist, or if the requested range exceeds that number."""
     if request.index >= NUM_IRQS:
         raise _broken(rules.IRQ_INDEX, "index", f"index must be 0 to {NUM_IRQS - 1}, not {request.index}")
     count = int(request.index == IrqIndex.INTX and has_interrupt)

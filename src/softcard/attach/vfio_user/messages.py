@@ -100,7 +100,9 @@ class DmaUnmap(Record, size=24):
 
 
 class DmaUnmapFlags(IntFlag):
-    """The flags of VFIO_USER_DMA_UNMAP. The vfio-user specification has none; QEMU sends those of Linux's VFIO."""
+    """The flags of VFIO_USER_DMA_UNMAP.
+
+    The vfio-user specification defines no flags; QEMU sends the flags of Linux's VFIO interface."""
 
     ALL = 2
 

@@ -20,7 +20,7 @@ PAGE_SIZE: Final = 4096
 
 
 class SharedMemory(Enum):
-    """The choices of client memory that the server maps; it accesses all other memory by messages."""
+    """The policies for mapping the client's memory. The server uses messages to access memory that it does not map."""
 
     SEALED = "sealed"
     """Map only files that the client cannot shrink later.
@@ -152,7 +152,7 @@ def _bad_data(text: str, position: int) -> StreamError:
 
 
 def agree(client: Capabilities, settings: Settings) -> Capabilities:
-    """Return the server's reply to `client`: the server's own limits, and the features that both sides have."""
+    """Return the capabilities of the server's reply to `client`: its own limits, and the features that both support."""
     return Capabilities(
         max_msg_fds=settings.max_msg_fds,
         max_data_xfer_size=settings.max_data_xfer_size,

@@ -33,12 +33,11 @@ class _Waiter:
 
 
 class Requests:
-    """The sender of commands to the client; it assigns each received reply to its command.
+    """The sender of commands to the client; it also passes each received reply to the command that waits for it.
 
-    Any thread may send; only the receiving thread calls `answer`. If the receiving thread itself has to wait for a
-    reply, it calls `pump(deadline)`, which receives and handles one message. So a device without its own thread can do
-    DMA inside a register write.
-    """
+    Any thread may send, but only the receiving thread calls `answer`. If the receiving thread itself has to wait
+    for a reply, it calls `pump(deadline)`, which receives and handles one message. A device without its own
+    thread can therefore do DMA while a register write is being served."""
 
     def __init__(
         self, channel: Channel, limit: int, timeout_s: float, pump: Callable[[float], None], receiver: int | None
@@ -75,7 +74,7 @@ class Requests:
                 raise _bad_reply(Command.DMA_WRITE, at, len(part), reply)
 
     def answer(self, message: Message) -> None:
-        """Give a reply to the pending command with its id; raise `RuleError` if no pending command has this id."""
+        """Pass the reply `message` to the pending command with its id; raise `RuleError` if no command has this id."""
         with self._lock:
             waiter = self._waiting.get(message.message_id)
             if waiter is not None and waiter.command == message.command and not waiter.done.is_set():
@@ -94,7 +93,7 @@ class Requests:
 
     @contextmanager
     def failing(self, reason: str) -> Iterator[None]:
-        """Fail pending commands and new ones while the context is active."""
+        """Fail all pending commands with `reason`, and all new commands while the context is active."""
         self.fail(reason)
         try:
             yield

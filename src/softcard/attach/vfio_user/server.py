@@ -1,7 +1,6 @@
 """The vfio-user server: it listens at a socket path and serves one client after another, each in a session.
 
-The device outlives the sessions.
-"""
+The device continues to exist between sessions."""
 
 from __future__ import annotations
 
@@ -161,10 +160,10 @@ class Session:
             self._intx.set_masked(False)
 
     def _pump(self, timeout_s: float) -> None:
-        """Receive one message while the receiving thread waits for a reply, for at most `timeout_s` seconds.
+        """Receive one message, for at most `timeout_s` seconds, while the receiving thread waits for a reply.
 
-        A command is queued for later, a reply is given to its command, and the end of the connection is recorded.
-        """
+        A received command is queued for later execution, and a received reply is passed to the command that waits for
+        it. If the connection ends, pending commands fail."""
         assert self._requests is not None
         try:
             message = self._channel.receive(timeout_s)
@@ -220,7 +219,9 @@ class Session:
         return handler(message)
 
     def _answer(self, message: Message) -> None:
-        """Give a reply to the pending command that it answers; such a command must have been sent on this socket."""
+        """Pass the reply `message` to the pending command with the same id.
+
+        Refuse the reply if this session sends its commands on a separate socket, or if no command has this id."""
         message.close_fds()
         try:
             if self._requests is None or self._twin is not None:
@@ -273,7 +274,9 @@ class Session:
         return b""
 
     def _start_requests(self, channel: Channel, twin: bool) -> None:
-        """Let the device's DMA send messages on `channel` from then on; `twin` is True if that is a separate socket."""
+        """Let the device's DMA send its commands to the client on `channel`.
+
+        `twin` is True if `channel` is a separate socket; then a new thread receives the replies."""
         limit = min(self._client.max_data_xfer_size, self._settings.max_data_xfer_size)
         receiver = None if twin else threading.get_ident()
         self._requests = Requests(channel, limit, self._settings.dma_reply_timeout_s, self._pump, receiver)

@@ -67,11 +67,12 @@ class Message:
         return error.at("message", self.number, f"{command_name(self.command)}, id {self.message_id:#x}")
 
     def close_fds(self) -> None:
-        """Close the descriptors that no handler has taken."""
+        """Close the descriptors of this message that no handler has taken ownership of."""
         close_all(self.fds)
 
     def take_fd(self) -> int | None:
-        """Return the message's first descriptor, which the caller then has to close; None if it has none."""
+        """Return the message's first descriptor, which the caller must close; None if the message has no
+        descriptors."""
         return self.fds.pop(0) if self.fds else None
 
 
@@ -135,10 +136,9 @@ class Channel:
             self._fill()
 
     def _fill(self) -> None:
-        """Receive bytes once and append them to the buffer.
+        """Receive bytes with one call and append them to the buffer.
 
-        The kernel ends such a read after bytes that carry descriptors.
-        """
+        If some of the bytes carry descriptors, the kernel returns no bytes beyond them in the same call."""
         try:
             data, ancillary, flags, _ = self._socket.recvmsg(CHUNK, socket.CMSG_SPACE(4 * FDS_PER_READ))
         except OSError as error:
@@ -201,7 +201,7 @@ class Channel:
             return  # the other side has disconnected already
 
     def close(self) -> None:
-        """Close the socket and all descriptors that no handler has taken."""
+        """Close the socket, and all received descriptors that no handler has taken ownership of."""
         self._socket.close()
         while self._fds:
             close_all(self._fds.popleft()[1])

@@ -44,7 +44,7 @@ class Scope:
 
 
 class Expressions:
-    """The random generator of expressions; to "draw" one is to choose it at random."""
+    """The random generator of expressions. To "draw" an expression means to choose it at random."""
 
     def __init__(self, choices: Choices, dialect: Dialect, deepest: int = DEEPEST) -> None:
         self.choices, self.dialect, self._deepest = choices, dialect, deepest
@@ -179,10 +179,9 @@ class Expressions:
         return self.node(kind, f"(({kind.name}){{}})", value)
 
     def bits_of(self, came_from: Type, value: Node, to: Type) -> Node:
-        """Convert a floating-point expression to integers: the converted value if it fits, or else its bits.
+        """Return an expression that converts the floating-point expression `value` to the integer type `to`.
 
-        In the bits, every NaN has one pattern.
-        """
+        The result is the converted value if it fits, or else the bits of `value`, with one bit pattern for all NaNs."""
         if came_from.width == 1 and chance(self.choices, 50):
             return self.node(to, f"(({to.name})to_int_{came_from.base}({{}}))", value)
         same = came_from.unsigned
@@ -195,10 +194,9 @@ class Expressions:
 
     @staticmethod
     def canonical(kind: Type) -> str:
-        """Return the C call, with a placeholder for its operand, that reads floating-point bits.
+        """Return a C function call that returns the bits of its operand, with one bit pattern for all NaNs.
 
-        It replaces every NaN by one pattern.
-        """
+        The call has a placeholder for its operand, which has the floating-point type `kind`."""
         return f"bits_{kind.name}({{}})"
 
     def _read(self, kind: Type, scope: Scope, depth: int) -> Node:

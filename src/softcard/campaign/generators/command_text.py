@@ -1,9 +1,8 @@
 """Random valid command buffers of RefSi and Acceldev, and valid sequences of AQL packets, as text.
 
-Command buffers of RefSi are listings for `softcard refsi encode`. The text for Acceldev and AQL has a word and numbers
-on each line: ``fill SLOT VALUE START LENGTH``, ``fence`` and ``nop`` for Acceldev; ``add CELL VALUE GRID GROUP
-BARRIER``, ``and`` and ``or`` for AQL.
-"""
+Command buffers of RefSi are listings for `softcard refsi encode`. The text for Acceldev and AQL has one
+command on each line, a word followed by numbers. Acceldev has ``fill SLOT VALUE START LENGTH``, ``fence`` and
+``nop``; AQL has ``add CELL VALUE GRID GROUP BARRIER``, ``and`` and ``or``."""
 
 from __future__ import annotations
 

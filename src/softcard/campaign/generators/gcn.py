@@ -1,10 +1,9 @@
-"""Random kernels in GCN assembly, of instructions common to GFX7 to GFX9.
+"""Random kernels in GCN assembly that use only instructions common to GFX7 to GFX9.
 
-The JIT engine and the reference engine must give the same results for them. A kernel has 256 work-items in groups of
-128. v1 is the work-item's number. Computations use v8 to v15 and s16 to s23, which begin with a loaded number; at the
-end, all of them are hashed into two numbers that are stored. The instructions have the same names in all generations; a
-few programs have another result on GFX9 than on GFX7 and GFX8.
-"""
+The JIT engine and the reference engine must give the same results for them. A kernel has 256 work-items in
+groups of 128. v1 is the work-item's number. Computations use v8 to v15 and s16 to s23, which are initialised
+with loaded numbers. At the end, the kernel hashes all these registers into two numbers and stores them. All
+generations accept the same instruction names, but a few programs have a different result on GFX9."""
 
 from __future__ import annotations
 

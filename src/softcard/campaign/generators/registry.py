@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """A program generator. `version` changes whenever any seed begins to give another program.
+    """A program generator. `version` must change whenever the program of some seed changes.
 
     The function `maker` of `module` draws a program as a tree. `suffix` is the file name suffix of such programs.
-    `kind` is the name of the generator whose programs are compiled and run in the same way, or "" for this generator's
-    own name. `everywhere` is True if all agents give the same result.
-    """
+    `kind` is the name of the generator whose programs are compiled and run in the same way; "" stands for the
+    name of this generator. `everywhere` is True if a program has the same result on all agents."""
 
     name: str
     version: int
@@ -31,7 +30,8 @@ class Generator:
 
     @property
     def runs_as(self) -> str:
-        """The name of the generator whose programs are compiled and run in the same way as those of this one."""
+        """The name of the generator whose programs are compiled and run in the same way as this generator's
+        programs."""
         return self.kind or self.name
 
     def tree(self, choices: Choices) -> Node:

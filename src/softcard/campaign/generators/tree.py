@@ -1,9 +1,8 @@
 """Programs as trees of text, and the source of a generator's random choices.
 
-A tree can be reduced without losing the program's defined behaviour. A generator puts parts that belong together into
-one node: a division with the guard of its divisor, a store to LDS with its barriers. A node is only replaced by one of
-its own sort, so that a smaller program has defined behaviour as well.
-"""
+A tree can be reduced without losing the program's defined behaviour. A generator puts text that belongs
+together into one node: a division with the guard of its divisor, or a store to LDS with its barriers. A node
+is only replaced by a node of the same sort, which preserves defined behaviour."""
 
 from __future__ import annotations
 
@@ -15,13 +14,12 @@ from typing import Final, Protocol, TypeVar
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A part of a program: the text `form`, with the child nodes `kids` in place of each ``{}``.
+    """A node of a program's tree: the text `form`, with the child nodes `kids` in place of each ``{}``.
 
-    If `is_list` is True, the node is a list with one child on each line. `sort` is the sort of nodes that this node may
-    replace: an expression's type, or "" for a node that cannot be replaced. `zero` is the shortest text of that sort.
-    `name` is the name that the node declares; the node can only be removed if no other node uses this name. `may_go` is
-    True if the node can be removed from its list.
-    """
+    If `is_list` is True, the node is a list with one child on each line. `sort` says which nodes can replace each
+    other: it is an expression's type, or "" for a node that cannot be replaced. `zero` is the shortest text of
+    that sort. `name` is the name that the node declares; the node can only be removed if no other node uses this
+    name. `may_go` is True if the node can be removed from its list."""
 
     form: str
     kids: list[Node] = field(default_factory=list)
@@ -50,7 +48,7 @@ class Node:
         return sum(1 for _ in self.nodes())
 
     def become(self, other: Node) -> None:
-        """Replace all fields of this node by those of another one."""
+        """Replace all fields of this node by the fields of `other`."""
         for name in ("form", "kids", "sort", "zero", "name", "may_go", "is_list"):
             setattr(self, name, getattr(other, name))
 
@@ -87,7 +85,7 @@ class Choices(Protocol):
 
 
 class Seeded:
-    """A source of random choices from a seed string: SplitMix64, with equal numbers on every machine."""
+    """A random generator (SplitMix64) with a seed string. A seed gives the same numbers on every machine."""
 
     def __init__(self, seed: str) -> None:
         self._state = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "little")

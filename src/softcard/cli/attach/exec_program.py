@@ -140,10 +140,10 @@ def exec_program(
 ) -> None:
     """Run a host program, unmodified, with a virtual device for the real one.
 
-    The device is started, the environment names it, and it ends with the
-    program. Its events, and the program's mistakes, are printed on standard
-    error. The exit status is the program's, or 128 plus the number of the
-    signal that ended it.
+    The command starts the device, sets the environment variables by which the
+    program finds it, and closes the device when the program ends. The device's
+    events and the program's mistakes are printed on standard error. The exit
+    status is the program's, or 128 plus the number of the signal that ended it.
 
       softcard exec --kernel sum -- ./sum_host data.arrow
 
@@ -151,8 +151,7 @@ def exec_program(
 
       softcard exec --device refsi -- ./program args
 
-      softcard exec --agent gfx900 -- ./program args
-    """
+      softcard exec --agent gfx900 -- ./program args"""
     for name in devices or ():
         if name not in ATTACHMENTS:
             raise UsageError(f"unknown device {name!r}, expected one of {', '.join(ATTACHMENTS)}")
@@ -198,8 +197,7 @@ def exec_program(
 def _run(program: list[str], environment: Mapping[str, str]) -> int:
     """Run a program with these environment variables and return its exit status.
 
-    The program gets the signals of this process.
-    """
+    SIGTERM and SIGHUP that this process receives are passed on to the program."""
     try:
         started = subprocess.Popen(program, env=environment)
     except OSError as error:

@@ -67,7 +67,7 @@ def options(wanted: DeviceOptions) -> dict[str, Any]:
 
 
 def why_not_counted(engine: str, check: str) -> str:
-    """Return the reason why instructions cannot be counted while checks run; "" if they can."""
+    """Return the reason why instructions cannot be counted while the checks `check` run; "" if they can be counted."""
     from softcard.core.checks import checks_of, having
     from softcard.core.settings import JIT
 
@@ -86,7 +86,9 @@ RUNTIME_KERNELS: Final = "__amd_rocclr_"
 
 
 def not_opened(environment: Mapping[str, str]) -> str:
-    """Return the message for the case that no program opened the driver; it mentions a missing .icd file."""
+    """Return the message for the case that no program opened the driver.
+
+    If no .icd file names AMD's OpenCL library, the message states how to install it."""
     folder = Path(environment.get("OCL_ICD_VENDORS") or environment.get("OPENCL_VENDOR_PATH") or VENDORS)
     message = (
         "no program has opened /dev/kfd: nothing was emulated (a program that is linked statically, or runs as another "
@@ -101,7 +103,7 @@ def not_opened(environment: Mapping[str, str]) -> str:
 
 
 def _names_amd(folder: Path) -> bool:
-    """Return True if `folder`, which may also be a file, or an .icd file in it names AMD's OpenCL library."""
+    """Return True if a file names AMD's OpenCL library: the file `folder`, or an .icd file in the folder `folder`."""
     try:
         files = sorted(folder.glob("*.icd")) if folder.is_dir() else [folder]
         return any(AMD_OPENCL in each.read_text("utf-8", "replace") for each in files)
@@ -159,11 +161,10 @@ class CheckedAgents:
 
     @property
     def ran(self) -> RunSummary:
-        """The run statistics; a kernel that has begun and not completed counts as unfinished.
+        """The run statistics. A kernel that has begun and not completed counts as unfinished.
 
-        An error of the queue does not mean that its kernel is unfinished: a kernel with too little private memory is
-        started again with more.
-        """
+        After an error of a queue, its kernel is not necessarily unfinished: if a kernel has too little private
+        memory, the run-time library launches it again with more."""
         with self._lock:
             return replace(self._ran, unfinished=sum(map(len, self._running)))
 
@@ -174,7 +175,7 @@ class CheckedAgents:
 
 
 class RocmReporter:
-    """The printer of errors, and with `calls` also of driver calls; it collects them for `write`."""
+    """The printer of errors, and with `calls` also of driver calls. It stores both for `write`."""
 
     def __init__(self, device: KfdDevice, say: Callable[[str], None], *, calls: bool) -> None:
         self._agents = [node.agent.name for node in device.nodes]

@@ -48,7 +48,7 @@ def _serve() -> None:
 
 
 class Sharing(StrEnum):
-    """The kinds of guest memory that the device maps; it accesses all other memory by messages."""
+    """The policies for mapping guest memory. The device uses messages to access memory that it does not map."""
 
     SEALED = "sealed"
     ANY = "any"
@@ -91,10 +91,9 @@ def acceldev(
 ) -> None:
     """Serve an Acceldev on the PCI bus of a virtual machine, and report its driver's mistakes.
 
-    Start this first, then QEMU 10.1 or later with
+    Start this command first, then QEMU 10.1 or later with
     -device '{"driver": "vfio-user-pci", "socket": {"type": "unix", "path": "PATH"}}'.
-    Interrupt it to end.
-    """
+    Interrupt the command to end it."""
     if len(set(paths)) != len(paths):
         raise UsageError("--vfio-user names a socket twice, expected a different one for each device")
     if not 0 <= pause < inf:

@@ -64,9 +64,8 @@ def serve_fletcher(
 ) -> None:
     """Serve a Fletcher device to host programs, and report their mistakes.
 
-    Unmodified programs of the Fletcher run-time, in C++ or Python, find it through the environment that is shown.
-    Interrupt it to end.
-    """
+    The command prints environment variables. Set them to let unmodified programs of the Fletcher run-time, in C++
+    or Python, find the device. Interrupt the command to end it."""
     need_pyarrow()
     from softcard.attach.fletcher import DevicePlatform, Server, build_library, default_socket, make_private
     from softcard.cli.attach.serving import SWITCH_INTERVAL_S, ended_by_signals
@@ -137,7 +136,7 @@ def _run_file(path: Path) -> Any:
 
 
 def register_map(kernel: Kernel, schemas: list[Path], profile: str, offset: int) -> FletcherMap:
-    """Return the register map of the kernel for these schemas, which replace its own."""
+    """Return the register map of the kernel for `schemas`; an empty list stands for the kernel's declared schemas."""
     from softcard.device.fletcher.map.build import fletcher_map
 
     batches = read_files(schemas)
@@ -148,7 +147,9 @@ def register_map(kernel: Kernel, schemas: list[Path], profile: str, offset: int)
 
 
 def event_printer(trace: bool, say: Callable[[str], None]) -> Callable[[Event], None]:
-    """Return an observer that prints events for the author of a host program, and only the first few equal findings."""
+    """Return an observer that prints a Fletcher server's events; of equal findings it prints only the first few.
+
+    With `trace` it also prints register accesses."""
     findings = RepeatLimiter(say)
 
     def print_event(event: Event) -> None:

@@ -61,9 +61,9 @@ def serve_refsi(
 ) -> None:
     """Serve RefSi devices through librefsidrv.so to unmodified host programs of the reference driver.
 
-    Programs find it through the environment that is shown. Each has devices of its own, which end with it. Interrupt it
-    to end. With --check the exit status is 1 if there were errors.
-    """
+    The command prints environment variables. Set them to let programs find the devices. Each program opens
+    devices that no other program uses, and they are closed when it ends. Interrupt the command to end it. With
+    --check the exit status is 1 if there were errors."""
     from softcard.attach.refsi import Options, Server, build_library, default_socket, events, make_private
     from softcard.cli.attach.serving import SWITCH_INTERVAL_S, ended_by_signals
 
@@ -101,9 +101,9 @@ def serve_refsi(
 def profile_for(check: str, profile: str, window_scale: str) -> tuple[str, str]:
     """Return the profile and the window encoding of devices for hosts that load the driver library.
 
-    Each is "" if the user did not choose it. Checks other than `waits` need the profile spec. These hosts encode
-    windows as the reference driver does.
-    """
+    A parameter that the user did not choose is "". The default profile is "spec" if `check` has a check that
+    needs it (any but `waits`), and else "refsidrv". Hosts that use the library encode windows as the reference
+    driver does, so with that default of "spec", windows are decoded in the same way."""
     if not profile and having(checks_of(check), lambda kind: not kind.only_engine):
         return "spec", window_scale or "driver"
     return profile or "refsidrv", window_scale or "auto"
@@ -133,11 +133,10 @@ def settings_of(
 def event_printer(
     trace: bool, say: Callable[[str], None], *, errors: bool = True, checks: bool = True
 ) -> Callable[[Event], None]:
-    """Return an observer that prints events of host programs, and only the first few equal findings.
+    """Return an observer that prints events of host programs; of equal findings it prints only the first few.
 
-    With `trace` it prints connections, with `errors` also the errors that programs print themselves, and with `checks`
-    the findings of checks.
-    """
+    `trace` adds connections and opened devices. `errors` adds the errors that the driver library also prints in
+    the program, and `checks` adds the findings of checks."""
     from softcard.attach.refsi import events
     from softcard.report.diagnostic_text import as_text
 

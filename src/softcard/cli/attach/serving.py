@@ -31,10 +31,9 @@ class Closable(Protocol):
 def ended_by_signals(servers: Sequence[Closable]) -> Iterator[None]:
     """Close the servers at SIGINT or SIGTERM; raise KeyboardInterrupt at a second signal.
 
-    The second signal ends a kernel that hangs. If code catches even KeyboardInterrupt, SIGALRM ends the process after
-    `GRACE_S`. A thread closes the servers, since Python's handlers run in the main thread only, and a signal just
-    before a blocking call does not wake it.
-    """
+    The second signal ends a kernel that hangs. If the interrupted code catches even KeyboardInterrupt, SIGALRM
+    ends the process after `GRACE_S`. A separate thread closes the servers: Python runs signal handlers in the
+    main thread only, and a signal that arrives just before a blocking call does not interrupt that call."""
 
     def watch() -> None:
         is_closed = False
@@ -88,7 +87,7 @@ class RepeatLimiter:
         """The number of findings of each kind, whether printed or not."""
 
     def report(self, kind: str, text: str) -> bool:
-        """Print `text`, unless its kind was printed often enough; return True if it was printed."""
+        """Print `text`, unless `REPEATED` texts of this `kind` were printed already; return True if it was printed."""
         self.counts[kind] += 1
         is_printed = self.counts[kind] <= REPEATED
         if is_printed:

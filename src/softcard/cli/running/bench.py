@@ -1,4 +1,4 @@
-"""`softcard bench`: the speed of this machine, compared with recorded figures, or of the user's own kernel."""
+"""`softcard bench`: it compares this machine with recorded figures, or measures the user's own kernel."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def bench(
 ) -> None:
     """Measure how fast this machine is, or a kernel of your own.
 
-    Without --kernel: a few kernels, commands and starts of each interface, each
-    result checked, beside what the machine of docs/performance.md reached
-    ("1.1x": faster than that).
+    Without --kernel: measures a few kernels, commands and process starts of each
+    interface, and checks each result. The figures are shown next to the results
+    of the machine in docs/performance.md; "1.1x" is faster than that machine.
 
     With --kernel: the time of a whole `softcard run` with an empty cache on
     disk and with a filled one, then of many launches in one process. GB/s count
@@ -78,8 +78,7 @@ def bench(
 
       softcard bench hsa refsi
 
-      softcard bench --kernel k.co saxpy --arg 2.5 --arg f32:1048576 --arg f32:1048576
-    """
+      softcard bench --kernel k.co saxpy --arg 2.5 --arg f32:1048576 --arg f32:1048576"""
     chosen = names or []
     if kernel is not None:
         if len(chosen) > 1:

@@ -52,10 +52,9 @@ The context provides the amount of work of one round, in the unit of the rate, a
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A measurement of an interface: `unit` is the unit of its rate, or of its time if `is_time` is True.
+    """A measurement of an interface. It is a rate, or a time if `is_time` is True; `unit` is the unit of the result.
 
-    For times lower is better, for rates higher.
-    """
+    A higher rate, or a lower time, is better."""
 
     interface: str
     what: str

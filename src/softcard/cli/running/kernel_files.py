@@ -45,7 +45,7 @@ RAW_KERNEL: Final = "kernel"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a kernel run that the command line gives."""
+    """The command-line options that control a kernel's run."""
 
     agent: str = ""
     engine: str = "jit"
@@ -134,11 +134,10 @@ Array arguments are updated in place.
 
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """A file with kernels. `opened` loads them on a device, according to `Options`, and provides a `Launch`.
+    """A file with kernels. `opened` loads them on a device, as `Options` require, and provides a `Launch`.
 
-    `unit` is the unit of instruction counts. If `counts_elements`, the default grid has a work-item for each element of
-    the largest array. If `takes_header`, the user has to give the kernel's header.
-    """
+    `unit` is the unit of instruction counts. If `counts_elements` is True, the default grid has one work-item for
+    each element of the largest array. If `takes_header` is True, the user has to provide the kernel's header."""
 
     interface: str
     agent: str
@@ -303,7 +302,7 @@ def _check_typed(values: Sequence[Any]) -> None:
 
 
 def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:
-    """Give each array on the device the name of its argument, for messages of findings."""
+    """Set the name of each device array to the name of its kernel argument, for the messages of findings."""
     guard = gpu.device.memory.guard
     for number, each in enumerate(arrays if guard is not None else ()):
         found = guard.allocations.at(gpu.address(each)) if guard and isinstance(each, np.ndarray) else None

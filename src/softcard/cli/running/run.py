@@ -151,9 +151,9 @@ def run(
 ) -> None:
     """Run one kernel of any interface, and print its arrays afterwards.
 
-    Of code objects (HSA), AMD OpenCL 2.0 programs, RISC-V programs (on RefSi),
-    OpenCL C, C and C++ (for RefSi) where a compiler is found, assembly text, and
-    raw code (.bin, .raw, or any file with --agent).
+    FILE is a code object (HSA), an AMD OpenCL 2.0 program, a RISC-V program (for
+    RefSi), OpenCL C, C or C++ (for RefSi) if a compiler is found, assembly text,
+    or raw code (.bin, .raw, or any file with --agent).
 
     Each --arg is one argument, in order: 7, 2.5, 0x10; u32=7 with its type;
     an array f32:1024:random (or zeros, ones, range, 2.5, or 1,2,3), i32:64x64;
@@ -167,19 +167,19 @@ def run(
     With --check memory the accesses of the kernel are checked, and it continues
     after a mistake: findings follow the arrays, with lane, line and argument.
 
-    --registers-at fault, end, a pc (0x...), kernel+0x10 or file.cl:12 shows
-    all registers of waves or harts in the report then: before the instruction,
-    where one fails, or ends. They run on the reference engine for that.
+    With --registers-at, the report shows all registers of waves or harts before
+    the instruction at a pc (0x...), at kernel+0x10 or at file.cl:12, before an
+    instruction that fails (fault), or where a wave or hart ends (end). The waves
+    or harts then run on the reference engine.
 
-    Exit status 1 where the kernel fails, an array is not as expected, the
-    engines differ, or a check finds an error.
+    Exit status 1 if the kernel fails, an array is not as expected, the engines
+    differ, or a check finds an error.
 
       softcard run k.co saxpy --arg 2.5 --arg f32:64:range --arg f32:64
 
       softcard run k.bin --arg u32:64:range --expect 0=@wanted.npy
 
-      softcard run k.co saxpy --arg 2.5 --arg f32:64 --arg f32:64 --report run.html
-    """
+      softcard run k.co saxpy --arg 2.5 --arg f32:64 --arg f32:64 --report run.html"""
     from softcard.cli.running.kernel_files import Options, RawHeader
     from softcard.cli.running.kernel_values import numbered
 

@@ -62,18 +62,17 @@ def rv64(
 ) -> None:
     """Run an RV64 program by itself; the exit status is the program's.
 
-    A static program of Linux runs in user mode, with arguments and the calls that
-    C libraries make on one thread. One with the symbol tohost is a bare-metal test, as
-    riscv-tests, riscv-arch-test and riscv-vector-tests build them: it runs in machine
-    mode, takes its own traps, and prints and ends by stores to tohost.
+    A static Linux program runs in user mode, with arguments and the system calls that
+    C libraries make on one thread. A program with the symbol tohost is a bare-metal
+    test, as riscv-tests, riscv-arch-test and riscv-vector-tests build them. It runs in
+    machine mode, handles its traps itself, and prints and ends by stores to tohost.
 
     A program that fails (a trap without a handler, a system call that is not
     modelled, a limit) ends with a message on standard error and status 1, or 3.
 
       softcard rv64 --isa rv64gc_zbb --statistics program.elf one two
 
-      softcard rv64 --signature out.sig add-01.elf
-    """
+      softcard rv64 --signature out.sig add-01.elf"""
     from softcard.core.limits import checked_time_limit
     from softcard.host.rv64.run import ISA, RV64, checked_vlen
     from softcard.isa.riscv.isa import isa_of

@@ -1,4 +1,4 @@
-"""The Acceldev device: its registers, and the executor of its commands."""
+"""The Acceldev device: its registers, and the executor that runs its commands."""
 
 from __future__ import annotations
 
@@ -45,12 +45,11 @@ class DeviceState:
 class AcceldevDevice(Device[Settings]):
     """An Acceldev: a `PciDevice` with BAR0, one interrupt line, and main memory by DMA.
 
-    Call `connect` to give it memory before its commands run. Every register access returns at once. A mistake of the
-    guest becomes an interrupt, an error bit, and an event with a `SoftcardError` that has the location; `last_error` is
-    the latest one. See `Settings` for the options.
+    Call `connect` to give it memory before its commands run. Every register access returns at once. A mistake of
+    the guest causes an interrupt, an error bit, and an event with a `SoftcardError` that has the location;
+    `last_error` is the most recent error. See `Settings` for the options.
 
-    Probes are called while the device's lock is held: they must not wait for another thread that uses the device.
-    """
+    Probes are called while the device's lock is held: they must not wait for another thread that uses the device."""
 
     def __init__(self, settings: Settings | None = None, **options: Unpack[AcceldevOptions]) -> None:
         self.settings = Settings.of(settings, options)
@@ -117,7 +116,8 @@ class AcceldevDevice(Device[Settings]):
         return self._telemetry.time
 
     def connect(self, dma: DmaPort) -> None:
-        """Use `dma` for all further accesses to main memory, and release memory that `dma` does not provide."""
+        """Use `dma` for all further accesses to main memory, and release cached memory ranges that `dma` does not
+        share."""
         self._check_open()
         self._processor.connect(dma)
 
@@ -167,8 +167,7 @@ class AcceldevDevice(Device[Settings]):
     def reset(self) -> None:
         """Reset the device as the PCI bus does: empty the command queue, set registers to power-on values.
 
-        Commands that were queued or running access memory no more after this call.
-        """
+        After this call, commands that were queued or running do not access memory any more."""
         self._check_open()
         with self._telemetry.desk:
             with self._gate.changed:
@@ -273,10 +272,10 @@ class AcceldevDevice(Device[Settings]):
     # ---- registers -----------------------------------------------------------------------------------------------
 
     def _make_registers(self, store: ctypes.Array[ctypes.c_uint32]) -> RegisterFile:
-        """Return the register file, stored in `store`, with the effects of each register access attached.
+        """Return the register file, whose values are in `store`, with functions that perform the effects of accesses.
 
-        An effect runs while the device's lock is held. It may return a function to call after the lock is released.
-        """
+        Such a function runs while the device's lock is held. It may return another function, which is called after
+        the lock is released."""
         return RegisterFile(
             r.MMIO,
             {

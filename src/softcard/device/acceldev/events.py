@@ -47,8 +47,7 @@ class CommandStarted(Event):
 class CommandFinished(Event):
     """The event of a device command that has left the queue; `error` is its error, or None.
 
-    If it was a RUN, `fences` is the number of user FENCEs that it counted.
-    """
+    For a RUN, `fences` is the number of user FENCEs that were executed and counted."""
 
     index: int
     error: SoftcardError | None = None
@@ -57,7 +56,7 @@ class CommandFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class UserCommandStarted(Event):
-    """A user command of `context` begins; `offset` is its position in the code buffer, in bytes."""
+    """The event of a user command of `context` that begins; `offset` is its position in the code buffer, in bytes."""
 
     context: int
     offset: int
@@ -66,7 +65,9 @@ class UserCommandStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class FenceCounted(Event):
-    """A user FENCE of `context` was executed; `counter` is the new value in its record."""
+    """The event of a user FENCE of `context` that was executed.
+
+    `counter` is the new value of ``fence_counter`` in the record of the context."""
 
     context: int
     counter: int
@@ -74,7 +75,9 @@ class FenceCounted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ContextErrored(Event):
-    """A user command of `context` failed, or its code could not be read; the record's error bit is now set."""
+    """The event of a failed user command of `context`, or of a code buffer of `context` that could not be read.
+
+    The error bit in the context's record is now set."""
 
     context: int
     interrupt: Interrupt
@@ -94,7 +97,7 @@ class InterruptRaised(Event):
 
 @dataclass(frozen=True, slots=True)
 class InterruptCleared(Event):
-    """Interrupts became inactive, because a driver cleared them."""
+    """The event of active interrupts that a driver has cleared."""
 
     interrupts: Interrupt
 
@@ -108,4 +111,4 @@ class Coalesced(Lint):
 
 @dataclass(frozen=True, slots=True)
 class DeviceReset(Event):
-    """The device was reset."""
+    """The event of a device reset."""

@@ -18,7 +18,10 @@ _ALL: Final = 1 << 62
 
 
 class Executor:
-    """The component that steps the command processor, on the threads and at the times that the settings require."""
+    """The component that lets the command processor execute commands.
+
+    The settings determine whether it does so during register accesses or on the device's own thread, and how
+    fast."""
 
     def __init__(self, gate: Gate, processor: Processor, settings: Settings, desk: LintDesk) -> None:
         self._desk = desk
@@ -113,10 +116,9 @@ class Executor:
             self._thread.join()
 
     def _step(self, limit: int) -> int:
-        """Execute up to `limit` commands as one step of the processor; return the number of executed commands.
+        """Let the processor execute one step of up to `limit` commands; return the number of executed commands.
 
-        The caller has entered the `Gate`; this method leaves it.
-        """
+        The caller has entered the `Gate`, and this method leaves it."""
         try:
             return self._processor.step(limit)
         except Aborted:

@@ -63,9 +63,8 @@ class Interrupts:
     def raise_(self, interrupt: Interrupt, *, every: bool = True) -> None:
         """Make `interrupt` active, and raise the interrupt line if the interrupt is enabled.
 
-        With `every`, each call emits an event to the probes. Without it, events stop once a lint has reported the
-        interrupt as coalesced.
-        """
+        With `every`, each call emits an event to the probes. Without it, calls emit no more events after a lint has
+        reported the interrupt as coalesced, until a driver clears the interrupt."""
         bit, telemetry = interrupt.value, self._telemetry
         with self._gate.lock:
             coalesced = bool(self.active & bit)
@@ -97,7 +96,7 @@ class Interrupts:
         return self.update_line
 
     def update_line(self) -> None:
-        """Set the line to its new level after a driver has cleared or enabled interrupts."""
+        """Set the interrupt line to its new level after a driver has cleared or enabled interrupts."""
         self._drive(waits=True)
 
     @property

@@ -1,7 +1,6 @@
 """The lints about drivers: accesses that the device accepts but that are most likely mistakes.
 
-Each one is a `Lint` event.
-"""
+Each mistake is reported as a `Lint` event."""
 
 from __future__ import annotations
 
@@ -84,7 +83,7 @@ class Lints:
     # ---- registers -----------------------------------------------------------------------------------------------
 
     def odd_access(self, write: bool, size: int, offset: int, why: str) -> None:
-        """Emit a lint for a register access that no register accepts; `why` is the reason, for the message."""
+        """Emit a lint for an access to BAR0 that no register accepts; `why` is the reason, for the message."""
         verb = "write" if write else "read"
         self.report("odd-access", f"{verb} of {size} bytes at BAR0 + {offset:#06x}: {why}", rules.REGISTER_ACCESS)
 

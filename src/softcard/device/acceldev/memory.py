@@ -1,6 +1,7 @@
-"""Acceldev's access to main memory, through the shared ranges of the DMA port, else by its calls; and page tables,
-which translate a buffer's virtual addresses.
-"""
+"""Acceldev's access to main memory, and its page tables.
+
+Memory is accessed directly if the DMA port shares it with this process, and otherwise by calls of the port.
+Page tables translate the virtual addresses of a buffer to physical addresses."""
 
 from __future__ import annotations
 
@@ -39,11 +40,11 @@ class Aborted(Exception):  # not an error: the command's device was reset
 
 
 class WantedLock:
-    """A reentrant lock that knows whether a thread waits for it.
+    """A reentrant lock that records whether a thread waits for it.
 
-    Python's own locks are not fair: a thread that releases a lock and acquires it again at once is faster than any
-    thread that is being woken. A thread that acquires this lock repeatedly checks `is_wanted` in between.
-    """
+    Python's own locks are not fair: a thread that releases a lock and at once acquires it again is faster than a
+    waiting thread, which first has to wake up. A thread that acquires this lock again and again can test
+    `is_wanted` between two acquisitions, and let the waiting thread go first."""
 
     def __init__(self, arrived: Callable[[], None]) -> None:
         """Create the lock. A thread that had to wait for the lock calls `arrived` as soon as it holds it."""
@@ -90,12 +91,11 @@ class WantedLock:
 class Gate:
     """The synchronisation of the thread that executes commands with threads that reset the device.
 
-    `lock` guards all state of the device and is never held during DMA. Only one thread executes commands at a time.
-    Between two steps it lets threads that wait for the lock go first (`let_others_go_first`). A thread that resets the
-    device calls `close_all`. An execution that began earlier is then interrupted at its next access or `check`, and
-    accesses memory no more. Only a call of the DMA port can still be in progress; that call may need the resetting
-    thread in order to return.
-    """
+    `lock` guards all state of the device and is never held during DMA. Only one thread executes commands at a
+    time. Between two steps, the executing thread lets threads that wait for the lock go first
+    (`let_others_go_first`). A thread that resets the device calls `close_all`, which interrupts the execution at
+    its next access or `check`. After that, the interrupted execution does not access memory any more. Only a call
+    of the DMA port can still be in progress, because that call may need the resetting thread in order to return."""
 
     def __init__(self) -> None:
         self.lock = WantedLock(lambda: self.changed.notify_all())
@@ -258,10 +258,9 @@ class Memory:
         return view[start : start + size] if start + size <= view.nbytes else None
 
     def _refresh(self) -> _Shared:
-        """Read the shared ranges from the DMA port again and return them.
+        """Ask the DMA port for its shared ranges again, store them, and return them.
 
-        They are read once more if `connect` has replaced the port in the meantime.
-        """
+        If `connect` replaces the port in the meantime, ask the new port."""
         shared = self._shared
         for _ in range(2):
             port = self._port
@@ -280,11 +279,10 @@ class Memory:
 
 
 def explained(fault: AccessFault, what: str, rule: Rule) -> AccessFault:
-    """Return an access fault of the device's own access as a violation of `rule` by the driver.
+    """Return an `AccessFault` with the rule that the driver violated when the device's access `fault` failed.
 
-    `what` describes the failed operation, for the message. A fault that violates a rule of the PCI bus keeps that rule,
-    for example that a driver must enable bus mastering.
-    """
+    `what` describes the failed operation, for the message. The rule is `rule`, unless `fault` has a rule of the
+    PCI bus, for example that a driver must enable bus mastering."""
     if fault.rule is not None and fault.rule.id.startswith("pci/"):
         rule = fault.rule
     return AccessFault(f"{what}: {fault.message}", address=fault.address, access=fault.access, rule=rule)

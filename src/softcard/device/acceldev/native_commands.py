@@ -1,10 +1,10 @@
 """The execution of user commands: a native function, which runs as machine code or as Python, and its callers.
 
-The GIL is released during a call of machine code, unless the previous call was brief: then the GIL is held for one more
-brief call. The reason is the switch interval of Python. A thread that waits for the GIL is woken at each release, and
-requests a switch only if there was no release within the switch interval. A thread that often releases the GIL for less
-time than a wake-up takes would starve all others.
-"""
+A call of machine code releases the GIL, unless the previous call was brief. In that case, the GIL is held,
+and the call executes only a few commands. The reason is the switch interval of Python. A thread that waits
+for the GIL wakes up at each release, and requests a switch only if there was no release within the switch
+interval. If a thread often released the GIL for less time than a wake-up takes, all other threads would
+starve."""
 
 from __future__ import annotations
 
@@ -162,11 +162,10 @@ class Range(ctypes.Structure):
 
 @layout
 class Piece(ctypes.Structure):
-    """A contiguous piece of memory that a FILL writes: `size` bytes at physical `address`.
+    """A contiguous memory range that a FILL writes: `size` bytes at physical `address`.
 
-    It is at address `place` in this process, unless `elsewhere` is nonzero: then Python must write it. Its first byte
-    is byte `offset` of the FILL.
-    """
+    The range begins at byte `offset` of the FILL. `place` is the address of the range in this process. If
+    `elsewhere` is nonzero, the range has no such address, and Python must write it."""
 
     place: int
     address: int
@@ -232,11 +231,11 @@ def commands(block: Block) -> int:
 
 @inlined
 def fetched(block: Block, virtual: int, ahead: int, is_kept: int) -> int:
-    """Return the address of the words of the user command at virtual address `virtual`.
+    """Return the address of the words of the user command at virtual address `virtual` of the code buffer.
 
-    Return 0, with the reason in `block.why`, if they are unknown. A request to Python covers up to `ahead` commands. If
-    `is_kept` is nonzero, the words are copied, so that later writes to memory do not change them.
-    """
+    Return 0 if the words are not available; `block.why` is then the reason. A request to Python covers up to
+    `ahead` commands. If `is_kept` is nonzero, the words are copied, so that later writes to memory do not change
+    them."""
     left = ACCELDEV_PAGE_SIZE - (virtual & PAGE_MASK)
     if left < USER_CMD_BYTES:
         return straddling(block, virtual, left)
@@ -254,10 +253,10 @@ def fetched(block: Block, virtual: int, ahead: int, is_kept: int) -> int:
 
 @native
 def straddling(block: Block, virtual: int, left: int) -> int:
-    """Return the address of a copy of a command that has `left` bytes on one page and the rest on the next.
+    """Return the address of a copy of the command at `virtual`, which lies on two pages.
 
-    Return 0, with the reason in `block.why`, if its words are unknown.
-    """
+    The first page has its first `left` bytes. Return 0 if the words are not available; `block.why` is then the
+    reason."""
     first = located(block, virtual)
     if first == NOWHERE:
         return 0
@@ -277,10 +276,9 @@ def straddling(block: Block, virtual: int, left: int) -> int:
 
 @inlined
 def located(block: Block, virtual: int) -> int:
-    """Return the physical address of the byte at `virtual` in the code buffer.
+    """Return the physical address of the byte at virtual address `virtual` of the code buffer.
 
-    Return NOWHERE, with the reason in `block.why`, if it is unknown.
-    """
+    Return NOWHERE if the address is unknown; `block.why` is then the reason."""
     place = block.entries + PTE_BYTES * (virtual >> PAGE_BITS)
     if virtual >= BUFFER_BYTES:
         return absent(block, virtual, 0)
@@ -310,7 +308,7 @@ def physical(entry: int) -> int:
 
 @native
 def request(block: Block, why: int, address: int, size: int, virtual: int) -> int:
-    """Store a request to Python for `size` bytes of memory at `address`, with the reason `why`; return 0."""
+    """Store a request to Python for `size` bytes at physical `address`, with `why` as the kind of request; return 0."""
     block.address, block.size, block.virtual, block.why = address, size, virtual, why
     return 0
 
@@ -319,8 +317,7 @@ def request(block: Block, why: int, address: int, size: int, virtual: int) -> in
 def reached(block: Block, address: int, size: int) -> int:
     """Return the address in this process of `size` readable bytes at physical `address`.
 
-    Return 0 if they must be requested from Python.
-    """
+    Return 0 if a request to Python must provide them."""
     if block.gift_count:
         for number in range(block.gift_count):
             gift = Range.from_address(block.gifts + number * ctypes.sizeof(Range))
@@ -357,11 +354,10 @@ def shared(block: Block, address: int, size: int, write: int) -> int:
 
 @native
 def begun(block: Block, words: int) -> int:
-    """Find all memory that the FILL with the given `words` will write, and describe it in `block.pieces`.
+    """Find all memory ranges that the FILL with the given `words` will write, and store them in `block.pieces`.
 
-    Return DONE, or the reason for a request or an error. The pieces end before the first page that is not present. See
-    the choices `fill-slot`, `fill-partial`, `fill-translation` and `fill-nothing`.
-    """
+    Return DONE, or the reason for a request or an error. The list ends before the first page that is not present.
+    See the choices `fill-slot`, `fill-partial`, `fill-translation` and `fill-nothing`."""
     block.value, block.slot, block.begin = V32[words + 4], V32[words + 8], V32[words + 12]
     block.length = V32[words + 16]
     block.last, block.entry = block.pieces, 0
@@ -397,10 +393,9 @@ def begun(block: Block, words: int) -> int:
 
 @inlined
 def listed(block: Block, entries: int, end: int) -> None:
-    """Describe the memory from virtual address `block.begin` up to `end` in `block.pieces`.
+    """Store the memory ranges of the virtual addresses from `block.begin` to `end` in `block.pieces`.
 
-    `entries` is the address of the page table entry of the first page. Adjacent memory becomes one piece.
-    """
+    `entries` is the address of the page table entry of the first page. Adjacent ranges are merged."""
     virtual, last, host_end, end_address = block.begin, block.pieces - ctypes.sizeof(Piece), 0, 0
     while virtual < end:
         entry = V32[entries]
@@ -426,10 +421,9 @@ def listed(block: Block, entries: int, end: int) -> None:
 
 @native
 def written(block: Block) -> int:
-    """Write the remaining pieces of the current FILL (choice `fill-alignment`).
+    """Write the remaining memory ranges of the current FILL (choice `fill-alignment`).
 
-    Return DONE; or STORE, if Python must write a piece; or ABSENT, if the pieces end at a page that is not present.
-    """
+    Return DONE if all are written, STORE if Python must write a range, or ABSENT if the next page is not present."""
     while block.next < block.last:
         piece = Piece.from_address(block.next)
         block.next += ctypes.sizeof(Piece)
@@ -471,7 +465,7 @@ def fill_piece(at: int, end: int, value: int) -> None:
 
 @cache
 def linked() -> llvm.Code:
-    """Return the function `commands`, and all that it calls, as machine code loaded into this process."""
+    """Return the function `commands`, and all functions that it calls, as machine code loaded into this process."""
     return link(ObjectCache(default_folder()), commands)
 
 
@@ -549,11 +543,10 @@ class Machine:
         self._place()
 
     def run(self, end: int, *, listens: bool, every: bool) -> int:
-        """Execute user commands up to number `end` at most; return the result of the native function.
+        """Execute user commands up to number `end` at most; return the native function's result.
 
-        The result is one of its reasons to return, such as DONE. With `listens`, an event is emitted for each command;
-        with `every`, an interrupt is raised for each FENCE.
-        """
+        The result is the reason why the function returned, such as DONE. With `listens`, it returns before each
+        command, for an event. With `every`, it returns at each FENCE, for an interrupt."""
         block, ranges = self.block, self._memory.ranges
         if ranges is not self._ranges:
             self._learn(ranges)
@@ -567,7 +560,8 @@ class Machine:
         return why
 
     def give(self, address: int, data: bytes) -> None:
-        """Give the next call of the native function the `data` at `address` that it has requested."""
+        """Provide `data`, the content of memory at physical `address`, to the native function, which has requested
+        it."""
         block = self.block
         if block.gift_count == MAX_EVENTS_GIVEN:
             block.gift_count = 0
@@ -594,7 +588,8 @@ class Machine:
         return why
 
     def _learn(self, ranges: tuple[DirectRange, ...]) -> None:
-        """Store the shared memory ranges in the table for native code; `self._ranges` keeps them alive."""
+        """Store the shared memory ranges in the table that the native function reads; `self._ranges` keeps them
+        alive."""
         self._ranges = ranges
         if len(ranges) > len(self._rows):
             self._rows = (Range * (2 * len(ranges)))()
@@ -607,7 +602,9 @@ class Machine:
         self._place()
 
     def _place(self) -> None:
-        """Store the addresses in this process of the memory that every command needs: page table, slots and counter."""
+        """Store the addresses, in this process, of the memory that every command needs.
+
+        These are the entries of the code buffer's page table, the slots, and the context's fence counter."""
         block, host_range = self.block, self._memory.host_range
         block.entries = host_range(block.code_table, ACCELDEV_PAGE_SIZE) or 0
         block.slots = host_range(block.record, ACCELDEV_NUM_BUFFERS * SLOT_BYTES) or 0

@@ -96,7 +96,7 @@ class Processor:
         }
 
     def connect(self, port: DmaPort) -> None:
-        """Use `port` for all further accesses to main memory, and release memory that it does not provide."""
+        """Use `port` for all further accesses to main memory, and release cached ranges that `port` does not share."""
         self._memory.connect(port)
         self._user.forget_memory()
 
@@ -194,7 +194,8 @@ class Processor:
         return max(1, run.position - before)
 
     def _mark(self, run: Run, error: SoftcardError) -> None:
-        """Record the error of a user command: in `context_errors`, in the context's record, and as an interrupt."""
+        """Record the `error` of a user command in `context_errors` and in the context's record, and raise an
+        interrupt."""
         interrupt = interrupt_of(error)
         self.context_errors[run.context.index] = error
         try:
@@ -288,10 +289,9 @@ class Processor:
             self._lints.slots_after_run(run.context.index, before, after, run.used)
 
     def _read_for_lints(self, read: Callable[[], T]) -> T | None:
-        """Return the result of `read`; return None if lints have no listeners or if `read` fails.
+        """Return the result of `read`; return None if there are no receivers of lints, or if `read` fails.
 
-        A failure must not make the command fail, because the result only serves lints.
-        """
+        The result is used for lints only, so a failure must not make the command fail."""
         try:
             return read() if self._telemetry.listened else None
         except AccessFault:

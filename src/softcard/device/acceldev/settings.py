@@ -75,5 +75,5 @@ class Settings(DeviceSettings):
 
     @property
     def threaded(self) -> bool:
-        """True if the device processes packets on its own thread."""
+        """True if the device executes commands on its own thread."""
         return self.execution == THREADED

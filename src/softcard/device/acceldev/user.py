@@ -43,8 +43,7 @@ def interrupt_of(error: SoftcardError) -> Interrupt:
 class UserCommands:
     """The executor of user commands.
 
-    It raises an interrupt by a call of `raise_`, with the interrupt and a Boolean: True if each request emits an event.
-    """
+    For an interrupt, it calls `raise_` with the interrupt, and with True if each request must emit an event."""
 
     def __init__(
         self,
@@ -73,9 +72,8 @@ class UserCommands:
     def advance(self, run: Run, limit: int) -> int:
         """Execute at least one and at most `limit` user commands of `run`; return their number.
 
-        An error that ends the RUN gets the locations that are known here: the command, and its byte offset in the code
-        buffer.
-        """
+        An error that ends the RUN gets two locations: the number of the user command, and its byte offset in the code
+        buffer."""
         before = run.position
         end = min(run.count, before + limit)
         if self._cold >= 0 and not self._machine.is_compiled and run.count - before >= self._cold:
@@ -94,17 +92,15 @@ class UserCommands:
         return run.position - before
 
     def _may_go_on(self, run: Run, some: int) -> bool:
-        """Return True if `run` can continue after a FENCE, because no other thread waits for the device.
+        """Return True if `run` may continue after a FENCE.
 
-        It can continue only up to the user command with number `some`.
-        """
+        It may continue if no other thread waits for the device's lock, up to the user command with number `some`."""
         return bool(self._machine.block.due) and run.position < some and not self._gate.lock.is_wanted
 
     def _step(self, run: Run, end: int) -> int:
-        """Execute user commands of `run`, up to number `end` at most, until memory is requested.
+        """Execute user commands of `run` up to number `end` at most, until the native function returns to Python.
 
-        Provide that memory. Return the reason for which the machine stopped.
-        """
+        Provide what it requests, such as memory or an event. Return the reason why it returned."""
         listens = self._detailed and self._telemetry.listened
         # Without an event for every user command, the first coalescing FENCEs still have events.
         every = self._telemetry.listened and (
@@ -180,11 +176,10 @@ class UserCommands:
             raise not_presented(block.table, block.virtual, block.entry)
 
     def _code(self, table: int, virtual: int, physical: int, size: int) -> bytes:
-        """Return the `size` bytes of code from `virtual` on, all of them in one page.
+        """Return the `size` bytes of code at virtual address `virtual`, all of them in one page.
 
-        If they are not all readable, return only the first command. `table` is the page table's address, `physical` the
-        address of the code.
-        """
+        If some of them are not readable, return only the bytes of the first command; raise `AccessFault` if those are
+        not readable either. `table` is the page table's address, and `physical` the physical address of the code."""
         try:
             return self._memory.read(physical, size)
         except AccessFault as fault:

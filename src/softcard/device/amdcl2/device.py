@@ -1,8 +1,8 @@
 """The device that runs AMD OpenCL 2.0 programs: memory, private memory, device-side queue and launches.
 
-It allocates guest addresses, starts waves and counts their instructions in the same way as HSA agents. There are two
-differences: a program has the device to itself, so packets need no ring buffer; and kernels may enqueue kernels.
-"""
+It allocates guest addresses, starts waves and counts their instructions in the same way as HSA agents. There
+are two differences. Packets need no ring buffer, because the device runs only one program. Kernels can
+enqueue kernels."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ TIME_LIMIT: Final = "time_limit_seconds"
 
 @dataclass(frozen=True, slots=True)
 class PlacedQueue:
-    """A device-side queue in device memory, with the addresses of its header and of the slot of the host's kernel.
+    """A device-side queue in device memory.
 
-    It also has the addresses of the memory blocks that must be released with it.
-    """
+    `address` is the address of its header. `parent` is the address of the slot for the kernel that the host
+    launched. `blocks` has the addresses of the memory blocks that must be released with the queue."""
 
     address: int
     parent: int
@@ -82,7 +82,7 @@ class PlacedQueue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramState:
-    """The state of a program's memory, and the layout of that memory; `restore` accepts it as an opaque value."""
+    """The contents and the layout of a program's memory. `OpenclDevice.restore` accepts it as an opaque value."""
 
     device: OpenclDevice = field(repr=False)
     state: object = field(repr=False)
@@ -150,7 +150,8 @@ class OpenclDevice(Stateful):
             raise WireError(f"the device's address space has no room for {size} bytes of {name}") from None
 
     def allocate(self, size: int, name: str) -> tuple[int, Ram]:
-        """Allocate zeroed memory for the device itself, in whole pages; return its address and the memory."""
+        """Allocate zeroed memory, in whole pages, for data of the device; return the memory's address and the
+        memory."""
         ram = Ram(align_up(max(size, 1), PAGE_SIZE))
         return self.map(ram, name, used=max(size, 1)), ram
 
@@ -180,7 +181,7 @@ class OpenclDevice(Stateful):
             raise RuleError(f"{what} is not possible while a kernel runs: wait for the end of the run")
 
     def close(self) -> None:
-        """Close the device. If another thread runs a kernel, end it (`Stopped`) and wait for it."""
+        """Close the device. If another thread runs a kernel, end the kernel (`Stopped`) and wait for its end."""
         self._stopped = self._watch.stopped = CLOSED
         self._busy_lock.wait()
         if self.check is not None:
@@ -241,11 +242,10 @@ class OpenclDevice(Stateful):
         return scheduler.drain(self.queue.parent)
 
     def _dispatch(self, packet: KernelDispatchPacket, address: int, options: Mapping[str, Any]) -> Statistics:
-        """Run the dispatch packet at `address` to its end and return its statistics.
+        """Run the dispatch packet at `address` until the kernel ends, and return its statistics.
 
-        The private memory and LDS sizes of `packet` and of the kernel's header are combined in a copy of the packet;
-        the packet in memory is not changed.
-        """
+        The kernel gets the larger one of the private memory sizes in `packet` and in the kernel's header, and the sum
+        of the two LDS sizes. The packet in memory is not changed."""
         packet = launched(self.memory, packet, self.target)
         around = Surroundings(self.target, self.memory, self._special_address, self._scratch_for(packet))
         self._special.view[: AmdQueue.size_bytes] = special_buffer(around, packet.private_segment_size).pack()

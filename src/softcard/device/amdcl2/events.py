@@ -13,10 +13,9 @@ from softcard.core.event import Event
 
 @dataclass(frozen=True, slots=True)
 class KernelStarted(Event):
-    """A kernel begins: one launched by the host, or one enqueued by another kernel.
+    """The event of the start of a kernel that the host launched or that another kernel enqueued.
 
-    `grid` and `group` are in work-items.
-    """
+    `grid` and `group` are in work-items."""
 
     kernel_object: int
     grid: tuple[int, int, int]
@@ -25,10 +24,9 @@ class KernelStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class KernelFinished(Event):
-    """The event of a kernel that is done, with its numbers of waves and wave instructions.
+    """The event of the end of a kernel, with the numbers of waves and wave instructions that it executed.
 
-    The kernels that it enqueued start after this event.
-    """
+    Kernels that it enqueued start after this event."""
 
     kernel_object: int
     waves: int
@@ -37,7 +35,7 @@ class KernelFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class KernelFailed(Event):
-    """A kernel has failed with `error`."""
+    """The event of a kernel that has failed with `error`."""
 
     kernel_object: int
     error: SoftcardError

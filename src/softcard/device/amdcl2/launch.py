@@ -1,10 +1,10 @@
 """The initial machine state of AMD OpenCL 2.0 kernels: user data registers, and the buffers that they point to.
 
-The state itself is that of HSA (`launch.hsa`): in terms of CLRX's documentation of this ABI, the kernel setup buffer is
-a kernel dispatch packet, the argument buffer the kernarg segment, the special buffer an amd_queue_t. This module adds
-the user data registers that a kernel's features (of CLRX's assembler) select, the six setup arguments, and the encoding
-of values as argument bytes.
-"""
+Most of this state is computed as for HSA kernels (`launch.hsa`). CLRX's documentation of this ABI has other
+names for the same structures: the kernel setup buffer is a kernel dispatch packet, the argument buffer is the
+kernarg segment, and the special buffer is an amd_queue_t. This module adds the user data registers that a
+kernel's features (in CLRX's assembler) select, the six setup arguments, and the encoding of argument values
+as bytes."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def setup_buffer(
 ) -> KernelDispatchPacket:
     """Return the kernel setup buffer, an AQL packet with all of its 16 dwords.
 
-    `lds` is the number of LDS bytes of local pointer arguments. The private memory and LDS that the kernel's own header
-    requires are not included: see `launched`. Both sizes are in work-items and have 1 to 3 dimensions. Raise
-    `WireError` for sizes that do not fit their fields; a work-group may have up to 65535 work-items in each dimension.
-    """
+    `global_size` and `local_size` are in work-items and have 1 to 3 dimensions. `lds` is the number of LDS bytes
+    of local pointer arguments. The packet does not include the private memory and LDS that the kernel's own
+    header requires; see `launched`. Raise `WireError` for sizes that do not fit their fields; a work-group may
+    have up to 65535 work-items in each dimension."""
     dimensions = len(global_size)
     if not 1 <= dimensions <= 3 or len(local_size) != dimensions:
         raise WireError(
@@ -91,11 +91,10 @@ class SegmentSizes(Record, size=8):
 
 
 def launched(memory: GpuMemory, packet: KernelDispatchPacket, target: Target) -> KernelDispatchPacket:
-    """Return a copy of `packet` in which the private memory and LDS that the kernel's header requires are added.
+    """Return a copy of `packet` to which the private memory and LDS that the kernel's header requires are added.
 
-    In this ABI, the packet itself has only the LDS of local pointer arguments. Raise `DispatchRefused` if its kernel
-    address is not that of a kernel.
-    """
+    In this ABI, a packet's LDS size counts only the LDS of local pointer arguments. Raise `DispatchRefused` if
+    `packet.kernel_object` is not the address of a kernel."""
     read_plan(memory, packet.kernel_object, target)
     at = packet.kernel_object + KernelCode.offset_of("workitem_private_segment_byte_size")
     own = SegmentSizes.parse(memory.read(at, SegmentSizes.size_bytes))
@@ -114,11 +113,11 @@ Value = Number | Sequence[Number] | np.ndarray
 def pack_arguments(
     layout: KernargLayout, values: Mapping[int, Value], hidden: Mapping[str, int], size: int = 0
 ) -> bytes:
-    """Return the kernarg segment, of `size` bytes or more, with the caller's arguments `values` by index.
+    """Return the contents of the kernarg segment, `size` bytes or more.
 
-    Pointers, images, samplers, queues and structures are given as addresses, local pointers as offsets in LDS. `hidden`
-    has the setup arguments, by the names in the ABI specification; missing ones are 0.
-    """
+    `values` maps the index of each argument to its value. The value of a pointer, image, sampler, queue or
+    structure is an address; that of a local pointer is an offset in LDS. `hidden` maps the names of setup
+    arguments in the ABI specification to their values; missing setup arguments are 0."""
     data = bytearray(max(size, layout.size))
     for name, slot in layout.hidden.items():
         _put(data, slot, hidden.get(name, 0).to_bytes(8, "little")[: slot.size])

@@ -1,9 +1,8 @@
 """The memory layout of device-side queues: header, slots, events, and the sizes and addresses of all parts.
 
-The AMD OpenCL 2.0 ABI specification names only the two pointers (vqueue_pointer, aqlwrap_pointer); these are the
-layouts of AMD's runtime. Pointers in these records have 64 bits in files of either word size. The entries of
-`kernel_table` and `wait_list` are size_t, so they have 4 bytes in 32-bit code.
-"""
+The AMD OpenCL 2.0 ABI specification names only the two pointers to these structures (vqueue_pointer,
+aqlwrap_pointer); the layouts are those of AMD's runtime. Pointers in these records have 64 bits in 32-bit
+code, too. The entries of `kernel_table` and `wait_list` are of type size_t and have 4 bytes in 32-bit code."""
 
 from __future__ import annotations
 
@@ -118,14 +117,13 @@ class QueueParts:
 
 @dataclass(frozen=True, slots=True)
 class QueueShape:
-    """The sizes of a device-side queue, which are those of AMD's runtime.
+    """The sizes of a device-side queue. The default values are those of AMD's runtime.
 
     - `slots`: the number of slots, a multiple of 32.
     - `events`: the number of events.
     - `wait_size`: the number of entries of a wait list.
     - `arg_size`: the bytes of arguments of each slot: the largest parameter size of AMD's devices plus 64 bytes.
-    - `mask_groups`: the number of groups of words in the slot mask.
-    """
+    - `mask_groups`: the number of groups into which the words of the slot mask are divided."""
 
     slots: int = PREFERRED_BYTES // AqlWrap.size_bytes
     events: int = 1024

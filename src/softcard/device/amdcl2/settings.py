@@ -24,17 +24,17 @@ class ProgramOptions(KernelOptions, total=False):
 class Settings(KernelSettings):
     """The settings of one program's device, in addition to those of `KernelSettings`.
 
-    Engine and processor are not settings.
+    The engine and the processor cannot be selected here.
 
-    `trace_waves`: the number of waves of a launch, those of its first groups, for which events are emitted at their
-    begin and end. Those groups then run one by one.
+    `trace_waves`: the number of waves of each launch that emit an event when they start and when they end. They
+    are the waves of the launch's first work-groups, which then run one after another.
 
-    `snapshots`: the maximum number of events with a wave's registers: at a failure or trap, and at the points of
-    `Program.tracepoints`. Waves then run on the reference engine, which has all registers.
+    `snapshots`: the maximum number of events that contain a wave's registers. Such events are emitted at a
+    failure, at a trap, and at the points of `Program.tracepoints`. If this is not 0, waves run on the reference
+    engine, which has all registers.
 
-    `poison`: the 32-bit word that fills undefined registers, LDS and private memory; None means 0, or 0xfff5a5d3 with
-    check "init". An option of a run overrides it.
-    """
+    `poison`: the 32-bit word that fills undefined registers, LDS and private memory. None means 0, or 0xfff5a5d3
+    with check "init". The option `poison` of a single run overrides it."""
 
     LEAST: ClassVar[Mapping[str, int]] = {"trace_waves": 0, "snapshots": 0, "poison": 0}
 
@@ -43,7 +43,7 @@ class Settings(KernelSettings):
     poison: int | None = None
 
     def verify(self) -> None:
-        """Raise `BeyondModel` for snapshots with a check that does not run on the reference engine."""
+        """Raise `BeyondModel` if `snapshots` is set together with a check that cannot run on the reference engine."""
         KernelSettings.verify(self)
         check_poison(self.poison)
         if self.snapshots and having(self.checks, lambda kind: not kind.with_snapshots):

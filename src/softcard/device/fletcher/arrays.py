@@ -74,10 +74,10 @@ def store(
 ) -> None:
     """Write `batch` as rows `first`, `first + 1`, ... of a RecordBatch in device memory.
 
-    `addresses` are those of the buffers in `layout.buffers`. With `continues`, this call continues an earlier one:
-    offsets continue from those before row `first`. Otherwise they start at 0, as in the first command of a hardware
-    writer. Everything is checked before the first byte is written; the errors are those of `rebuild`.
-    """
+    `addresses` are those of the buffers in `layout.buffers`. With `continues`, this call continues an earlier
+    one: the first new offset is the end offset of the row before `first`. Otherwise offsets start at 0, as in the
+    first command of a hardware writer. Everything is checked before the first byte is written; the errors are
+    those of `rebuild`."""
     _check_schema(layout, batch)
     writer = _Writer(layout, addresses, memory)
     for index, column in enumerate(batch.columns):
@@ -179,7 +179,9 @@ class _Buffer:
 
 
 class _Buffers:
-    """The buffers of a RecordBatch in device memory, by array (its position in the schema) and kind."""
+    """The buffers of a RecordBatch in device memory.
+
+    Each one is identified by its array (the position in the schema) and its kind."""
 
     def __init__(self, layout: BatchLayout, addresses: Sequence[int], memory: Memory) -> None:
         self._layout = layout
@@ -201,7 +203,7 @@ class _Buffers:
         return found
 
     def beyond(self, node: Node, type_: pa.DataType) -> BeyondModel:
-        """Return the error for a type whose buffers Fletcher does not support."""
+        """Return a `BeyondModel` error, which says that Fletcher does not support the buffers of type `type_`."""
         field = self._layout.schema.field(node[0]).name
         error = BeyondModel(f"{self._layout.name}.{field}: Fletcher does not support arrays of {type_}")
         return error.at("field", field)
@@ -310,8 +312,7 @@ class _Writer(_Buffers):
     def array(self, array: pa.Array, node: Node, first: int, continues: bool) -> None:
         """Collect the bytes of `array`, which become rows `first`, `first + 1`, ... of the array at `node`.
 
-        With `continues`, offsets continue from those before row `first`.
-        """
+        With `continues`, the first new offset is the end offset of the row before `first`; otherwise it is 0."""
         type_, rows = array.type, len(array)
         width = element_width(type_)
         if width is None and not is_text(type_) and not is_nested(type_):
@@ -405,8 +406,7 @@ def _sound(array: pa.Array, values: _Buffer) -> pa.Array:
     """Return `array`; raise an error if its values are not valid for its type.
 
     The checked values are UTF-8 texts, dates of whole days, times of a day, and decimals within their precision.
-    `values` is the buffer, for the message.
-    """
+    The error message names the register of the buffer `values`."""
     types = pa.types
     if (
         types.is_string(array.type)
@@ -422,7 +422,7 @@ def _sound(array: pa.Array, values: _Buffer) -> pa.Array:
 
 
 def _own_offsets(array: pa.Array) -> NDArray[np.int32]:
-    """Return the offsets of `array`, which pyarrow created in this process, so that they need no validation."""
+    """Return the offsets of `array` without validation, because pyarrow created them in this process."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros(1, np.int32)

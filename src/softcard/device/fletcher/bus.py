@@ -1,16 +1,16 @@
-"""The register file on the bus as the generated hardware has it: words, their fields, and their addresses.
+"""The register file on the bus of the generated hardware: words, their fields, and their addresses.
 
-Facts of the generated VHDL:
+The generated VHDL has these properties:
 
-- Writes of a register wider than the bus go through one holding register, which all registers share. The write of the
-  register's last word commits all its words at once.
-- The holding register keeps the data (not the strobes) of earlier writes to any register. If only the high word of a
-  register is written, the hardware also ORs an older low word into the register.
-- Reads go through one latch, which all registers share. A read of word 0 latches the whole register. A read of another
-  word answers from the latch, whatever register the word belongs to; if the latch is empty, it answers with SLVERR.
-- Only the address bits in which registers differ are decoded. An address without a register selects the last one: for
-  reads the last readable one, for writes the last writable one.
-"""
+- Writes of a register wider than the bus go through one holding register, which all registers share. The
+  write of the register's last word commits all its words at once.
+- The holding register keeps the data (not the strobes) of earlier writes to any register. If the host writes
+  only the high word of a register, the hardware ORs the low word of such an earlier write into the register.
+- Reads go through one latch, which all registers share. A read of word 0 latches the whole register. A read
+  of another word returns data from the latch, even if the latch holds another register; if the latch is
+  empty, it returns SLVERR.
+- Only the address bits in which registers differ are decoded. An address without a register selects the last
+  one: for reads the last readable one, for writes the last writable one."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ _DEFAULT_NAMES: Final = {
 class Part:
     """A field as a part of a register.
 
-    It has the field's index in the map, and its position in bits from bit 0 of the register's first word.
-    """
+    It has the field's index in the register map. Its position is in bits from bit 0 of the register's first word."""
 
     index: int
     lsb: int
@@ -57,8 +56,7 @@ class Part:
 class Word:
     """One bus word of a register: word number `number` of the register, at byte address `address`.
 
-    It also has the fields of the whole register: those that can be read, or those that can be written.
-    """
+    `parts` are the fields of the whole register: only the readable or only the writable ones, or all of them."""
 
     address: int
     number: int
@@ -77,7 +75,9 @@ class Word:
 
     @property
     def name(self) -> str:
-        """The register's name in the Fletcher specification, or its fields' names; with the word's number."""
+        """The name of the word in messages: the register's name in the Fletcher specification, or its fields' names.
+
+        If the register has several words, the name also says which word this is."""
         first = self.parts[0].name
         if first == "result":
             return f"return{self.number}" if not (self.is_last and self.number == 0) else "return0/return1"
@@ -132,7 +132,7 @@ class FieldStore(Stateful):
         self.values[self._by_address[address]] = value
 
     def set64(self, address: int, value: int) -> None:
-        """Set the 64-bit status value at `address`, which one field or two 32-bit registers store."""
+        """Set the 64-bit status value at `address`, which is stored in one field or in two 32-bit registers."""
         index = self._by_address[address]
         if self.fields[index].width > HALF_BITS:
             self.values[index] = value
@@ -197,11 +197,11 @@ def all_words(layout: FletcherMap) -> dict[int, Word]:
 
 
 def decoder(words: dict[int, Word]) -> tuple[int, dict[int, Word], Word]:
-    """Return the address decoder for `words`: the decoded address bits, the words, and the default word.
+    """Return the address decoder for `words`: a mask of the decoded address bits, the words, and the default word.
 
-    The decoded bits are a mask from the highest to the lowest bit in which the addresses of the words differ. The words
-    are returned by those bits of their addresses. The default is the last word, which all other addresses select.
-    """
+    The mask has all bits from the highest to the lowest bit in which the addresses of the words differ. The
+    returned dict maps the masked address of each word to the word. All other addresses select the default word,
+    which is the last one."""
     first, last = min(words), max(words)
     varying = 0
     for address in words:
@@ -289,7 +289,7 @@ class Bus(Protocol):
 
 
 def check_address(address: int) -> None:
-    """Raise `WireError` for a value that is not an address of the bus."""
+    """Raise `WireError` if `address` is not an address of the bus."""
     if not 0 <= address <= U32:
         raise WireError(f"bus address {address:#x} does not fit 32 bits")
 

@@ -66,8 +66,7 @@ class SpecBus(Stateful):
     def _word(self, address: int, access: str) -> Word:
         """Return the register at `address`; raise `RuleError` if the Fletcher specification defines none there.
 
-        `access` is the kind of access, for the message.
-        """
+        `access` names the kind of access (read or write) in the error message."""
         found = self._words.get(address)
         if found is not None:
             return found

@@ -80,7 +80,7 @@ class FletcherDevice(Stateful, Device[Settings]):
 
     @property
     def probes(self) -> Probes:
-        """The probes, by which observers subscribe to events."""
+        """The probes of the device, through which observers subscribe to events."""
         return self._telemetry.probes
 
     @property

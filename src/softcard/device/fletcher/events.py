@@ -11,10 +11,9 @@ from softcard.core.lint import Lint as Lint
 
 @dataclass(frozen=True, slots=True)
 class RegisterAccess(Event):
-    """A word of the bus was read or written; `name` names its fields.
+    """The event of a read or write of a bus word; `name` contains the names of its fields.
 
-    `response` is 0 (OKAY) or 2 (SLVERR).
-    """
+    `response` is 0 (OKAY) or 2 (SLVERR)."""
 
     address: int
     name: str
@@ -27,8 +26,7 @@ class RegisterAccess(Event):
 class KernelStarted(Event):
     """The event of a kernel that begins.
 
-    `ranges` has the name of each RecordBatch with its first and last index (exclusive).
-    """
+    `ranges` has the name, the first and the last index (exclusive) of each RecordBatch."""
 
     kernel: str
     ranges: tuple[tuple[str, int, int], ...]
@@ -36,7 +34,7 @@ class KernelStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class KernelFinished(Event):
-    """The kernel is done; its work had `slices` slices."""
+    """The event of a kernel that is done, after it has executed `slices` slices."""
 
     kernel: str
     result: int
@@ -56,7 +54,7 @@ class KernelAborted(Event):
 
 @dataclass(frozen=True, slots=True)
 class KernelFailed(Event):
-    """The kernel has failed with `error` and never finishes; the device stays busy."""
+    """The event of a kernel that has failed with `error` and never finishes; the device stays busy."""
 
     kernel: str
     error: SoftcardError
@@ -73,7 +71,7 @@ class RowsMoved(Event):
 
 @dataclass(frozen=True, slots=True)
 class KernelText(Event):
-    """A line of text from the kernel, which the simulation of a Fletcher example would print."""
+    """The event of a line of text from the kernel. A simulation of the Fletcher example would print this line."""
 
     kernel: str
     text: str
@@ -81,4 +79,4 @@ class KernelText(Event):
 
 @dataclass(frozen=True, slots=True)
 class DeviceReset(Event):
-    """The whole device was reset, including its registers."""
+    """The event of a reset of the whole device, including its registers."""

@@ -1,4 +1,4 @@
-"""The execution of a kernel: inside register accesses, or on a thread of its own."""
+"""The execution of a kernel: inside the host's register accesses, or on a thread of its own."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ GRACE_SECONDS: Final = 0.1
 
 
 class Execution:
-    """The executor of a device's kernel, inside register accesses or on a thread of its own.
+    """The executor of a device's kernel, which runs inside the host's register accesses or on a thread of its own.
 
-    All methods are called with the device's lock held, except for those that the kernel's thread calls.
-    """
+    Methods are called with the device's lock held, except for those that the kernel's thread calls."""
 
     def __init__(
         self, kernel: Kernel, settings: Settings, machine: Machine, store: FieldStore, telemetry: Telemetry
@@ -61,10 +60,10 @@ class Execution:
         return not self._settings.threaded or self._run is None or not self._run.is_in_step
 
     def after_fork(self) -> None:
-        """Prepare a child process for use: the kernel gets a new thread.
+        """Prepare the executor for use in a child process: the kernel gets a new thread.
 
-        A slice that the thread of the parent process was executing cannot be finished.
-        """
+        If the parent's kernel thread was inside a slice at the time of the fork, the child process cannot finish that
+        slice."""
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self._is_lost = self._is_lost or not self.is_at_rest
@@ -112,10 +111,9 @@ class Execution:
     def after_access(self, *, started: bool = False) -> None:
         """Execute the slices of a synchronous kernel that are due after a register access.
 
-        `started` is True for the access that starts the kernel. Writes count as accesses as well. The reason: the
-        run-time library does not check the value of a read, only the status of its writes, so the write that ends the
-        kernel's start can report an error in the first slice.
-        """
+        `started` is True for the access that starts the kernel. Writes count as accesses, too, because the run-time
+        library checks the status of its writes, but not the values of its reads. So the write after the start can
+        report an error of the first slice."""
         if self._settings.threaded:
             if self._thread is None:  # in a child process, after a start in the parent process
                 self._wake()
@@ -132,10 +130,9 @@ class Execution:
             self.slices(self._settings.pacing)
 
     def slices(self, limit: int) -> int:
-        """Execute up to `limit` slices on the calling thread; return their number.
+        """Execute up to `limit` slices on the calling thread; return the number of executed slices.
 
-        Return 0 at once if the kernel itself has made this register access to its own device.
-        """
+        Return 0 at once if the caller is the kernel itself, which has accessed a register of its own device."""
         done = 0
         if self._is_stepping:
             return 0
@@ -155,7 +152,8 @@ class Execution:
         return done
 
     def raise_pending(self) -> None:
-        """Raise the error that occurred since the last access, if there is one and the profile raises errors."""
+        """Raise the error that the kernel has had since the last access, if there is one and the profile raises
+        errors."""
         if self._failure is not None:
             raise ModelBug("the device's thread has failed") from self._failure
         if self._is_lost:
@@ -176,7 +174,7 @@ class Execution:
         return self._machine.state is not State.BUSY
 
     def abandon(self, cause: BaseException) -> None:
-        """End the running kernel because the host stopped waiting for it; it stays busy until a reset."""
+        """End the running kernel because the host stopped waiting for it; the device stays busy until a reset."""
         run = self._run
         if run is None or run.error is not None:
             return
@@ -186,11 +184,10 @@ class Execution:
         self.changed.notify_all()
 
     def close(self) -> None:
-        """End the kernel and its thread; the caller does not hold the lock.
+        """End the kernel and its thread; the caller must not hold the lock.
 
-        A kernel that runs for more than `GRACE_SECONDS` is interrupted. If it is inside a call that is not Python code,
-        it ends when that call returns; it has no further effect.
-        """
+        A kernel that runs for more than `GRACE_SECONDS` is interrupted. If it is inside a call that is not Python
+        code, it ends when that call returns; until then it has no further effect."""
         was_closed, self._is_closed = self._is_closed, True
         run, stopped = self._run, None
         if not self.lock.acquire(timeout=GRACE_SECONDS):  # a thread runs a slice of a synchronous device
@@ -225,7 +222,7 @@ class Execution:
         return self._run is not None and self._run.error is None and not self._is_closed
 
     def _after(self, run: Run, finished: bool) -> None:
-        """Update the device's state after a slice of `run`; `finished` is True if it was the last one."""
+        """Update the device's state after a slice of `run`; `finished` is True after the kernel's last slice."""
         if run is not self._run or run.registers.is_cut_off:
             run.close()
         elif finished:
@@ -269,5 +266,5 @@ class Execution:
 
     @property
     def is_closed(self) -> bool:
-        """True if the device was closed, so that nothing can be started."""
+        """True if the device was closed; no kernel can be started then."""
         return self._is_closed

@@ -12,7 +12,9 @@ from softcard.device.fletcher.map.registers import parse_custom
 
 
 def check_kernel(layout: FletcherMap, kernel: Kernel) -> None:
-    """Raise a `WireError` if the map `layout` lacks registers or RecordBatches that `kernel` needs; list them."""
+    """Raise a `WireError` if the map `layout` lacks registers or RecordBatches that `kernel` needs.
+
+    The error message lists them."""
     try:
         for schema in kernel.schemas:
             _check_schema(layout, schema)

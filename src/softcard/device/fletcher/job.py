@@ -1,4 +1,4 @@
-"""The object that a kernel gets for one start: rows as Arrow arrays, custom registers, result, output rows."""
+"""The object that a kernel gets for one start: input rows as Arrow arrays, custom registers, result, output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KernelFailure(SoftcardError):
 
 
 class Hang(SoftcardError):
-    """The error for a kernel that never finishes, like the modelled hardware: it is busy until stop or reset."""
+    """The error for a kernel that never finishes. As in the hardware, it stays busy until it is stopped or reset."""
 
 
 class JobRegisters(Protocol):
@@ -58,19 +58,18 @@ class Moved(Protocol):
     """The type of a callback that is called with the rows that a kernel reads or writes."""
 
     def __call__(self, layout: BatchLayout, batch: pa.RecordBatch, *, begins: bool, ends: bool) -> None:
-        """Process rows of the RecordBatch `layout` that a kernel reads or writes.
+        """Process rows that a kernel reads or writes; `layout` describes their RecordBatch.
 
-        `begins` and `ends` are True if they are the first or the last rows of a command to the hardware stream.
-        """
+        `begins` is True if `batch` contains the first rows of a command to the hardware stream, `ends` if it contains
+        the last ones."""
 
 
 class Job:
-    """One start of a kernel: the index ranges and buffer addresses are those at the start.
+    """One start of a kernel. The index ranges and buffer addresses are those at the time of the start.
 
-    Custom registers have their current values. Methods take the name of a RecordBatch; it may be omitted if there is
-    only one RecordBatch of that direction (read or write). Errors name the register. Only the thread that runs the
-    kernel may use this object.
-    """
+    Custom registers have their current values. Many methods have the name of a RecordBatch as a parameter; it may
+    be omitted if there is only one RecordBatch of that direction (read or write). Error messages name the
+    register. Only the thread that runs the kernel may use this object."""
 
     def __init__(
         self,
@@ -114,8 +113,7 @@ class Job:
     def rows(self, name: str | None = None) -> tuple[int, int]:
         """Return the first and the last index (exclusive) that the host has set for a RecordBatch.
 
-        The default is the RecordBatch to read, or the only one.
-        """
+        Without `name`, this is the RecordBatch that the kernel reads, or the only RecordBatch."""
         if name is None and len(self.map.batches) == 1:
             name = self.map.batches[0].name
         return self._ranges[self._layout(name, Mode.READ).first_index]
@@ -144,10 +142,9 @@ class Job:
     def write(self, name: str | None, rows: pa.RecordBatch | Mapping[str, Column] | Sequence[Column]) -> None:
         """Write `rows` to a RecordBatch, after the rows that this job has already written to it.
 
-        The first row goes to the RecordBatch's first index. `rows` is a RecordBatch, or columns (Arrow arrays, NumPy
-        arrays, lists) by name or in the schema's order. Raise `RuleError` if they do not match the schema, if they
-        exceed the range of the index registers, or if a buffer is too small for them.
-        """
+        The first row that the job writes goes to the RecordBatch's first index. `rows` is a RecordBatch, or columns
+        (Arrow arrays, NumPy arrays, lists) by name or in the schema's order. Raise `RuleError` if they do not match
+        the schema, if they exceed the range of the index registers, or if a buffer is too small for them."""
         layout = self._layout(name, Mode.WRITE)
         batch = as_rows(layout, rows)
         first, last = self._ranges[layout.first_index]
@@ -209,8 +206,7 @@ class Job:
     def hang(self, reason: str) -> NoReturn:
         """Make the kernel never finish, for the given `reason`.
 
-        A host that would wait for ever gets an error with the reason.
-        """
+        If the host would wait for ever, the wait raises an error that contains `reason`."""
         raise Hang(f"the kernel never finishes: {reason}")
 
     def range_of(self, layout: BatchLayout) -> tuple[int, int]:
@@ -255,6 +251,8 @@ def whole(value: object) -> int:
 
 
 def _hint(value: object) -> str:
-    """Return a suggestion for the error message if a kernel returned rows instead of writing them; else ""."""
+    """Return a hint for the error message if `value`, which a kernel returned, looks like rows; return "" otherwise.
+
+    The hint tells the user to write the rows instead of returning them."""
     is_rows = isinstance(value, dict | list | tuple | pa.RecordBatch | pa.Table | pa.Array | pa.ChunkedArray)
     return "; use job.write(batch, columns) to write rows" if is_rows else ""

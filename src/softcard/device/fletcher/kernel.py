@@ -54,14 +54,15 @@ WRITE: Final = "write"
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """The handshake of a kernel: the way it sets the bits idle, busy and done, and reacts to control bits.
+    """The handshake of a kernel: how it sets the bits idle, busy and done, and how it reacts to control bits.
 
-    - `idle_when_done`: if True, done is set together with idle (status 5); otherwise alone (status 4).
-    - `restartable`: if True, a start in the state done begins again; otherwise it is ignored until the control reset.
+    - `idle_when_done`: if True, the kernel sets done together with idle (status 5); otherwise done alone (status
+      4).
+    - `restartable`: if True, a start in the state done begins again; otherwise it is ignored until the control
+      reset.
     - `heeds_stop`: if True, control stop (1) ends a running job; otherwise it is ignored.
-    - `heeds_reset`: if True, control reset (2) ends a running job; otherwise it has an effect only when the kernel is
-      done.
-    """
+    - `heeds_reset`: if True, control reset (2) ends a running job; otherwise it has an effect only when the
+      kernel is done."""
 
     idle_when_done: bool = True
     restartable: bool = False
@@ -170,10 +171,9 @@ def named_schema(name: str, schema: SchemaLike, mode: str = READ) -> pa.Schema:
 
 
 def _field(given: Any, what: str) -> pa.Field:
-    """Return `given` if it is an Arrow field, or the field for a pair of name and type.
+    """Return `given` if it is an Arrow field, or the field that a pair of name and type describes.
 
-    Raise `WireError`, with the description `what`, for anything else.
-    """
+    Raise `WireError` for anything else; `what` describes the field in its message."""
     import pyarrow as pa
 
     if isinstance(given, pa.Field):

@@ -1,9 +1,8 @@
 """Lints about Fletcher hosts: accesses that the Fletcher specification allows but hardware treats differently.
 
-In profile `hardware` they report the behaviour of the register file, which is that of the generated hardware. In
-profile `spec`, a second register file with the hardware's behaviour repeats every access, and lints report where its
-answers differ from those of the specification's registers.
-"""
+In profile `hardware`, the device's register file behaves like the generated hardware, and lints report what
+it does. In profile `spec`, a second register file with the hardware's behaviour repeats every access, and
+lints report where its answers differ from those of the specification's registers."""
 
 from __future__ import annotations
 
@@ -125,7 +124,7 @@ class HardwareLints:
         self._open.pop(word.parts, None)
 
     def started(self) -> None:
-        """Emit a lint for each register that is only partly written when the kernel starts."""
+        """Emit a lint for each register of which the host has written only some words when the kernel starts."""
         for word in self._open.values():
             self._lints.report(
                 "unfinished-write",

@@ -52,11 +52,10 @@ class Machine(Stateful):
         self._store.drive("done", done)
 
     def control(self, pulses: tuple[str, ...]) -> tuple[Do, ...]:
-        """Return the actions for the control bits called `pulses`, which the host wrote as 1.
+        """Return the actions for the control bits called `pulses`, to which the host has written 1.
 
-        If start is written together with stop or reset, its effect depends on the state before these (choice
-        several-bits).
-        """
+        If the host writes start together with stop or reset, the effect of start depends on the state before the
+        write (choice several-bits)."""
         state, shake = self.state, self._handshake
         found = []
         if "reset" in pulses and (state is State.DONE or (state is State.BUSY and shake.heeds_reset)):

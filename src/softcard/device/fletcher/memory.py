@@ -1,11 +1,11 @@
 """Device memory: the host's allocations and adopted buffers, each a region at a device address.
 
-Regions start at multiples of 4 KiB and are followed by an unmapped page, so that a kernel that accesses memory past the
-end of a buffer faults. Every access must lie in one region; other accesses raise `AccessFault` with the address.
+Regions start at multiples of 4 KiB and are followed by an unmapped page, so that a kernel that accesses
+memory past the end of a buffer faults. Every access must lie in one region; other accesses raise
+`AccessFault` with the address.
 
-A kernel's arrays, a snapshot and the host's own buffer may share a region's bytes. Such bytes never change for these
-other users: before the first write, the region gets its own copy of the bytes.
-"""
+A region can share its bytes with a kernel's arrays, a snapshot or the host's own buffer. The device never
+changes shared bytes: before its first write, the region gets its own copy."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ class DeviceMemory(Stateful):
             del self._bases[index], self._regions[index]
 
     def find(self, address: int) -> Region | None:
-        """Return the region that contains `address`, or the empty region that starts there; or None."""
+        """Return the region that contains `address`, or the empty region that starts at `address`.
+
+        Return None if there is no such region."""
         with self._lock:
             index = bisect_right(self._bases, address) - 1
             found = self._regions[index] if index >= 0 else None
@@ -186,8 +188,7 @@ class DeviceMemory(Stateful):
     def restore(self, state: object) -> None:
         """Return to a state that `snapshot` returned.
 
-        A region that was pinned then and still is keeps the host's buffer.
-        """
+        A region that was pinned in the snapshot and is still pinned keeps the host's buffer."""
         assert isinstance(state, MemoryState)
         with self._lock:
             pinned = {region.base: region for region in self._regions if region.pinned}

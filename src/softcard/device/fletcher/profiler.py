@@ -1,18 +1,18 @@
 """The profile counters, and a simple model of the streams that they count.
 
-The model: a command for the rows of a RecordBatch transfers the streams of all its fields at the same time. The first
-elements come after `LATENCY` cycles; then each stream transfers as much as fits one cycle (`fletcher_epc` elements of
-values, `fletcher_lepc` lengths) in every cycle, without stalls. So for one command
+The model: a command for the rows of a RecordBatch transfers the streams of all its fields at the same time.
+The first elements come after `LATENCY` cycles. Then each stream transfers as much as fits into one cycle
+(`fletcher_epc` elements of values, `fletcher_lepc` lengths) in every cycle, without stalls. So for one
+command
 
-- a stream's transfers and valids are its elements divided by its elements per cycle, rounded up; each list or string
-  counts separately, and an empty one is one transfer, as in the readers' streams;
+- a stream's transfers and valids are its elements divided by its elements per cycle, rounded up; each list or
+  string counts separately, and an empty one is one transfer, as in the readers' streams;
 - its readies are the cycles of the whole command: `LATENCY` and the transfers of its longest stream;
 - its packets are 1, or the number of lists for a stream inside a list: each list ends with `last`.
 
-The clock stops while no kernel works; each start takes `HANDSHAKE` cycles in addition to its commands. With these
-numbers the profile of the Sum example over four rows equals the simulated one: valids 4, readies 34, transfers 4,
-packets 1, cycles 39.
-"""
+The clock stops while no kernel works; each start takes `HANDSHAKE` cycles in addition to its commands. With
+these numbers, the counters for the Sum example over four rows equal those of a simulation of the hardware:
+valids 4, readies 34, transfers 4, packets 1, cycles 39."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def own_offsets(array: Any) -> NDArray[np.int64]:
 
 
 def _per_cycle(field: pa.Field, key: bytes) -> int:
-    """Return the number in the field's metadata `key`; 1 if it is missing or invalid."""
+    """Return the number of elements per cycle in the field's metadata `key`; 1 if it is missing or invalid."""
     try:
         return max(count_per_cycle(field, key) or 1, 1)
     except RuleError:

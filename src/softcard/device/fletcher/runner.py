@@ -1,4 +1,4 @@
-"""One start of a kernel, which is run slice by slice on any thread."""
+"""The execution of one start of a kernel, slice by slice, on any thread."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ def without_leading(tb: TracebackType | None, file: str) -> TracebackType | None
 def raising_line(tb: TracebackType | None) -> tuple[str, str] | None:
     """Return the location and the function name of the innermost frame of user code in a traceback.
 
-    User code is the traceback's first file, and every file outside of libraries. Return None if that frame is in this
-    package, or if there are only frames of libraries.
-    """
+    The traceback's first file and every file outside of libraries are user code. Return None if that frame is in
+    this package, or if there are only frames of libraries."""
     return _own(traceback.extract_tb(tb))
 
 
@@ -91,9 +90,8 @@ def _abort(thread: int) -> None:
 def _let_abort_arrive() -> None:
     """Catch an `Aborted` that is pending for this thread, so that it is not raised later.
 
-    It cannot be cancelled: the interpreter would then check for it for ever, and (in 3.11) hang in the next function
-    that is traced.
-    """
+    A pending exception cannot be cancelled. Otherwise the interpreter would check for it for ever, and in Python
+    3.11 it would hang in the next function that is traced."""
     ctrl_c: KeyboardInterrupt | None = None
     while True:
         try:
@@ -109,7 +107,7 @@ def _let_abort_arrive() -> None:
 
 
 class LiveRegisters:
-    """A job's access to the registers, until the job is cut off from them; `lock` guards the device's state."""
+    """A job's access to the registers, which ends when the job is cut off. `lock` guards the device's state."""
 
     def __init__(self, store: FieldStore, lock: threading.RLock) -> None:
         self._store = store
@@ -127,7 +125,7 @@ class LiveRegisters:
             return self._store.value64(address)
 
     def set(self, address: int, value: int) -> None:
-        """Set the value of the status field at `address`."""
+        """Set the status field at `address` to `value`."""
         with self.alive():
             self._store.set(address, value)
 
@@ -204,7 +202,7 @@ class Run:
                 _abort(self._thread)
 
     def stopped(self, why: str) -> Stopped:
-        """Return the error for a kernel that does not finish, with the reason `why` and its current line."""
+        """Return the error for a kernel that does not finish, with the reason `why` and the kernel's current line."""
         frame = getattr(self._steps, "gi_frame", None) or sys._current_frames().get(self._thread)
         place = current_line(frame, Run._step.__code__)
         stopped = Stopped(f"{why} while the kernel worked")

@@ -1,9 +1,9 @@
 """The available HSA agents, one for each processor.
 
-The processors are those in the table of the ROCm Code Object specification, and the later ones of GFX9. The table names
-products only. The numbers of compute units and waves and the memory sizes are those of the largest product that it
-names, from AMD's public data sheets and the kernel driver's tables.
-"""
+The processors are those in the table of the ROCm Code Object specification, and the later processors of GFX9.
+The table lists only the names of products. The numbers of compute units and waves and the memory sizes are
+those of a processor's largest product in the table. They come from AMD's public data sheets and the kernel
+driver's tables."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ WORKGROUP_LIMIT: Final = 1024
 
 
 class DoorbellType(IntEnum):
-    """The units of the value that a doorbell write has.
+    """The units of the value that is written to a doorbell.
 
-    0 means dwords, modulo twice the ring size; 1 means packets in 32 bits, and 2 packets in 64 bits.
-    """
+    0 means dwords, modulo twice the ring size. 1 means packets, as a 32-bit number. 2 means packets, as a 64-bit
+    number."""
 
     DWORDS_32 = 0
     PACKETS_32 = 1
@@ -46,9 +46,8 @@ class Agent:
     - `double_rate`: the speed of binary64 relative to binary32.
     - `is_apu`: True if the agent shares the host's memory.
     - `xnack` and `sramecc`: the settings of these features, which code objects may require.
-    - `xccs`: the number of accelerator dies whose compute units the agent has (SPX mode); work-groups go to the dies in
-      turn.
-    """
+    - `xccs`: the number of accelerator dies whose compute units the agent has (SPX mode); work-groups are
+      distributed to the dies round robin."""
 
     name: str
     products: str
@@ -169,10 +168,9 @@ GFX9 has no default MTYPE, since page table entries contain it.
 def sh_mem_config(agent: Agent, small: bool = False) -> int:
     """Return the value of the register SH_MEM_CONFIG for `agent`; `small` selects the small memory model.
 
-    It selects the memory type NC by default, allows unaligned accesses, and selects 32-bit pointers in the small model.
-    On GFX8 it also selects host addresses (HSA), as on APUs, or device addresses (GPUVM). APE1 is the range of
-    fine-grained memory.
-    """
+    The value allows unaligned accesses and, in the small model, selects 32-bit pointers. If the register has a
+    default memory type, it is NC. On GFX8 the value also selects host addresses (HSA) on APUs and device
+    addresses (GPUVM) otherwise. APE1 is the range of fine-grained memory."""
     register = SH_MEM_CONFIG[agent.target.level]
     names = {part.name for part in register.fields}
     fields: dict[str, int | str] = {"ALIGNMENT_MODE": UNALIGNED}
@@ -228,17 +226,15 @@ CAS_LOOPS: Final = frozenset({"max", "min", "and", "or", "xor", "wrapinc", "wrap
 def has_pcie_atomics(agent: Agent, enabled: bool | None = None) -> bool:
     """Return True if PCIe atomics are available.
 
-    `enabled` is the configuration of the host; with None, the value in the agent table is returned.
-    """
+    `enabled` is the configuration of the host. If it is None, the agent table decides."""
     return agent.pcie_atomics if enabled is None else enabled
 
 
 def pcie_atomic(agent: Agent, operation: str, enabled: bool | None = None) -> PcieAtomic:
     """Return the implementation of an atomic `operation` of system scope on host memory over PCIe.
 
-    `enabled` is the configuration of the host, or None for that in the agent table. Raise `BeyondModel` if the platform
-    has no PCIe atomics, and `WireError` for an unknown operation.
-    """
+    `enabled` is the configuration of the host. If it is None, the agent table decides. Raise `BeyondModel` if the
+    platform has no PCIe atomics, and `WireError` for an unknown operation."""
     if operation not in PCIE_ATOMICS and operation not in CAS_LOOPS:
         raise WireError(
             f"unknown atomic operation {operation!r}, expected one of {', '.join([*PCIE_ATOMICS, *sorted(CAS_LOOPS)])}"

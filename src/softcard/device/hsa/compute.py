@@ -57,12 +57,11 @@ def make_engine(
 
 
 class Compute:
-    """The engine of one device, with the checks around it.
+    """The engine of one device, and the checks that observe it.
 
-    `fences` are the cache operations of a memory that models caches (strict memory), or None for a coherent memory; a
-    strict memory needs its own engine. `checks` are the checks of the device's memory. `host_order` tracks the host's
-    accesses if a check tracks accesses.
-    """
+    `fences` are the cache operations of a memory that models caches (strict memory), or None for a coherent
+    memory; a strict memory needs its own engine. `checks` are the checks of the device's memory. `host_order`
+    tracks the host's accesses; it is None if no check needs them."""
 
     def __init__(
         self,
@@ -106,10 +105,9 @@ class Compute:
         return self.checks.added_counts(counts)
 
     def run(self, dispatch: Dispatch, run: Callable[[Dispatch], Statistics] | None = None) -> Statistics:
-        """Run the waves of a dispatch; store and report the findings of a strict memory, if the device has one.
+        """Run the waves of `dispatch`. With a strict memory, store and report the findings afterwards.
 
-        `run`, if given, executes the whole dispatch in place of `Engine.run`.
-        """
+        If `run` is given, it executes the whole dispatch instead of `Engine.run`."""
         engine = self._engine or self.engine
         try:
             if self.checks.every:

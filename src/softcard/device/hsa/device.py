@@ -141,10 +141,10 @@ class HsaDevice(Device[Settings]):
 
     @property
     def probes(self) -> Probes:
-        """The probes, by which observers subscribe to events.
+        """The probes of the device, through which observers subscribe to events.
 
-        While there are subscribers, the processing of every packet involves Python code, so that events can be emitted.
-        """
+        While there are subscribers, the processing of every packet involves Python code, so that events can be
+        emitted."""
         return self.telemetry.probes
 
     @property
@@ -187,9 +187,8 @@ class HsaDevice(Device[Settings]):
     def trap_handler(self) -> Callable[[Trapped], bool] | None:
         """The function that is called when a wave traps; if it returns True, the wave continues.
 
-        With None, a wave continues only after a debugger's trap. The function may be called on any thread while waves
-        run, and must not destroy queues, free memory or `unmap` it.
-        """
+        If it is None, a wave continues only after a debugger's trap. The function may be called on any thread while
+        waves run. It must not destroy queues, free memory or call `unmap`."""
         return self._calls.trap_handler
 
     @trap_handler.setter
@@ -198,10 +197,9 @@ class HsaDevice(Device[Settings]):
 
     @property
     def has_trap_handler(self) -> bool:
-        """True if a driver has installed a trap handler; waves then trap, whatever their kernels enable.
+        """True if a driver has installed a trap handler. Waves then trap even if their kernels do not enable traps.
 
-        The handler's machine code does not run: `trap_handler` decides if a wave continues. Initially False.
-        """
+        The handler's machine code does not run: `trap_handler` decides if a wave continues. Initially False."""
         return self._memory.state.has_trap_handler
 
     @has_trap_handler.setter
@@ -212,12 +210,11 @@ class HsaDevice(Device[Settings]):
     def fault_handler(self) -> Callable[[Queue, AccessFault], bool] | None:
         """The function that is called when an invalid memory access of a packet stops its queue; or None.
 
-        The access is to unmapped or forbidden memory. If the function returns True, it has reported the fault itself,
-        as kernel drivers do for page faults, and queue_inactive_signal does not change. If it returns False or is None,
-        the signal gets the error code. The function's arguments are the queue and the error, which has its full
-        location: lane, pc, work-group, packet, queue. It is called on the thread that processes packets and must not
-        wait for other threads.
-        """
+        The access is to unmapped or forbidden memory. The function's arguments are the queue and the error, which has
+        its full location: lane, pc, work-group, packet, queue. If the function returns True, it has reported the
+        fault itself, as kernel drivers do for page faults, and queue_inactive_signal does not change. If the function
+        returns False, or if there is none, queue_inactive_signal gets the error code. The function is called on the
+        thread that processes packets and must not wait for other threads."""
         return self._processor.fault_handler
 
     @fault_handler.setter
@@ -238,11 +235,10 @@ class HsaDevice(Device[Settings]):
 
     @property
     def around_kernels(self) -> Callable[[int, int, int], AbstractContextManager[None]] | None:
-        """A function that returns a context manager, in whose context a kernel runs; or None.
+        """A function that returns a context manager for each kernel to run in; or None.
 
-        The function's arguments are the doorbell of the queue, the packet and the launch. It is only called if a check
-        tracks accesses.
-        """
+        The function's arguments are the doorbell of the queue, the packet and the launch. It is only called if a
+        check tracks accesses."""
         return self._processor.around_kernels
 
     @around_kernels.setter
@@ -253,10 +249,9 @@ class HsaDevice(Device[Settings]):
     def is_from_kernels(self) -> Callable[[int, int, int], bool] | None:
         """A function that the race detector calls for a word that a barrier-value packet has read; or None.
 
-        It returns True if only kernels have stored the word. Its arguments are the doorbell of the packet's queue, the
-        packet and the address of the word. It is None if queues of another program cannot be distinguished from those
-        of this one.
-        """
+        The function returns True if only kernels have stored the word. Its arguments are the doorbell of the packet's
+        queue, the packet and the address of the word. The property is None if the queues of other programs cannot be
+        distinguished from those of this program."""
         return self._processor.is_from_kernels
 
     @is_from_kernels.setter
@@ -311,10 +306,9 @@ class HsaDevice(Device[Settings]):
         return address
 
     def free(self, address: int) -> None:
-        """Free memory that `allocate` returned; raise `RuleError` if no block begins there.
+        """Free memory that `allocate` returned; raise `RuleError` if no block begins at `address`.
 
-        Wait for the packet that is being processed, which may use the block, but not for packets after it.
-        """
+        The call waits for the packet in progress, which may use the block, but not for later packets."""
         self._gives_back(address)
         self._memory.free(address)
         if self.desk.findings:
@@ -355,8 +349,7 @@ class HsaDevice(Device[Settings]):
         """Map a contiguous array or a region into guest memory; return its address. The bytes are not copied.
 
         Kernels may be running during the call. `mtype` and `host` are those of `allocate`. `used` is the number of
-        bytes, from the first one on, that the caller requested, for checks of bounds.
-        """
+        bytes that the caller requested, from the start of `what`; checks of bounds report accesses after them."""
         self.check_open()
         return self._memory.map(what, writable, name, mtype, host, used)
 
@@ -378,11 +371,10 @@ class HsaDevice(Device[Settings]):
     ) -> None:
         """Map a contiguous array or a region into guest memory at `address`; the bytes are not copied.
 
-        The address need not be page-aligned; an array may be mapped at several addresses. `mtype` and `host` are those
-        of `allocate`. Raise `RuleError` if the range overlaps any mapping, or exceeds the address space. With
-        `replace`, it replaces earlier mappings of `map_at` atomically, so that no concurrent access faults. Kernels may
-        be running during the call.
-        """
+        The address need not be page-aligned; an array may be mapped at several addresses. `mtype` and `host` are
+        those of `allocate`. Raise `RuleError` if the range overlaps another mapping, or exceeds the address space.
+        With `replace`, the new mapping replaces earlier mappings of `map_at` atomically, so that no concurrent access
+        faults. Kernels may be running during the call."""
         self.check_open()
         self._memory.map_at(address, what, writable, name, mtype=mtype, host=host, replace=replace)
 
@@ -402,7 +394,9 @@ class HsaDevice(Device[Settings]):
         return self._memory.heap.block(address)
 
     def watch(self, address: int, size: int) -> None:
-        """Make waves trap when they access these bytes, if their kernels enable the address watch exception."""
+        """Make waves trap when they access `size` bytes at `address`.
+
+        Only waves whose kernels enable the address watch exception trap."""
         self.check_open()
         self.watched.append(range(address, address + size))
 
@@ -494,34 +488,32 @@ class HsaDevice(Device[Settings]):
     ) -> Queue:
         """Return a queue for an amd_queue_t that the caller created at `address`, and process its packets.
 
-        The amd_queue_t and its ring are in memory of `map_at`; nothing is written to either of them here. `slot` is its
-        hardware doorbell, or None for the first free one. `size` is in packets, or None for the size in hsa_queue_t.
-        For a ring that legacy hardware maps twice, only the first half is needed. The caller announces packets by a
-        store to the doorbell or by `ring_doorbell`. `destroy_queue` does not free the memory.
+        The amd_queue_t and its ring must be in memory that `map_at` mapped; this call does not write to them. `slot`
+        is the queue's hardware doorbell, or None for the first free one. `size` is in packets; None means the size in
+        hsa_queue_t. For a ring that legacy hardware maps twice, only the first half is needed. The caller announces
+        packets by a store to the doorbell or by `ring_doorbell`. `destroy_queue` does not free the memory.
 
-        Raise `WireError` for an invalid size or slot, `RuleError` for a slot in use and wrong alignment ("AMD AQL Queue
-        Object amd_queue_t"), `AccessFault` for unmapped memory.
-        """
+        Raise `WireError` for an invalid size or slot, `RuleError` for a slot in use and wrong alignment ("AMD AQL
+        Queue Object amd_queue_t"), `AccessFault` for unmapped memory."""
         self.check_open()
         queue = self._table.adopt(self, address, slot, size)
         queue.on_error, queue.agent_dispatch = on_error, agent_dispatch
         return queue
 
     def ring_doorbell(self, slot: int, value: int) -> None:
-        """Have the same effect as a store of `value` to hardware doorbell `slot`.
+        """Ring the hardware doorbell `slot`, with the same effect as a store of `value` to it.
 
-        This is for hosts that have their own doorbells. The value is the one that hardware gets: on GFX9 the index of
-        the last packet, on other processors that of the packet after it. On GFX7 it counts dwords modulo twice the ring
-        size ("Signal kernel machine code").
-        """
+        This is for hosts that have their own doorbells. `value` has the encoding of the hardware. On GFX9 it is the
+        index of the last packet. On GFX8 it is the index of the packet after the last one. On GFX7 it counts dwords
+        modulo twice the ring size ("Signal kernel machine code")."""
         self._table.ring(slot, value)
 
     def destroy_queue(self, queue: Queue) -> None:
         """Destroy a queue and free its memory; raise `RuleError` if it was already destroyed.
 
-        The call waits until a packet in progress has ended. The memory of an adopted queue is not freed; its running
-        kernel is stopped without a notification, and the call does not wait for packets of other queues.
-        """
+        The call waits until the queue's packet in progress has ended. For an adopted queue, the running kernel is
+        stopped without a notification, the call does not wait for packets of other queues, and the memory is not
+        freed."""
         if queue.is_destroyed:
             raise RuleError(f"queue {queue.number} was destroyed already")
         self._table.destroy(queue)
@@ -561,10 +553,9 @@ class HsaDevice(Device[Settings]):
     def snapshot(self) -> DeviceState:
         """Return the state of memory, queues, clock, findings and scheduling, for `restore`.
 
-        The call waits for packets in progress; inside a callback of a packet it raises `RuleError`. The state does not
-        include settings, probes, callbacks, the state of regions whose accesses have side effects, and mapped memory
-        that is read-only for this process.
-        """
+        The call waits for packets in progress; inside a callback of a packet it raises `RuleError`. The state does
+        not include settings, probes, callbacks, the state of regions whose accesses have side effects, and the
+        contents of mapped memory that this process can only read."""
         self.check_open()
         return self._keeper.snapshot()
 
@@ -603,13 +594,13 @@ class HsaDevice(Device[Settings]):
         return done
 
     def poll_during_kernels(self, poll: Callable[[], None]) -> None:
-        """Process packets of other queues while a long kernel runs, from this call on.
+        """Enable the processing of packets of other queues while a long kernel runs.
 
-        Before that, `poll` is called, which may ring doorbells (`ring_doorbell`). This is for a driver whose programs
+        From this call on, a long kernel is interrupted from time to time. The device then calls `poll`, which may
+        ring doorbells (`ring_doorbell`), and processes packets of other queues. This is for a driver whose programs
         wait in kernels for copies that other queues do. Waves of an interrupted kernel also get time while a kernel
-        that began later runs, so the later kernel may wait for their actions. If it waits for packets that follow the
-        interrupted kernel in its queue, it waits for ever. Raise `BeyondModel` with coherence "strict".
-        """
+        that began later runs, so the later kernel may wait for their actions. A kernel that waits for packets after
+        the interrupted kernel in the same queue waits for ever. Raise `BeyondModel` with coherence "strict"."""
         if self._fences is not None:
             raise BeyondModel(f"concurrent kernels are not supported with coherence {STRICT!r}")
         meanwhile = self._processor.meanwhile = ConcurrentQueues(poll, self._executor, self._compute)
@@ -673,7 +664,7 @@ class HsaDevice(Device[Settings]):
     # ---- interface for signals and queues -------------------------------------------------------------------------
 
     def interrupt(self, event_id: int) -> None:
-        """Notify the observers of interrupts, and threads that wait, of an interrupt with the id `event_id`."""
+        """Notify the observers of interrupts, and wake waiting threads, for an interrupt with the id `event_id`."""
         self.telemetry.emit(lambda time: InterruptSent(time, event_id))
         self._interrupts.notify(event_id)
         self._executor.notify()
@@ -698,17 +689,15 @@ class HsaDevice(Device[Settings]):
     def signal_was_read(self, signal: int) -> None:
         """Handle a read by the host of the signal at address `signal`.
 
-        The host may learn from it that kernels are done.
-        """
+        The read may tell the host that kernels are done."""
         if self._host_order is not None:
             self._host_order.signal_was_read(signal)
 
     def check_host_store(self) -> None:
         """Raise `RuleError` if the host changes a signal after `close`.
 
-        No packet can wait for the signal any more. The thread that processes packets may still change a signal, because
-        `close` waits for the packet that it ends.
-        """
+        No packet can wait for the signal then. The thread that processes packets may still change a signal, because
+        `close` waits for the packet in progress."""
         if not self._executor.is_mine:
             self._executor.check_open()
 
@@ -719,7 +708,7 @@ class HsaDevice(Device[Settings]):
         self._executor.signal_changed()
 
     def progress(self) -> bool:
-        """Process packets on this thread, if the device has no thread of its own."""
+        """Process packets on this thread, if the device has no thread of its own; return True if one was processed."""
         return not self.settings.threaded and self._executor.work(ALL) > 0
 
     def await_change(self, seconds: float) -> None:
@@ -741,14 +730,13 @@ class HsaDevice(Device[Settings]):
         return RuleError("no queue has work left that could change the signal", rule=rules.SIGNAL_WAIT)
 
     def _is_host(self) -> bool:
-        """Return True if the calling thread is one of the host's and is not inside a callback of a packet."""
+        """Return True if the calling thread belongs to the host and is not inside a callback of a packet."""
         return not self._executor.is_mine and not threading.current_thread().name.startswith("softcard")
 
     def _nothing_runs(self) -> None:
-        """Record, for the race detector, that the host knows that no kernel is running.
+        """Record, for the race detector, that the host now knows that no kernel is running.
 
-        The host knows this, for example, when all packets have been processed.
-        """
+        For example, the host knows this after all packets have been processed."""
         if self._host_order is not None and self._is_host():
             self._host_order.nothing_runs()
 
@@ -771,7 +759,7 @@ class HsaDevice(Device[Settings]):
 
 
 def _others() -> bool:
-    """Return True if the process has threads other than this one and the simulator's; they may change a signal."""
+    """Return True if the process has threads besides this one and the simulator's, which may change a signal."""
     me = threading.current_thread()
     return any(each is not me and not each.name.startswith("softcard") for each in threading.enumerate())
 
@@ -786,8 +774,7 @@ def _fences(
 ) -> Fences:
     """Return the model of packet fences for a memory that models caches (coherence "strict").
 
-    The import of its engine is inside this function, because few devices need it.
-    """
+    The module with its engine is imported inside this function, because few devices need it."""
     from softcard.device.hsa.fences import Fences
 
     return Fences(memory, settings, telemetry, findings, checks, xccs)

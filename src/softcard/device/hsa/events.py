@@ -15,7 +15,7 @@ from softcard.engine.gcn.strict.findings import Finding
 @made_quickly
 @dataclass(frozen=True, slots=True)
 class DoorbellRung(Event):
-    """A doorbell was written; packets with indices below `limit` may be processed now."""
+    """The event of a write to a doorbell; packets with indices below `limit` may be processed now."""
 
     queue: int
     value: int
@@ -24,7 +24,7 @@ class DoorbellRung(Event):
 
 @dataclass(frozen=True, slots=True)
 class CodeLoaded(Event):
-    """The host loaded code of `size` bytes; `kernels` maps names to the addresses of kernel objects."""
+    """The event of the host loading code of `size` bytes; `kernels` maps names to the addresses of kernel objects."""
 
     address: int
     size: int
@@ -34,7 +34,7 @@ class CodeLoaded(Event):
 @made_quickly
 @dataclass(frozen=True, slots=True)
 class PacketStarted(Event):
-    """The packet processor began to process packet `index` of a queue."""
+    """The event of the packet processor beginning to process packet `index` of a queue."""
 
     queue: int
     index: int
@@ -44,7 +44,7 @@ class PacketStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class PacketBlocked(Event):
-    """Packet `index` of a queue has to wait, for the reason `why`."""
+    """The event of packet `index` of a queue that has to wait, for the reason `why`."""
 
     queue: int
     index: int
@@ -54,7 +54,7 @@ class PacketBlocked(Event):
 @made_quickly
 @dataclass(frozen=True, slots=True)
 class PacketCompleted(Event):
-    """A packet is done and its slot is free; `instructions` is the number of instructions that it retired."""
+    """The event of a packet that is done and whose slot is free; it has retired `instructions` instructions."""
 
     queue: int
     index: int
@@ -64,7 +64,7 @@ class PacketCompleted(Event):
 @made_quickly
 @dataclass(frozen=True, slots=True)
 class SignalChanged(Event):
-    """The packet processor decremented a completion signal, whose value is now `value`."""
+    """The event of a completion signal that the packet processor has decremented to `value`."""
 
     signal: int
     value: int
@@ -82,7 +82,7 @@ class InterruptSent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Trapped(Event):
-    """A wave executed the instruction s_trap `number`; `resumed` is True if the wave continues."""
+    """The event of a wave that executed the instruction s_trap `number`; `resumed` is True if the wave continues."""
 
     queue: int
     index: int

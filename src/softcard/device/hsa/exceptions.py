@@ -1,7 +1,7 @@
 """The errors of a queue: the bits of queue_inactive_signal, their meaning, and the errors that set them.
 
-The ROCm Code Object specification does not describe the bits; values and meanings are those that AMD's runtime handles.
-"""
+The ROCm Code Object specification does not describe the bits. Their values and meanings are those that AMD's
+runtime expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The execution of packets: in the store to a doorbell, in a thread that waits, or on the device's own thread."""
+"""The execution of packets: during a store to a doorbell, by a waiting thread, or on the device's own thread."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ _LIMIT: Final = Q["limit"]
 class Executor(Stateful):
     """The scheduler of packets, which serves queues round robin, or in an order that a seed determines.
 
-    `lock` guards the list of queues and the identity of the thread that processes packets; `changed` is notified of
-    changes. While no thread processes packets, the scheduler's only state is the choice of the next queue; each queue
-    has its own state.
-    """
+    `lock` guards the list of queues and the identity of the thread that processes packets; `changed` is notified
+    of changes. Each queue has its own state. The scheduler's own state, while no thread processes packets, is
+    only the choice of the next queue."""
 
     STATE = ("queues", "created", "_next", "_arbiter", "_changes", "_seen_changes")
 
@@ -80,10 +79,10 @@ class Executor(Stateful):
         return self._busy in (0, threading.get_ident())
 
     def after_fork(self) -> None:
-        """Prepare a child process for use: the device gets a new thread.
+        """Prepare the scheduler for use in a child process: the device gets a new thread.
 
-        A packet that another thread of the parent process was processing cannot be finished.
-        """
+        A packet that another thread of the parent process was processing cannot be finished; the device is then
+        closed in the child process."""
         self.lock = threading.RLock()
         self.changed = threads.Changed(self.lock)
         self._thread = None
@@ -311,9 +310,8 @@ class Executor(Stateful):
         """Return the queue error because of which the signal at `address` will not change, or None.
 
         The signal can then be changed only by the host. If the host has only one thread (`alone`), the error of any
-        queue counts. Otherwise, an error counts only if a packet of that queue, or of a queue that waits for such a
-        packet, completes the signal. After `close`, every unprocessed packet counts as failed.
-        """
+        queue counts. Otherwise, an error counts only if the failed queue, or a queue that waits for its packets, has
+        the packet that completes the signal. After `close`, every unprocessed packet counts as failed."""
         with self.lock:
             if not self.is_idle or self.is_mine:
                 return None
@@ -325,10 +323,9 @@ class Executor(Stateful):
     def abandon(self, address: int, cause: BaseException) -> None:
         """End the work on the device's own thread for which an interrupted host was waiting.
 
-        This is the work of the queues whose packets complete the signal at `address`, and of the queues for which these
-        wait. Without such a queue, it is the running kernel, which may write the signal itself. The queues get the
-        error of an interrupted kernel.
-        """
+        This is the work of the queues whose packets complete the signal at `address`, and of the queues for which
+        these queues wait. If there is no such queue, it is the running kernel, which may write the signal itself. The
+        queues get the error of an interrupted kernel."""
         if not self._is_threaded or self.is_mine or self.is_closed:  # `close` has ended a running kernel
             return
         why = str(interrupted(cause))
@@ -358,10 +355,9 @@ class Executor(Stateful):
         return found
 
     def _dead(self) -> dict[int, SoftcardError]:
-        """Return the signals that cannot be completed any more, by address, each with the error that caused it.
+        """Return the signals that cannot be completed any more; map their addresses to the errors that caused this.
 
-        Their packets are in failed queues, and in queues that depend on failed ones.
-        """
+        The packets that would complete them are in failed queues, or in queues that depend on failed ones."""
         dead: dict[int, SoftcardError] = {}
         left, found = list(self.queues), True
         while found:
@@ -402,7 +398,7 @@ class Executor(Stateful):
     # ---- snapshots -----------------------------------------------------------------------------------------------
 
     def stop(self, why: str) -> None:
-        """End the running kernel, and start no further packet of the existing queues."""
+        """End the running kernel, and prevent further packets of the existing queues from starting."""
         with self.changed:
             for queue in self.queues:
                 queue.words[_ACTIVE] = 0
@@ -470,10 +466,9 @@ BACKOFF_SECONDS: Final = 0.002
 
 
 class ConcurrentQueues:
-    """The function object that processes packets of other queues of a device while a kernel runs.
+    """A callable that processes packets of other queues of a device while a kernel runs.
 
-    It calls `poll`, which may announce new packets, each time before it processes packets.
-    """
+    Each time before it processes packets, it calls `poll`, which may announce new packets."""
 
     def __init__(self, poll: Callable[[], None], executor: Executor, compute: Compute) -> None:
         self._poll = poll

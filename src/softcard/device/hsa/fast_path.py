@@ -1,9 +1,9 @@
-"""The fast path for repeated launches: a cache of launches, and machine code that processes small ones.
+"""The fast path for repeated launches: a cache of launches, and machine code that processes small launches.
 
-A launch is cached when a kernel is launched with equal sizes for the second time. It is valid while the kernel's header
-and the queue's private memory do not change. The engine tracks changes of the code itself; machine code
-(`native_packets`) compares header, private memory and code before every packet.
-"""
+A launch is cached when a kernel is launched with equal sizes for the second time. It is valid while the
+kernel's header and the queue's private memory do not change. The engine tracks changes of the code itself;
+machine code (`native_packets`) compares header, private memory and code with the cached ones before every
+packet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Span = tuple[int, bytes]
 
 
 def key_of(packet: bytes) -> Key:
-    """Return the cache key of a packet, which is equal for packets with equal launches."""
+    """Return the cache key of a packet. Packets whose launches are equal have equal keys."""
     return packet[2:40]
 
 
@@ -88,8 +88,7 @@ class CachedLaunch:
     def sgprs(self, memory: GpuMemory, packet_address: int, kernarg: int, index: int) -> Words32:
         """Return the initial scalar registers for the packet at `packet_address` with index `index`.
 
-        `kernarg` is the address of its kernel arguments. Raise `DispatchRefused` as `launch` does.
-        """
+        `kernarg` is the address of the packet's kernel arguments. Raise `DispatchRefused` as `launch` does."""
         words = self.launch.dispatch.sgprs.copy()
         for name, value in (("packet_sgpr", packet_address), ("kernarg_sgpr", kernarg), ("id_sgpr", index)):
             at = self.registers[name]
@@ -128,9 +127,9 @@ class Templates:
     def consume(self, budget: int, listened: bool, log: int = 0) -> int:
         """Process at most `budget` packets by machine code; return a result code of `native_packets`.
 
-        If `listened`, the caller completes each finished packet. If `log` is not 0, finished packets are recorded at
-        that address. If a signal handler raises an exception, `left` has the reason why the last packet is unfinished.
-        """
+        If `listened`, machine code leaves the completion of each finished packet to the caller. If `log` is not 0,
+        finished packets are recorded at that address. If a signal handler raises an exception, `left` has the reason
+        why the last packet is unfinished."""
         words, memory, pause = self.queue.words, self._memory, self._memory.pause
         words[_DONE], words[_WHY], words[_LISTENED], words[_LOG] = 0, IDLE_WHY, listened, log
         TICKS.begin(self)
@@ -157,7 +156,7 @@ class Templates:
         return None if why == IDLE_WHY else why
 
     def serve(self) -> None:
-        """Run waves that returned from machine code to Python to their end; raise the errors of the guest."""
+        """Run waves that machine code has handed over to Python to their end; raise the errors of the guest."""
         cached = self._current()
         cached.launch.first.resume(int(self.queue.words[_WHY]))
         self._adopt(cached)
@@ -180,8 +179,7 @@ class Templates:
     def repeat(self, data: bytes, index: int) -> Statistics | None:
         """Run the packet `data` with its cached launch.
 
-        Return None if its launch is not cached, or not valid any more.
-        """
+        Return None if the launch is not cached, or if the cached one is not valid any more."""
         key = key_of(data)
         cached = self._launches.get(key)
         if cached is None:
@@ -302,10 +300,10 @@ class Templates:
         self._lay_out()
 
     def _guards(self, code_ranges: list[Span]) -> tuple[npt.NDArray[np.uint64], list[Any], list[Plain]] | None:
-        """Return the comparisons that machine code makes before a packet, and the objects that they refer to.
+        """Return the comparisons that machine code makes before a packet, and the objects and memory they refer to.
 
-        The caller keeps these objects alive. Return None if some of the compared memory is not plain RAM.
-        """
+        `code_ranges` are addresses and their expected bytes. The caller must keep the objects alive. Return None if
+        some of the compared memory is not plain RAM."""
         rows = np.zeros((len(code_ranges), ctypes.sizeof(Guard) // 8), np.uint64)
         alive: list[Any] = [rows]
         guarded = []
@@ -321,10 +319,9 @@ class Templates:
 
 
 def _code(launch: Launch) -> list[Span]:
-    """Return the address ranges of the code that the launch's waves may execute.
+    """Return the address ranges and bytes of the code that the launch's waves may execute.
 
-    This is the translated region that contains the entry, or all code if waves can leave the region.
-    """
+    This is the translated region that contains the entry, or all code if waves can leave the region."""
     place = (launch.dispatch.entry, launch.dispatch.mode)
     cached = launch.code.table.alive
     first = next((made for made in reversed(cached) if place in made.rows), None)
@@ -334,10 +331,9 @@ def _code(launch: Launch) -> list[Span]:
 
 
 def _registers(facts: LaunchFacts) -> dict[str, int] | None:
-    """Return the numbers of the registers whose values differ between packets, by name; -1 for a disabled one.
+    """Return the numbers of the registers whose values differ between packets, by name; -1 for a disabled register.
 
-    Return None if one of these values is only partly in registers.
-    """
+    Return None if only a part of one of these values is in registers."""
     count = min(facts.compute_pgm_rsrc2.user_sgpr_count, MOST_USER_SGPRS)
     found, at = dict.fromkeys(_PATCHED.values(), -1), 0
     for name, size in USER_SGPRS:

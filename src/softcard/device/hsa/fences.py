@@ -1,12 +1,11 @@
 """The acquire and release fences of packets, for a memory that models caches (coherence "strict").
 
-- Acquire at agent scope invalidates the first-level caches; at system scope, also the host memory that the second level
-  has cached.
-- Release at agent scope waits until stores have arrived at the second level; at system scope, it writes the second
-  level back.
+- Acquire at agent scope invalidates the first-level caches. At system scope, it also invalidates the lines of
+  host memory in the second-level cache.
+- Release at agent scope waits until stores have arrived at the second level. At system scope, it writes the
+  second level back.
 - If an agent has several second-level caches, both scopes write back and invalidate all of them.
-- A packet without fences relies on those of other packets.
-"""
+- A packet without fences relies on those of other packets."""
 
 from __future__ import annotations
 
@@ -72,12 +71,13 @@ class Fences(Stateful):
             self.engine.release(memory, scope)
 
     def flush(self) -> None:
-        """Write back and invalidate all caches, for waves that run on another engine."""
+        """Write back and invalidate all caches, so that waves can run on another engine."""
         self.engine.release(self._memory)
         self.engine.acquire(self._memory)
 
     def waited(self, signal: int) -> None:
-        """Report the findings about memory that the host cannot see; called when its wait for `signal` ends."""
+        """Report the findings about memory whose changes the host cannot see; called when its wait for `signal`
+        ends."""
         self.report(self._unseen.pop(signal, []))
 
     def host_accessed(self, address: int, size: int) -> None:

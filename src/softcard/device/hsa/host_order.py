@@ -1,11 +1,11 @@
 """The host's accesses in the race detector: tracks the kernels for which the host has not waited.
 
-The host learns from a kernel's completion signal that the kernel is done, if it reads the signal after the kernel's
-end: by a wait, a load, or an operation that returns the previous value. The signal of a later packet has the same
-effect if that packet waited for the kernel, by its barrier bit or by the kernel's signal; so have the signals of
-packets after it. A read of the result of an atomic operation of the kernel also orders the host after that operation.
-Kernels of adopted queues are not tracked: their host is another program, whose accesses are not observed.
-"""
+The host learns from a kernel's completion signal that the kernel is done, if it reads the signal after the
+kernel's end. Such a read is a wait, a load, or an operation that returns the previous value. The signal of a
+later packet has the same effect if that packet waited for the kernel, by its barrier bit or by the kernel's
+signal. The same holds for the signals of packets after that one. A read of the result of an atomic operation
+of the kernel also orders the host after that operation. Kernels of adopted queues are not tracked: their host
+is another program, whose accesses are not observed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ MOST_DEFERRED: Final = 1 << 16
 
 
 class HostOrder(Check):
-    """The happens-before state of one device's host: the kernels that it knows to be done.
+    """The happens-before state of one device's host: the kernels whose end the host knows.
 
-    `is_host` returns True if the caller is the host, not the device.
-    """
+    `is_host` returns True if the calling thread belongs to the host, not to the device."""
 
     def __init__(self, tracker: Tracker, is_host: Callable[[], bool]) -> None:
         self._tracker = tracker
@@ -69,10 +68,9 @@ class HostOrder(Check):
                         self._detector(*each)
 
     def waited(self, queue: int, signals: Collection[int] | None, *, is_barred: bool) -> None:
-        """Record that a packet that is not a kernel dispatch is done, after it has waited for `signals`.
+        """Record that a packet that is not a kernel dispatch is done. The packet has waited for `signals`.
 
-        `signals` is None if they are unknown. `is_barred` is True if the packet has the barrier bit.
-        """
+        `signals` is None if they are unknown. `is_barred` is True if the packet has the barrier bit."""
         with self._lock:
             known = set(self._unseen) if signals is None else set()
             for signal in signals or ():
@@ -84,8 +82,7 @@ class HostOrder(Check):
     def completes(self, queue: int, signal: int, launch: int | None) -> None:
         """Record that a finished packet is about to complete its signal.
 
-        `launch` is the number of its kernel, or None.
-        """
+        `launch` is the number of the packet's kernel, or None if the packet has no kernel."""
         with self._lock:
             own = set() if launch is None else {launch}
             self._announced.setdefault(signal, set()).update(self._awaited.get(queue, set()) | own)
@@ -108,23 +105,23 @@ class HostOrder(Check):
             self._know(set(self._unseen))
 
     def forget(self) -> None:
-        """Forget earlier kernels after the device was reset or restored."""
+        """Forget all earlier kernels, because the device was reset or restored."""
         self.nothing_runs()
 
     def host_reads(self, address: int, size: int) -> None:
-        """Check a read of memory by the host for races."""
+        """Check a read by the host of `size` bytes at `address` for races."""
         self._access(LOAD, address, size)
 
     def host_views(self, address: int, size: int) -> None:
-        """Check a view of memory that the host requests for races, as if the host read all of it."""
+        """Check a request by the host for a view of memory for races, as if the host read all of the view."""
         self._access(LOAD, address, size)
 
     def host_writes(self, address: int, size: int) -> None:
-        """Check a write of memory by the host for races."""
+        """Check a write by the host of `size` bytes at `address` for races."""
         self._access(STORE, address, size)
 
     def host_frees(self, address: int, size: int) -> None:
-        """Check the freeing of memory by the host for races."""
+        """Check for races when the host frees `size` bytes at `address`."""
         self._access(FREE, address, size)
 
     # ---- helpers ---------------------------------------------------------------------------------------------------

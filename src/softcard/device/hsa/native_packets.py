@@ -1,13 +1,13 @@
 """The native function that processes repeated kernel dispatches, from the ring to the completion signal.
 
-A `Template` holds everything that depends on a kernel's header and a packet's sizes. If a packet matches a template,
-only the differences (the addresses of packet and arguments, the dispatch id) are written to the initial scalar
-registers, and the waves run. All other packets, including invalid ones, stay in the ring for the Python code in
-`processor`. A test compares the two implementations.
+A `Template` holds everything that depends on a kernel's header and a packet's sizes. If a packet matches a
+template, machine code writes only the differences (the addresses of packet and arguments, the dispatch id) to
+the initial scalar registers, and runs the waves. All other packets, including invalid ones, stay in the ring
+for the Python code in `processor`. A test compares the two implementations.
 
-Every packet ends with `retire` and `count_down`. If listeners need each event at once, `processor` calls these two
-functions and creates the events. If events may come later, machine code writes a log from which they are created.
-"""
+Every packet ends with `retire` and `count_down`. If listeners need each event at once, `processor` calls
+these two functions and creates the events. Otherwise machine code writes a log, from which the events are
+created later."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class QueueBlock(ctypes.Structure):
 class Template(ctypes.Structure):
     """A launch that can be repeated for later packets with an equal kernel header and equal sizes.
 
-    The keys are bytes 2 to 39 of the packet. A register number is -1 if the kernel does not have that register.
-    """
+    The keys are bytes 2 to 39 of the packet. A register number is -1 if the kernel does not request that
+    register."""
 
     key0: int
     key1: int
@@ -104,10 +104,9 @@ class Template(ctypes.Structure):
 
 @layout
 class LoggedPacket(ctypes.Structure):
-    """The log entry of a packet.
+    """The log entry of a packet: its times, its instruction count, its completion signal, and its contents.
 
-    It has the times, the instruction count, the completion signal and its previous value, and the packet.
-    """
+    `value` is the value of the completion signal before it was decremented."""
 
     index: int
     start: int
@@ -249,8 +248,8 @@ def host_time(queue: QueueBlock, otherwise: int) -> int:
 def retire(queue: QueueBlock, index: int, start: int, instructions: int) -> int:
     """End a packet: advance the device's clock and free the packet's slot in the ring; return the end time.
 
-    The clock may be later than the packet's own end, if packets of other queues were processed meanwhile.
-    """
+    The end time is later than `start` plus the packet's duration if packets of other queues were processed
+    meanwhile."""
     end = max(start + instructions + 1, U64.at(queue.clock)[0])
     U64[queue.clock] = end
     A16.release(queue.ring + (index & queue.mask) * PACKET_BYTES, PacketType.INVALID)
@@ -260,10 +259,9 @@ def retire(queue: QueueBlock, index: int, start: int, instructions: int) -> int:
 
 @native
 def count_down(queue: QueueBlock, signal: int, start: int, end: int) -> int:
-    """Complete a packet by its completion signal at address `signal`; return the signal's previous value.
+    """Complete a packet: decrement its completion signal at address `signal`, and return the previous value.
 
-    Write the timestamps if the queue has profiling enabled, then decrement the value.
-    """
+    If the queue has profiling enabled, write the timestamps `start` and `end` to the signal before."""
     if U32[queue.queue + _PROPERTIES_AT] & QueueProperties.ENABLE_PROFILING:
         U64[signal + _START_TS_AT], U64[signal + _END_TS_AT] = start, end
     if queue.bits == 64:
@@ -273,7 +271,7 @@ def count_down(queue: QueueBlock, signal: int, start: int, end: int) -> int:
 
 @inlined
 def fitting(queue: QueueBlock, packet: int) -> int:
-    """Return the index of the template that matches the packet at `packet`; `queue.count` if none matches."""
+    """Return the index of the template that matches the packet at address `packet`; `queue.count` if none matches."""
     words, key0 = U64.at(packet), U64[packet] >> 16
     for number in range(queue.count):
         each = Template.from_address(queue.templates + number * ctypes.sizeof(Template))
@@ -302,7 +300,7 @@ def holds(template: Template) -> int:
 
 @inlined
 def give(template: Template, register: int, value: int) -> None:
-    """Write a 64-bit value to the scalar register pair `register` of all waves, if the kernel has it."""
+    """Write a 64-bit value to the scalar register pair `register` of all waves; do nothing if `register` is -1."""
     if signed(register) >= 0:
         for wave in range(template.waves):
             U64[template.sgprs + 4 * (wave * SGPRS + register)] = value

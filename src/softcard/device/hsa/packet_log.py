@@ -1,4 +1,4 @@
-"""The events of packets that machine code has processed, made in order from a log."""
+"""The events of packets that machine code has processed. They are made from a log, in the order of the packets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ _PACKET: Final = L["packet0"]
 
 
 class PacketContents(NamedTuple):
-    """The decoded contents of a packet: its type and its record, each None if unknown, and lints about it."""
+    """The decoded contents of a packet: its type, its record, and lints about it.
+
+    Type and record are None if they are unknown."""
 
     type: PacketType | None
     record: Packet | None

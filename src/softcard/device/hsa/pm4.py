@@ -1,9 +1,9 @@
-"""PM4, the native commands of the packet processor, as far as runtimes put them into AQL queues.
+"""PM4, the native commands of the packet processor; only those that runtimes put into AQL queues.
 
-AMD's runtime invalidates caches before it runs code that it has just written. For this, it uses an ACQUIRE_MEM in an
-indirect buffer. On GFX9 a vendor packet has the buffer's address. On GFX7 and GFX8 the 16 dwords of a ring slot are
-commands: NOP, INDIRECT_BUFFER, and a RELEASE_MEM whose event frees the slot.
-"""
+AMD's runtime invalidates caches before it runs code that it has just written. For this, it uses an
+ACQUIRE_MEM command in an indirect buffer. On GFX9 a vendor packet contains the buffer's address. On GFX7 and
+GFX8 the 16 dwords of a ring slot are commands: NOP, INDIRECT_BUFFER, and a RELEASE_MEM whose event frees the
+slot."""
 
 from __future__ import annotations
 

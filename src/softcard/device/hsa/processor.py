@@ -1,9 +1,8 @@
 """The packet processor, which reads packets from rings, executes them and completes their signals.
 
-Packets of one queue are processed strictly in order, which the rules for every packet header allow. If the next packet
-of a queue has to wait, it is checked again when something has changed. `executor` decides when the processor runs, and
-on which thread.
-"""
+Packets of one queue are processed strictly in order; the AQL rules allow this for every packet header. If the
+next packet of a queue has to wait, the processor checks it again when something has changed. `executor`
+decides when the processor runs, and on which thread."""
 
 from __future__ import annotations
 
@@ -173,8 +172,7 @@ class Processor:
     def fast_path(self, queue: Queue) -> Templates | None:
         """Register a new queue for processing by machine code; return its `Templates`.
 
-        Return None if the settings exclude the use of machine code.
-        """
+        Return None if the settings or checks exclude the use of machine code."""
         queue.words[Q["clock"]] = self._clock.ctypes.data
         self._timestamps.configure(queue.words)
         settings = self._settings
@@ -219,9 +217,9 @@ class Processor:
     ) -> tuple[int, bool]:
         """Process up to `budget` packets of `queue` by machine code.
 
-        Return their number, and True if `step` must process the next packet. With `is_logged`, the events are emitted
-        after the packets, from a log. With `is_listened`, the start event of the next packet was already emitted.
-        """
+        Return the number of processed packets, and True if `step` must process the next packet. With `is_logged`, the
+        events are emitted after the packets, from a log. With `is_listened`, the start event of the next packet was
+        already emitted."""
         templates = queue.templates
         assert templates is not None
         words = queue.words
@@ -246,10 +244,9 @@ class Processor:
         return done + self._finish(queue, templates, why), False
 
     def _count(self, queue: Queue, before: int, is_logged: bool) -> int:
-        """Add packets that machine code has processed to the statistics of `queue`; return their number.
+        """Add packets that machine code has processed to the statistics of `queue`; return the number of these packets.
 
-        `before` is the queue's instruction count before them. With `is_logged`, emit their events.
-        """
+        `before` is the queue's instruction count before these packets. With `is_logged`, emit their events."""
         words, progress, templates = queue.words, queue.progress, queue.templates
         done: int = words[_DONE]
         progress.packets += done
@@ -335,7 +332,10 @@ class Processor:
         return 1
 
     def _handled(self, handler: Handler, queue: Queue, index: int, data: bytes) -> int | None:
-        """Call `handler` with a packet; report to the race detector which accesses the packet orders."""
+        """Call `handler` with the packet `data`; return its result.
+
+        The result is the number of retired instructions, or None if the packet has to wait. Also tell the race
+        detector which accesses the packet orders."""
         tracker = self._compute.checks.tracker
         if tracker is None:
             return handler(queue, index, data)
@@ -370,9 +370,8 @@ class Processor:
     def _has_read_value(self, tracker: Tracker, queue: Queue, index: int, data: bytes) -> bool:
         """Order later accesses of the queue after the kernels whose signals a packet has waited for.
 
-        Return True if only stores by kernels can have ended the wait. Later packets are then ordered only after the
-        accesses that these kernels have released.
-        """
+        Return True if the word for which the packet waited was stored only by kernels. Later packets are then ordered
+        only after the accesses that these kernels have released."""
         word, is_stored = 0, False
         for signal in signals_waited_for(data) or ():
             word = signal + VALUE_AT
@@ -430,7 +429,7 @@ class Processor:
         templates.noted = []
 
     def _lds_beyond(self, kernel_object: int, dispatch: Dispatch) -> None:
-        """Emit a lint that a kernel has accessed LDS past the end of its launch's allocation, once per kernel."""
+        """Emit a lint, once per kernel, that a kernel has accessed LDS past the end of its launch's allocation."""
         found, dispatch.lds_note[0] = int(dispatch.lds_note[0]), 0
         if kernel_object in self._lds_reported or self._memory.gpu.guard is not None:
             return
@@ -468,8 +467,7 @@ class Processor:
     def _around(self, queue: Queue) -> tuple[Surroundings, dict[str, Any]]:
         """Return the launch inputs that come from the agent and `queue`, and the options for dispatches.
 
-        They are cached until the words about private memory in amd_queue_t change.
-        """
+        They are cached until the fields of amd_queue_t that describe private memory change."""
         said = queue.scratch_words()
         known = self._known.get(queue.number)
         if known is not None and known[0] == said:
@@ -525,17 +523,18 @@ class Processor:
             self._telemetry.lint(check, f"packet {index}: kernel_object {kernel_object:#x}: {text}", rule)
 
     def _mismatch(self, plan: LaunchPlan, index: int) -> None:
-        """Emit a lint if a kernel's pointer width is not that of the machine model (choice `hsa/is-ptr64`)."""
+        """Handle a kernel whose pointer width differs from that of the machine model (choice `hsa/is-ptr64`).
+
+        Raise `PacketRefused` in the small machine model; emit a lint in the large one."""
         mismatch = ptr64_mismatch(self._agent, self._small, plan.is_ptr64)
         if self._small:
             raise PacketRefused(mismatch, QueueError.INVALID_CODE, IS_PTR64)
         self._telemetry.lint("is-ptr64", f"packet {index}: {mismatch}", IS_PTR64)
 
     def _exceptions(self, plan: LaunchPlan) -> Exceptions:
-        """Return the exceptions, enabled at the start of the kernel's waves, that an engine must check for.
+        """Return the exceptions that the kernel's header enables and that an engine must check for.
 
-        Memory violations are not included, because every engine always reports them.
-        """
+        Memory violations are not included, because every engine always reports them."""
         from softcard.engine.gcn.reference.exceptions import Exceptions
 
         enabled = Exceptions(plan.rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
@@ -624,8 +623,7 @@ class Processor:
     def _signal(self, queue: Queue, handle: int) -> Signal:
         """Return the signal at address `handle`.
 
-        It is the object that the previous packet used, if its address is the same and mappings have not changed.
-        """
+        The signal object of the previous packet is reused if its address is the same and mappings have not changed."""
         found, version = self._last_signal, self._memory.gpu.version
         if found is None or found.address != handle or self._last_version != version:
             found = self._last_signal = Signal(queue.device, handle)
@@ -639,10 +637,9 @@ class Processor:
         return 0
 
     def _fail(self, queue: Queue, index: int, error: SoftcardError) -> None:
-        """Make the queue of a failed packet inactive; or allocate more private memory and retry the packet.
+        """Make the queue of a failed packet inactive, or allocate more private memory so that the packet is retried.
 
-        A `ModelBug` is also raised, because programs do not handle it: the user has to see it even if no thread waits.
-        """
+        A `ModelBug` is also raised. Programs do not handle it, so the user has to see it even if no thread waits."""
         code = code_of(error)
         self._locators.place(error)
         error.at("AQL packet", index).at("queue", queue.number)
@@ -665,7 +662,10 @@ class Processor:
             raise error
 
     def _meanwhile(self, queue: Queue, index: int) -> str:
-        """Return a text about the work that waits for a kernel that does not end; the kernel may depend on it."""
+        """Return a text for the error of a kernel that does not end: a list of the work that cannot start until it
+        ends.
+
+        The kernel may depend on this work. Return "" if there is none."""
         waiting = []
         packet = KernelDispatchPacket.parse(queue.packet(index))
         groups = prod(-(-grid // max(group, 1)) for grid, group in zip(packet.grid, packet.workgroup, strict=True))
@@ -688,19 +688,17 @@ class Processor:
 def _what_failed(cause: BaseException) -> SoftcardError:
     """Return the error of a kernel whose waves were stopped before their end by the exception `cause`.
 
-    It was raised by Ctrl-C, by the handler of another host signal, or by a callback.
-    """
+    The exception was raised by Ctrl-C, by the handler of another host signal, or by a callback."""
     if isinstance(cause, SoftcardError):
         return cause
     return interrupted(cause)
 
 
 def _private_overflow(error: AccessFault, dispatch: Dispatch) -> str:
-    """Return the explanation of a fault that may have been caused by too little private memory, or "".
+    """Return the explanation of a fault that may have been caused by too little private memory; "" for other faults.
 
-    On GFX9, loads past the end of a queue's private memory return 0. A function whose return address was stored there
-    therefore returns to address 0.
-    """
+    On GFX9, loads past the end of a queue's private memory return 0. A function whose return address was stored
+    there therefore returns to address 0."""
     end = dispatch.private[1]
     is_fetch = any(place.what == INSTRUCTION_FETCH for place in error.path)
     if not dispatch.scratch_lane_bytes or not (is_fetch or end <= error.address < end + NEAR_PRIVATE):

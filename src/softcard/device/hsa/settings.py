@@ -68,37 +68,38 @@ class GpuOptions(KernelOptions, total=False):
 class Settings(KernelSettings):
     """The settings of one HSA device, in addition to those of `KernelSettings`.
 
-    - `execution`: "synchronous" (packets are processed inside the store to the doorbell), "manual" (they are processed
-      when `process` is called or a thread waits) or "threaded" (a thread of the device processes them).
+    - `execution`: "synchronous" (packets are processed inside the store to the doorbell), "manual" (they are
+      processed when `process` is called or a thread waits) or "threaded" (a thread of the device processes them).
     - `engine`: the engine that executes the waves, "jit" or "reference". `threads` applies to "jit" only.
-    - `coherence`: "coherent" or "strict". With "strict", compute units have caches of their own, fences of packets
-      synchronise a second-level cache with the host, and stores are delayed. A read that may return stale data then
-      does return it, and `HsaDevice.findings` reports the read. The engine is as slow as the reference.
-    - `machine_model`: "large" (64-bit pointers) or "small" (32-bit pointers). In the small model all memory is below 4
-      GiB, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
-    - `own_addresses`: the range of addresses for the device's own allocations, "low" or "high". The range "high" begins
-      at 2**47, so that mappings at addresses of a host process (`HsaDevice.map_at`) never overlap it.
-    - `seed`: determines the order of queues, the number of packets in each time slice, and the order of waves. With
-      None, queues are served round robin.
+    - `coherence`: "coherent" or "strict". With "strict", compute units have caches of their own, fences of
+      packets synchronise a second-level cache with the host, and stores are delayed. A read that may return stale
+      data then does return it, and `HsaDevice.findings` reports the read. Waves run as slowly as on the reference
+      engine.
+    - `machine_model`: "large" (64-bit pointers) or "small" (32-bit pointers). In the small model all memory is
+      below 4 GiB, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
+    - `own_addresses`: the range of addresses for the device's own allocations, "low" or "high". The range "high"
+      begins at 2**47, so that mappings at addresses of a host process (`HsaDevice.map_at`) never overlap it.
+    - `seed`: determines the order of queues, the number of packets in each time slice, and the order of waves.
+      With None, queues are served round robin.
     - `quantum`: the number of packets in the time slice of one queue.
     - `step_limit`: the maximum number of instructions of one wave, s_sleep not counted. With None, only
-      `time_limit_seconds` ends kernels, as is necessary for kernels that wait for the host.
-    - `poison`: the 32-bit word that undefined registers, LDS, private and device memory hold. None selects `JUNK` with
-      check "init", and 0 otherwise.
-    - `dynamic_scratch`: True if private memory is allocated when a packet needs it, as the runtime's error handler
-      does.
+      `time_limit_seconds` ends kernels. Use None for kernels that wait for the host.
+    - `poison`: the 32-bit word that undefined registers, LDS, private and device memory hold. None selects `JUNK`
+      with check "init", and 0 otherwise.
+    - `dynamic_scratch`: True if private memory is allocated when a packet needs it, as the runtime's error
+      handler does.
     - `profiling`: True if queues write timestamps into completion signals.
-    - `timestamps`: the unit of these timestamps: "instructions", as of `HsaDevice.time`, or "host" for nanoseconds of
-      the host's clock, which differ from run to run.
-    - `pcie_atomics`: True if the platform has PCIe atomics, for memory allocated or mapped with ``host=True``. None
-      selects the value of the agent's table.
-    - `machine_code`: True if machine code processes repeated launches. With listeners, machine code runs the packet,
-      and Python completes it.
-    - `trace_waves`: the number of waves of a launch, those of its first work-groups, that emit events at their begin
-      and end. Launches are then not cached, and those work-groups run one by one.
-    - `snapshots`: the maximum number of events with a wave's registers: at a failure or trap, and at the points of
-      `HsaDevice.tracepoints`. Waves then run on the reference engine, which has all registers.
-    """
+    - `timestamps`: the unit of these timestamps: "instructions", as in `HsaDevice.time`, or "host" for
+      nanoseconds of the host's clock, which differ from run to run.
+    - `pcie_atomics`: True if the platform has PCIe atomics, for memory allocated or mapped with ``host=True``.
+      None selects the value in the agent table.
+    - `machine_code`: True if machine code processes repeated launches. If probes have subscribers, machine code
+      may run only the packet's waves, and Python completes the packet.
+    - `trace_waves`: the number of waves of each launch that emit an event when they start and when they end. They
+      are the waves of its first work-groups, which then run one after another. Launches are then not cached.
+    - `snapshots`: the maximum number of events that contain a wave's registers. They are emitted at a failure or
+      trap, and at the points of `HsaDevice.tracepoints`. Waves then run on the reference engine, which has all
+      registers."""
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "execution": (SYNCHRONOUS, MANUAL, THREADED),
@@ -137,7 +138,7 @@ class Settings(KernelSettings):
     snapshots: int = 0
 
     def verify(self) -> None:
-        """Raise an error for combinations of settings that no engine supports."""
+        """Raise an error for combinations of settings that are not supported."""
         KernelSettings.verify(self)
         check_poison(self.poison)
         if self.count_instructions and self.coherence == STRICT:
@@ -163,7 +164,7 @@ class Settings(KernelSettings):
 
     @property
     def fill(self) -> int | None:
-        """The 32-bit junk word that undefined registers and memory hold; None if they hold 0."""
+        """The 32-bit word that fills undefined registers and memory; None if they are filled with 0."""
         return fill_of(self.poison, self.checks)
 
     @property

@@ -75,7 +75,8 @@ class Keeper(Stateful):
         self._go_back(state, "restored")
 
     def _go_back(self, state: DeviceState, what: str) -> None:
-        """End running kernels, then return the device to a saved state; `what` is a verb for error messages."""
+        """End running kernels, then return the device to a saved state; `what` names the operation in error
+        messages."""
         if not self._executor.is_mine:
             self._executor.stop(f"the device was {what}")
         with self._between_packets("a restore" if what == "restored" else "a reset"):
@@ -99,8 +100,7 @@ class Keeper(Stateful):
     def _between_packets(self, what: str) -> Iterator[None]:
         """Return a context in which no thread processes packets, creates queues or rings doorbells.
 
-        `what` is the name of the operation, for error messages.
-        """
+        `what` names the operation in error messages."""
         if self._executor.is_mine:
             raise RuleError(f"{what} is not possible in a callback while a packet is processed")
         with self._executor.alone(), self._table.lock, self._executor.lock:

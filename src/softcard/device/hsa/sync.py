@@ -59,7 +59,7 @@ class PacketSync(Check):
         self._log.note(found)
 
     def device_closes(self) -> None:
-        """Report the packets that still wait when the device is closed, because signals then change no more."""
+        """Report the packets that still wait when the device is closed, because no signal can change after that."""
         for queue, why in self._waiting():
             handles, rule = set(_handles(queue)), _RULES.get(PacketType(queue.packet(queue.load_read_index())[0]))
             found = Finding(SYNC, PACKET, f"{_next(queue)} still waits {why} when the device is closed", rule=rule)
@@ -74,12 +74,14 @@ class PacketSync(Check):
             self._log.note(found)
 
     def _waiting(self) -> list[tuple[Queue, str]]:
-        """Return the queues whose next packet waits for signals, each with a text about its wait."""
+        """Return the queues whose next packet waits for signals, each with a text that describes the wait."""
         pairs = [(queue, _waits(queue)) for queue in self._queues if queue.pending and queue.error is None]
         return [(queue, why) for queue, why in pairs if why]
 
     def stale_accesses(self, found: list[Stale]) -> list[Stale]:
-        """Report the accesses to stale data in `found` that packet fences would prevent; return the others."""
+        """Report the accesses in `found` that packet fences would order; return the other ones.
+
+        Each item of `found` is a read of stale data, or a store that the host or another packet cannot see."""
         left = []
         for each in found:
             load, store = each.load, each.store
@@ -119,10 +121,9 @@ def _handles(queue: Queue) -> list[int]:
 
 
 def _waits(queue: Queue) -> str:
-    """Return a text about the wait of a queue's next packet, such as ``for signal 0x1000, which is 1``.
+    """Return a text that describes the wait of a queue's next packet, such as ``for signal 0x1000, which is 1``.
 
-    Return "" if it does not wait.
-    """
+    Return "" if the packet does not wait."""
     data = queue.packet(queue.load_read_index())
     handles = _handles(queue)
     try:

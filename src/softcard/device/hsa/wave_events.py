@@ -1,7 +1,6 @@
 """The waves of a device: their messages and traps, and events about them.
 
-If the settings enable them, events report the begin and the end of waves, and snapshots of their registers.
-"""
+If the settings enable it, events report the start and the end of waves, and snapshots of their registers."""
 
 from __future__ import annotations
 
@@ -46,11 +45,10 @@ class WaveStarted(Event):
 @made_quickly
 @dataclass(frozen=True, slots=True)
 class WaveEnded(Event):
-    """The event of the end of a wave; it ``ended``, ``failed``, or was ``stopped`` when another one failed.
+    """The event of the end of a wave, which has ``ended``, ``failed``, or was ``stopped`` when another wave failed.
 
-    `instructions` is the number that it executed. Times are as if work-groups ran one after the other, and the waves of
-    a work-group in time slices of one instruction.
-    """
+    `instructions` is the number of instructions that the wave executed. Times are as if work-groups ran one after
+    the other, and the waves of a work-group in time slices of one instruction."""
 
     queue: int | None
     index: int | None
@@ -62,10 +60,9 @@ class WaveEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class WavesLeftOut(Event):
-    """The event with the number of waves of packet `index` that emit no events.
+    """The event with the number of waves of packet `index` for which no events were emitted.
 
-    They exceed the setting `trace_waves`.
-    """
+    These waves exceed the limit in the setting `trace_waves`."""
 
     queue: int | None
     index: int | None
@@ -126,9 +123,9 @@ _NOTHING: Final = nullcontext()
 class RegistersTaken(Event):
     """The event of a snapshot of a wave's registers at a point of its execution.
 
-    The point is ``before`` an instruction, at its ``fault`` or ``trap``, or at the wave's ``end``. `vectors` has a word
-    for each lane, from lane 0 on. For programs of AMD OpenCL 2.0, `queue` and `index` are None.
-    """
+    The point is ``before`` an instruction, at its ``fault`` or ``trap``, or at the wave's ``end``. Each entry of
+    `vectors` has a word for each lane, starting with lane 0. For programs of AMD OpenCL 2.0, `queue` and `index`
+    are None."""
 
     queue: int | None
     index: int | None
@@ -145,8 +142,7 @@ class RegistersTaken(Event):
 class RegistersLeftOut(Event):
     """The event with the number of register snapshots of packet `index` that were not emitted.
 
-    They exceed the setting `snapshots`.
-    """
+    These snapshots exceed the limit in the setting `snapshots`."""
 
     queue: int | None
     index: int | None
@@ -154,7 +150,7 @@ class RegistersLeftOut(Event):
 
 
 class SnapshotEmitter:
-    """The emitter of events for the register snapshots that `moments` collects; None for no events."""
+    """The emitter of events for the register snapshots that `moments` collects; it emits none if that is None."""
 
     def __init__(self, telemetry: Telemetry, moments: Tracepoints | None) -> None:
         self._telemetry = telemetry
@@ -229,8 +225,8 @@ class WaveCalls:
     def hint_of(queue: Queue) -> Callable[[Wave, str, int], None]:
         """Return the function that handles messages that waves of `queue` send.
 
-        For s_sendmsg of an interrupt, it raises an interrupt of the device with the low 8 bits of M0.
-        """
+        If a wave executes s_sendmsg with an interrupt message, the device sends an interrupt with the low 8 bits of
+        M0."""
 
         def hint(wave: Wave, what: str, number: int) -> None:
             if what == "sendmsg" and number & 0xF == MSG_INTERRUPT:
@@ -264,8 +260,7 @@ class WaveCalls:
     def _is_present(self, queue: Queue, index: int) -> bool:
         """Return True if the waves of packet `index` have a trap handler.
 
-        The kernel, the queue or the driver can enable it.
-        """
+        The kernel, the queue or the driver can enable the handler."""
         if self._state.has_trap_handler or queue.properties & QueueProperties.ENABLE_TRAP_HANDLER:
             return True
         kernel_object = int.from_bytes(queue.packet(index)[32:40], "little")

@@ -22,8 +22,8 @@ USER_LIMIT: Final = 1 << 47
 class AddressSpace:
     """The address space of one device; memory can be mapped while waves run.
 
-    `unmapped` is called with the first address of each range that is unmapped, and the first address after it.
-    """
+    `unmapped` is called for each range that is unmapped. Its arguments are the range's first address and its end
+    (exclusive)."""
 
     def __init__(self, device: HsaDevice, unmapped: Callable[[int, int], None] | None = None) -> None:
         self.memory = device.memory
@@ -48,10 +48,9 @@ class AddressSpace:
             self._note(self.memory.guard.allocations, address, address + pieces[-1].start + pieces[-1].size, name)
 
     def _note(self, known: Allocations, start: int, end: int, name: str) -> None:
-        """Make start..end one allocation, called `name`, in `known`, the table of the memory check.
+        """Record the range from `start` to `end` as one allocation `name` in `known`, the memory check's table.
 
-        Allocations that overlap the range are removed from the table.
-        """
+        Allocations that overlap the range are removed from the table."""
         for old in known.overlapping(start, end):
             known.forget(old.base)
         known.add(name, start, end - start)
@@ -70,8 +69,7 @@ class AddressSpace:
     def replace(self, address: int, old: Sequence[Piece], new: Sequence[Piece], name: str) -> None:
         """Replace the mapping of `old` at `address` by `new`, pieces of shared memory with equal contents.
 
-        At every moment either `old` or `new` is mapped, because waves may access the memory at any time.
-        """
+        Waves may access the memory during the call, because at every moment either `old` or `new` is mapped."""
         for piece in old:
             if not isinstance(piece.what, Foreign):
                 continue
@@ -126,9 +124,8 @@ class AddressSpace:
     def _at(self, address: int, size: int, access: str) -> tuple[memoryview | Foreign, int, int]:
         """Return the memory that contains `address`, the offset in it, and the number of contiguous bytes.
 
-        The number is at most `size`. Raise `AccessFault` for an unmapped address; `access` is the kind of access, for
-        the message.
-        """
+        The number is at most `size`. Raise `AccessFault` for an unmapped address; `access` is the kind of access
+        (read or write) in its message."""
         found = self.memory.find(address)
         if isinstance(found, Plain) and (found.writable or access == "read"):
             return found.view, address - found.base, min(size, found.end - address)
@@ -141,8 +138,8 @@ class AddressSpace:
 def _move(to: memoryview | Foreign, into: int, source: memoryview | Foreign, at: int, size: int) -> None:
     """Copy `size` bytes from offset `at` of `source` to offset `into` of `to`.
 
-    Each is memory of this process or foreign memory: memory of the program that this process accesses by system calls.
-    """
+    Both may be memory of this process, or foreign memory, which this process accesses by system calls because it
+    belongs to another program."""
     if isinstance(to, memoryview):
         part = to[into : into + size]
         if isinstance(source, memoryview):

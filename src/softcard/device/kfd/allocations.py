@@ -32,11 +32,10 @@ _KINDS: Final = AllocFlags.VRAM | AllocFlags.GTT | AllocFlags.USERPTR | AllocFla
 
 @dataclass(slots=True, eq=False)
 class Allocation:
-    """The memory of one handle. `mapped` has the numbers of the nodes for which it is mapped.
+    """The memory of one handle. `mapped` has the numbers of the nodes for which the memory is mapped.
 
-    `offset` is its offset in the shared memory if the driver allocated it, or -1. `user_address` is its address in the
-    program if the program allocated it.
-    """
+    `offset` is the memory's offset in the shared memory if the driver allocated it, else -1. `user_address` is
+    its address in the program if the program allocated it, else 0."""
 
     handle: int
     node: Node
@@ -58,11 +57,11 @@ class Allocation:
 
     @property
     def once(self) -> int:
-        """The bytes of the allocation without repetition; a ring is mapped twice in succession."""
+        """The bytes of the allocation, where a ring that is mapped twice in succession counts only once."""
         return self.size // 2 if self.flags & AllocFlags.AQL_QUEUE_MEM else self.size
 
     def map_twice(self) -> None:
-        """If the memory is a ring, which is mapped twice in succession, append a repetition to `pieces`."""
+        """Append a repetition to `pieces` if the memory is a ring, which is mapped twice in succession."""
         if self.flags & AllocFlags.AQL_QUEUE_MEM:
             self.pieces += [Piece(each.start + self.once, each.size, each.what) for each in self.pieces]
 
@@ -97,7 +96,7 @@ class Allocations:
         raise Refused(f"no GPU has gpu_id {gpu_id:#x}")
 
     def available(self, node: Node) -> int:
-        """Return the number of free bytes in the own memory of the node's agent."""
+        """Return the number of free bytes in the memory that belongs to the node's agent."""
         return node.memory_bytes - self._used[node.number]
 
     def find(self, handle: int) -> Allocation:
@@ -144,10 +143,9 @@ class Allocations:
         return made.handle, offset
 
     def _fill(self, made: Allocation, kind: AllocFlags, address: int) -> int:
-        """Set the pieces of memory of `made`, a new allocation of this kind; return its offset for mmap.
+        """Set the pieces of memory of `made`, a new allocation of kind `kind`; return its offset for mmap.
 
-        `address` is the memory's address in the program, if the program itself has allocated it.
-        """
+        `address` is the memory's address in the program, if the program itself has allocated it."""
         size = made.once
         if size % PAGE_SIZE:
             raise Refused(f"the ring has {made.size:#x} bytes and is mapped twice, expected an even number of pages")
@@ -183,7 +181,9 @@ class Allocations:
         return offset
 
     def _put_fill(self, made: Allocation, data: npt.NDArray[np.uint8]) -> None:
-        """Fill `data`, new device memory, with the junk word, up to `MOST_FILLED` bytes for the program."""
+        """Fill `data`, new device memory, with the junk word.
+
+        Do nothing if more than `MOST_FILLED` bytes of the program would be filled."""
         if self._filled + data.size <= MOST_FILLED and not made.flags & AllocFlags.AQL_QUEUE_MEM:
             data.view(np.uint32)[:] = self._fill_word
             self._filled += data.size
@@ -234,7 +234,9 @@ class Allocations:
                     self._used[found.node.number] -= found.once
 
     def map(self, arguments: MapMemory) -> int:
-        """Carry out the ioctl MAP_MEMORY_TO_GPU; return the number of agents that have the memory mapped now."""
+        """Carry out the ioctl MAP_MEMORY_TO_GPU; return the number of agents that it names.
+
+        All of them have the memory mapped now."""
         with self._lock:
             found, nodes = self.find(arguments.handle), self._nodes_of(arguments)
             for node in nodes:
@@ -245,7 +247,9 @@ class Allocations:
         return len(nodes)
 
     def unmap(self, arguments: MapMemory) -> int:
-        """Carry out the ioctl UNMAP_MEMORY_FROM_GPU; return the number of agents that unmapped the memory."""
+        """Carry out the ioctl UNMAP_MEMORY_FROM_GPU; return the number of agents that it names.
+
+        None of them has the memory mapped now."""
         with self._lock:
             found, nodes = self.find(arguments.handle), self._nodes_of(arguments)
             for node in nodes:
@@ -255,7 +259,7 @@ class Allocations:
         return len(nodes)
 
     def _nodes_of(self, arguments: MapMemory) -> list[Node]:
-        """Return the nodes whose gpu_ids are in the array to which `arguments` refers, in the program's memory."""
+        """Return the nodes of the agents whose gpu_ids are in the program's array to which `arguments` refers."""
         count = arguments.n_devices
         if not 0 < count <= MOST_NODES:
             raise Refused(f"the request names {count} GPUs, expected 1 to {MOST_NODES}")
@@ -274,11 +278,10 @@ class Allocations:
     # ---- user memory ---------------------------------------------------------------------------------------------
 
     def _share(self, found: Allocation) -> bool:
-        """Replace foreign memory that a wave has accessed by shared memory, if possible.
+        """Replace foreign memory of `found` that a wave has accessed by shared memory, if possible.
 
         Return False, without an attempt, while an ioctl is changing allocations, because the ioctl may wait for that
-        wave.
-        """
+        wave."""
         if not self._lock.acquire(blocking=False):
             return False
         try:

@@ -1,7 +1,6 @@
-"""The driver's access to the program that uses it: to its memory, which the driver can make shared.
+"""The driver's access to the memory of the program that uses it; the driver can make this memory shared.
 
-The arguments of ioctls contain pointers to the program's memory.
-"""
+The arguments of ioctls contain pointers to the program's memory."""
 
 from __future__ import annotations
 
@@ -29,9 +28,8 @@ EXECUTE: Final = 4
 class Mapping:
     """A mapping of a program, from address `start` to address `end`.
 
-    If it maps the shared memory of a driver, `offset` is the offset in the file `inode`; else it is -1. A forked
-    program also has its parent's shared memory mapped.
-    """
+    If it maps the shared memory of a driver, `offset` is the offset in the file with inode `inode`; otherwise
+    `offset` is -1. A forked program also has its parent's shared memory mapped."""
 
     start: int
     end: int
@@ -54,7 +52,7 @@ class Client(Protocol):
         """Store `data` in the program's memory at `address`."""
 
     def read_into(self, address: int, to: memoryview) -> None:
-        """Fill `to` from the program's memory at `address`."""
+        """Fill the buffer `to` with the program's memory, from `address` on."""
 
     def write_from(self, address: int, data: memoryview) -> None:
         """Store the buffer `data` of this process in the program's memory at `address`."""
@@ -63,20 +61,18 @@ class Client(Protocol):
         """Return the program's mappings between the addresses `start` and `end`, in order."""
 
     def library(self, name: str) -> tuple[int, str] | None:
-        """Return address and path of the first mapped file whose name begins with `name`, or None.
+        """Return the address and the path of the first mapped file whose name begins with `name`, or None.
 
-        The file must be mapped from its start.
-        """
+        The start of the file must be mapped."""
 
     def path(self, path: str) -> str:
         """Return the path by which this process can read the program's file `path`."""
 
     def share(self, address: int, size: int, offset: int, protection: int, *, is_quiet: bool) -> bool:
-        """Replace whole pages of the program by shared memory from `offset` on; their contents stay.
+        """Replace whole pages of the program by shared memory from `offset` on, without changing their contents.
 
-        Return False if that fails. `is_quiet` is True if no other thread writes to the pages during the call. If it is
-        False, the program's other threads are stopped during the call.
-        """
+        Return False if that fails. `is_quiet` is True if no other thread writes to the pages during the call. If it
+        is False, the program's other threads are stopped during the call."""
 
 
 class _Part(ctypes.Structure):
@@ -106,11 +102,10 @@ _SHARED_NAME: Final = f"/memfd:{NAME}"
 
 
 def _queried(maps: IO[str], start: int, end: int) -> list[Mapping] | None:
-    """Return the mappings from `start` to `end` by the ioctl PROCMAP_QUERY; None before Linux 6.11 (ENOTTY).
+    """Return the mappings from `start` to `end` by the ioctl PROCMAP_QUERY.
 
-    The ioctl finds a mapping by its address. The text of /proc/PID/maps always has all mappings of a program, from the
-    first one on.
-    """
+    Return None before Linux 6.11, which does not have this ioctl. The ioctl finds a mapping by its address. The
+    text of /proc/PID/maps, in contrast, has to be read from a program's first mapping on."""
     name, found, at = ctypes.create_string_buffer(_PATH_MAX), [], start
     while at < end:
         query = _Query(
@@ -151,10 +146,9 @@ def _calls() -> tuple[Callable[..., int], Callable[..., int]]:
 
 
 class ProcessMemory:
-    """The memory of process `pid`, accessed by process_vm_readv(2).
+    """The memory of process `pid`, accessed by process_vm_readv(2) and process_vm_writev(2).
 
-    The process is this one or a child of it.
-    """
+    The process is this one or a child of it."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -170,7 +164,7 @@ class ProcessMemory:
         self.write_from(address, memoryview(bytearray(data)))
 
     def read_into(self, address: int, to: memoryview) -> None:
-        """Fill `to` from the program's memory at `address`."""
+        """Fill the buffer `to` with the program's memory, from `address` on."""
         self._move(_calls()[0], "read", address, to)
 
     def write_from(self, address: int, data: memoryview) -> None:
@@ -211,10 +205,9 @@ class ProcessMemory:
         return f"/proc/{self.pid}/root{path}"
 
     def _mapping(self, low: int, high: int, line: str, start: int, end: int) -> Mapping:
-        """Return the mapping that `line` of /proc/PID/maps describes, clipped to start..end.
+        """Return the part from `start` to `end` of the mapping that `line` of /proc/PID/maps describes.
 
-        `low` and `high` are the addresses in the line.
-        """
+        `low` and `high` are the addresses in the line."""
         fields = line.split(maxsplit=5)
         letters, first = fields[1], max(low, start)
         protection = READ * (letters[0] == "r") | WRITE * (letters[1] == "w") | EXECUTE * (letters[2] == "x")
@@ -225,9 +218,8 @@ class ProcessMemory:
     def _move(self, call: Callable[..., int], what: str, address: int, buffer: memoryview) -> None:
         """Read or write all of `buffer`, at `address` of the program, by repeated calls of `call`.
 
-        The reason is that the kernel moves at most 2 GiB at once, and stops at an unmapped address. `what` is the kind
-        of access, for the message.
-        """
+        Calls are repeated because the kernel moves at most 2 GiB at once, and stops at an unmapped address. `what` is
+        the kind of access in the error message."""
         size, done = len(buffer), 0
         if not size:
             return

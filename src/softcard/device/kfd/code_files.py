@@ -1,13 +1,13 @@
 """The files with the code that a program has loaded, for symbols and source lines.
 
-Local symbols and debug information are only in files, not in memory. The program's run-time library has a list of
-loaded files (`loaded_file`). Without this list, candidate files are searched. A file is used only if its code is equal
-to that in memory, byte for byte.
+Local symbols and debug information are only in files, not in memory. The program's run-time library has a
+list of loaded files (`loaded_file`). Without this list, candidate files are searched. A file is used only if
+its code is equal to that in memory, byte for byte.
 
-ROCr keeps the list for debuggers at the symbol `_amdgpu_r_debug`, in the form of <link.h> (struct r_debug, struct
-link_map). It has the address of each code object, and the URI of its file, which is in a file system or in the
-program's memory (ROCdbgapi's manual, "amd_dbgapi_code_object_info_t", defines the URIs).
-"""
+The library ROCr keeps the list for debuggers at its symbol `_amdgpu_r_debug`, in the format of <link.h>
+(struct r_debug, struct link_map). The list contains the address of each code object and the URI of its file.
+The file is in a file system or in the program's memory. ROCdbgapi's manual, "amd_dbgapi_code_object_info_t",
+defines the URIs."""
 
 from __future__ import annotations
 
@@ -87,9 +87,8 @@ class CodeFiles:
     def of(self, code: LoadedCode, program: Client | None = None) -> FileCode | None:
         """Return the file from which `program` has loaded `code`, or else the first file with equal code.
 
-        Return None if no such file is found. The result for a program is cached, so that it is known after the
-        program's end.
-        """
+        Return None if no such file is found. The result for a program is cached, so that it is available after the
+        program has ended."""
         if not code.functions:
             return None
         with self._lock:
@@ -139,8 +138,7 @@ def _is_in(elf: HsaElf, code: LoadedCode) -> bool:
 def loaded_file(client: Client, base: int) -> tuple[str, bytes] | None:
     """Return the name and the bytes of the file of the code object at `base`.
 
-    Return None if the list of the program's run-time library does not contain it.
-    """
+    Return None if the code object is not in the list of the program's run-time library."""
     try:
         found = client.library(LIBRARY)
         if found is None:

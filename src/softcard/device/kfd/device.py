@@ -44,8 +44,8 @@ _PROCESS: Final = "softcard.device.kfd.process"
 def known_checks(checks: frozenset[str]) -> frozenset[str]:
     """Return the names in `checks` that the driver supports.
 
-    Raise `BeyondModel` for an unsupported check; but if all checks are selected, only omit it.
-    """
+    Raise `BeyondModel` for an unsupported check. However, if `checks` contains all checks, only omit the
+    unsupported ones."""
     left = having(checks, lambda kind: kind.at_close)
     if left and not checks >= ALL:
         names = ", ".join(sorted(left))
@@ -59,12 +59,11 @@ def known_checks(checks: frozenset[str]) -> frozenset[str]:
 class KfdDevice:
     """A machine with the given agents, and their kernel driver.
 
-    Each program that opens it has its own memory, queues and events. `settings`, or single `options` by name, apply to
-    the machine's HSA devices. The driver itself determines some of them: a thread serves each queue, and the program's
-    run-time library allocates private memory. By default only a time limit ends kernels, because kernels may wait for
-    the host. Without `large_bar`, programs cannot access the agents' memory by loads and stores. Raise `WireError` for
-    agents that are not supported.
-    """
+    Each program that opens the driver has its own memory, queues and events. `settings`, or single `options` by
+    name, apply to the machine's HSA devices, except for those that the driver itself determines: a thread serves
+    each queue, and the program's run-time library allocates private memory. By default only a time limit ends
+    kernels, because kernels may wait for the host. Without `large_bar`, programs cannot access the agents' memory
+    by loads and stores. Raise `WireError` for agents that are not supported."""
 
     def __init__(
         self,
@@ -120,15 +119,17 @@ class KfdDevice:
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The numbers of the programs that have the driver open."""
+        """The numbers of the programs that have opened the driver and not closed it."""
         return tuple(self._open)
 
     def files(self) -> dict[str, str]:
-        """Return the driver's files in sysfs and procfs: contents by path, without the leading slash."""
+        """Return the contents of the driver's files in sysfs and procfs, by their path without the leading slash."""
         return files(self.nodes, large_bar=self.large_bar)
 
     def prepare(self) -> None:
-        """Load the Python modules that the first program needs, in a thread, while it loads its libraries."""
+        """Start to load the Python modules that the first program needs, in a thread.
+
+        This happens while the program loads its own libraries."""
         threading.Thread(target=import_module, args=(_PROCESS,), name="softcard-prepare", daemon=True).start()
 
     def open(self, client_of: Callable[[SharedMemory], Client], pid: int = 0) -> tuple[int, KfdProcess]:
@@ -190,8 +191,7 @@ class KfdDevice:
     def launch_refused(self, number: int, status: int) -> None:
         """Emit the event of a launch that the run-time library of program `number` refused.
 
-        `status` is the hipError_t with which it refused the launch.
-        """
+        `status` is the hipError_t that the library returned to the program."""
         self._emit(lambda time: LaunchRefused(time, number, status))
 
     def close_process(self, number: int) -> None:

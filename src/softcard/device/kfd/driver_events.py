@@ -38,7 +38,7 @@ MOST_WAITED: Final = SIGNAL_EVENTS + MOST_OTHERS
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One event of the driver KFD. `data` describes its cause, for the kinds of events that have data."""
+    """One event of the driver KFD. `data` describes its cause; only some kinds of events have it."""
 
     number: int
     kind: int
@@ -74,9 +74,8 @@ class Events:
     def create(self, arguments: CreateEvent, page_of: Callable[[int], npt.NDArray[np.uint8]]) -> CreateEvent:
         """Carry out the ioctl CREATE_EVENT; return its argument as the program gets it back.
 
-        The first call contains the handle of the page of slots; `page_of` returns the bytes of the allocation with a
-        given handle.
-        """
+        The argument of the program's first call contains the handle of the page of slots. `page_of` returns the bytes
+        of the allocation with a given handle."""
         with self._lock:
             if arguments.event_page_offset:
                 self._take_page(page_of(arguments.event_page_offset))
@@ -105,14 +104,14 @@ class Events:
         self._slots[:] = UNWRITTEN
 
     def destroy(self, number: int) -> None:
-        """Carry out the ioctl DESTROY_EVENT."""
+        """Carry out the ioctl DESTROY_EVENT for event `number`."""
         with self._lock:
             event = self._find(number)
             del self._known[number]
             event.wake()
 
     def set(self, number: int) -> None:
-        """Carry out the ioctl SET_EVENT."""
+        """Carry out the ioctl SET_EVENT for event `number`."""
         with self._lock:
             event = self._find(number)
             if event.kind != EventKind.SIGNAL:
@@ -121,7 +120,7 @@ class Events:
             event.wake()
 
     def reset(self, number: int) -> None:
-        """Carry out the ioctl RESET_EVENT."""
+        """Carry out the ioctl RESET_EVENT for event `number`."""
         with self._lock:
             event = self._find(number)
             if event.kind != EventKind.SIGNAL:
@@ -129,7 +128,7 @@ class Events:
             event.is_set = False
 
     def set_all(self, kind: EventKind, data: bytes) -> None:
-        """Set all events of kind `kind`, with `data` that describe the cause."""
+        """Set all events of kind `kind`, with `data`, which describes the cause."""
         with self._lock:
             for event in self._known.values():
                 if event.kind == kind:
@@ -137,10 +136,9 @@ class Events:
                     event.wake()
 
     def interrupt(self, partial: int) -> None:
-        """Handle an interrupt; `partial` are the low bits of the event's number.
+        """Handle an interrupt; `partial` has the low 8 bits of the event's number.
 
-        Set the events whose numbers match and whose slots in the page were written.
-        """
+        Set the events whose numbers have these low bits and whose slots in the page were written."""
         with self._lock:
             if self._slots is None:
                 return
@@ -152,10 +150,9 @@ class Events:
                     event.wake()
 
     def wait(self, arguments: WaitEvents) -> WaitResult:
-        """Carry out the ioctl WAIT_EVENTS: wait until one of the events is set, or all of them.
+        """Carry out the ioctl WAIT_EVENTS: wait until one of the events is set, or until all of them are set.
 
-        The wait also ends at the timeout, and when `close` is called.
-        """
+        The wait also ends at the timeout, and when `close` is called."""
         if arguments.num_events > MOST_WAITED:
             raise Refused(f"the wait names {arguments.num_events} events, expected {MOST_WAITED} at most")
         size = EventData.size_bytes

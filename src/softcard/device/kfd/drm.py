@@ -139,7 +139,9 @@ def answer(number: int, data: bytes, node: Node, client: Client) -> bytes:
 
 
 def _version(arguments: Version, client: Client) -> bytes:
-    """Return the driver's version, and write as much of each text as fits into the program's buffers."""
+    """Return the reply to the ioctl for the driver's version.
+
+    Write as much of each text as fits into the program's buffers."""
     places = (
         (arguments.name, arguments.name_len),
         (arguments.date, arguments.date_len),

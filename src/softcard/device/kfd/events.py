@@ -12,8 +12,7 @@ from softcard.core.event import Event
 class ProcessOpened(Event):
     """The event of a program that opened the driver.
 
-    `process` counts programs from 1; `pid` is the system's process id.
-    """
+    `process` is the number of the program, counted from 1; `pid` is the system's process id."""
 
     process: int
     pid: int
@@ -23,8 +22,8 @@ class ProcessOpened(Event):
 class ProcessClosed(Event):
     """The event of the end of a program.
 
-    `queues`, `allocations` and `waitables` (events of the driver) are the numbers of those that it did not release.
-    """
+    `queues`, `allocations` and `waitables` (events of the driver) are the numbers of objects that the program did
+    not release."""
 
     process: int
     queues: int
@@ -44,10 +43,9 @@ class Called(Event):
 
 @dataclass(frozen=True, slots=True)
 class LaunchRefused(Event):
-    """The event that the program's run-time library refused a launch, so that no packet follows.
+    """The event of a launch that the program's run-time library refused, so that no packet is submitted for it.
 
-    `status` is the hipError_t.
-    """
+    `status` is the library's hipError_t."""
 
     process: int
     status: int

@@ -1,14 +1,13 @@
 """Races between loads and stores of a program on the host and the work of its GPUs.
 
-Two kinds are found: accesses to memory before the work that writes it has begun, and changes of pinned memory that
-submitted work has yet to read.
+Two kinds of races are found: host accesses to memory before work that was already submitted and that writes
+the memory has begun, and host stores to pinned memory that submitted work has not yet read.
 
-Pinned and managed memory is saved at each submission of work to a stream. When a packet of that work has run, and
-before the host can learn this, the memory is compared with the saved contents. Bytes that differ, and that no kernel or
-copy engine has written, are stores of the host that are not ordered with the packet.
+Pinned and managed memory is saved at each submission of work to a stream. When a packet of that work has run,
+and before the host can learn this, the memory is compared with the saved contents. Bytes that differ, and
+that no kernel or copy engine has written, are stores of the host that are not ordered with the packet.
 
-The program's shim (a library in the program) reports accesses to memory that work writes; see `HostAccesses`.
-"""
+The program's shim (a library in the program) reports accesses to memory that work writes; see `HostAccesses`."""
 
 from __future__ import annotations
 
@@ -42,12 +41,11 @@ MOST: Final = 4096
 
 @dataclass(slots=True, eq=False)
 class Access:
-    """An access of the program on the host to a byte, at the address that agents use for it.
+    """An access to one byte by the program on the host. `address` is the one that agents use for the byte.
 
-    `work` maps a queue to the range of its packets (from the first to the one after the last) that had not begun at the
-    time of the access. `is_compared` is True for memory whose contents are also saved and compared, to find host stores
-    that race with reads by work.
-    """
+    `work` maps a queue to the range of its packets (start and end) that had not begun at the time of the access.
+    `is_compared` is True for memory whose contents are also saved and compared, to find host stores that race
+    with reads by work."""
 
     address: int
     is_store: bool
@@ -68,10 +66,9 @@ class Access:
 class HostAccesses:
     """The recorded accesses of one program to memory that unfinished work may access later.
 
-    `pending` returns, for each queue, the range of packets that have not ended. `report` is called with a reason if
-    accesses are not checked. Methods must not wait for a kernel: the program waits until `touched` returns, and a
-    kernel may wait for the program.
-    """
+    `pending` returns, for each queue, the range of packets that have not ended. `report` is called with a reason
+    if some accesses cannot be checked. Methods must not wait for a kernel: the program waits until `touched`
+    returns, and a kernel may wait for the program."""
 
     def __init__(self, pending: Callable[[], dict[int, tuple[int, int]]], report: Callable[[str], None]) -> None:
         self._pending = pending
@@ -83,10 +80,9 @@ class HostAccesses:
         self._is_reported = False
 
     def touched(self, addresses: Iterable[int], *, is_store: bool, is_compared: bool) -> None:
-        """Record an access of the program on the host to a byte.
+        """Record an access to one byte by the program on the host.
 
-        `addresses` are those by which agents access the byte.
-        """
+        `addresses` are those by which agents access the byte."""
         with self._lock:
             work = {}
             for queue, (start, end) in self._pending().items():
@@ -104,24 +100,24 @@ class HostAccesses:
             self._report(f"host accesses to memory that kernels and copies write are not all checked: {reason}")
 
     def accept(self) -> None:
-        """Drop all recorded accesses.
+        """Drop all recorded accesses, because a packet has waited for the host.
 
-        A packet has waited for the host, so these accesses happen before the remaining work.
-        """
+        The accesses therefore happen before the remaining work."""
         with self._lock:
             self._accesses.clear()
 
     def begin(self, queue: int, index: int) -> bool:
-        """Record that the kernel of packet `index` begins; return True if accesses made before it are recorded."""
+        """Record that the kernel of packet `index` begins.
+
+        Return True if accesses are recorded that the host made before."""
         with self._lock:
             self._running[queue] = index
             return any(each.is_before(queue, index) for each in self._accesses)
 
     def end(self, tracker: Tracker, queue: int, index: int, launch: int) -> None:
-        """Report conflicts between a kernel that has run and the host's accesses before the kernel began.
+        """Report conflicts between a kernel that has run and accesses that the host made before the kernel began.
 
-        `launch` is the number of the kernel in the race detector.
-        """
+        `launch` is the number of the kernel in the race detector."""
         with self._lock:
             self._running.pop(queue, None)
             accesses = self._take(queue, index)
@@ -132,10 +128,9 @@ class HostAccesses:
                     tracker.report_unordered(each.kind, other, is_exact=False)
 
     def copied(self, tracker: Tracker, queue: int, position: int, to: int, source: int, size: int) -> None:
-        """Report the conflicts between a copy packet that has run and the host's accesses made before it began.
+        """Report conflicts between a copy packet that has run and accesses that the host made before the packet began.
 
-        The copy engine has copied `size` bytes from `source` to `to`.
-        """
+        The copy engine has copied `size` bytes from `source` to `to`."""
         with self._lock:
             accesses = self._take(queue, position)
         for each in accesses:
@@ -146,10 +141,9 @@ class HostAccesses:
                 tracker.report_copy(each.kind, LOAD, each.address, 0, memory)
 
     def _take(self, queue: int, index: int) -> list[Access]:
-        """Return the accesses made before packet `index` of `queue` began.
+        """Return the accesses that the host made before packet `index` of `queue` began.
 
-        Drop an access if no packet remains that had not begun at the time of the access.
-        """
+        Drop the accesses that were made before no other remaining packet."""
         found = [each for each in self._accesses if each.is_before(queue, index)]
         for each in self._accesses:
             if queue in each.work and each.work[queue][1] <= index + 1:
@@ -184,29 +178,27 @@ It is `Allocations.seen_at`.
 class Pinned:
     """A range of pinned memory of the program: `size` bytes at `address`.
 
-    `seen` has the parts that agents have mapped: the address that agents use, the program's address, and the size.
-    """
+    `seen` has the parts that agents have mapped. Each part has the address that agents use, the program's
+    address, and the size."""
 
     address: int
     size: int
     seen: tuple[tuple[int, int, int], ...]
 
     def by_agents(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the parts of the bytes from `start` to `end` that agents have mapped.
+        """Yield those parts of the bytes from `start` to `end` that agents have mapped.
 
-        Each part has the address that agents use, its start and its end. All starts and ends are offsets in this
-        memory.
-        """
+        Each part has the address that agents use, its start and its end. `start`, `end` and those of the parts are
+        offsets in this memory."""
         for theirs, address, size in self.seen:
             first, last = max(start, address - self.address), min(end, address + size - self.address)
             if first < last:
                 yield theirs + first + self.address - address, first, last
 
     def parts(self, address: int, size: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of this memory that agents access by the `size` bytes at `address`.
+        """Yield the ranges of this memory that agents access when they access `size` bytes at `address`.
 
-        Each range has a start and an end, which are offsets in this memory.
-        """
+        Each range has a start and an end, which are offsets in this memory."""
         for theirs, own, count in self.seen:
             start, end = max(address, theirs), min(address + size, theirs + count)
             if start < end:
@@ -216,23 +208,24 @@ class Pinned:
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """The contents of pinned memory, saved when work was submitted to streams; `parts` has them by address."""
+    """The contents of pinned memory, saved when work was submitted to streams.
+
+    `parts` maps the address of each range of pinned memory to its contents."""
 
     parts: dict[int, Bytes] = field(default_factory=dict)
 
 
 class CopyEngineOrder:
-    """The object to which the copy engines of one agent report their packets, for the search for races."""
+    """The receiver of reports from the copy engines of one agent about their packets, for the race detection."""
 
     def __init__(self, order: PinnedOrder, device: HsaDevice) -> None:
         self._order = order
         self._device = device
 
     def copied(self, queue: int, position: int, to: int, source: int, size: int) -> None:
-        """Check a copy packet that has ended; call this before the host can learn that it has ended.
+        """Check a copy packet that has ended. This must be called before the host can learn that the packet has ended.
 
-        The copy engine has copied `size` bytes from `source` to `to`.
-        """
+        The copy engine has copied `size` bytes from `source` to `to`."""
         self._order.copied(self._device, queue, position, to, source, size)
         self._order.stored(to, size)
 
@@ -311,8 +304,7 @@ class PinnedOrder:
     def touched(self, address: int, *, is_store: bool) -> None:
         """Record an access of the program to the byte at `address`.
 
-        The shim in the program reports the first access after each call of `submitted`.
-        """
+        The shim in the program reports only the first access after each call of `submitted`."""
         pinned = [each for each in tuple(self._known.values()) if each.address <= address < each.address + each.size]
         by_agents = [
             theirs
@@ -328,9 +320,8 @@ class PinnedOrder:
     def submitted(self) -> bool:
         """Save the contents of pinned memory after a submission of work.
 
-        Stores that the host makes later do not happen before that work. Return True if there is submitted work that is
-        not done.
-        """
+        Stores that the host makes later do not happen before that work. Return True if some submitted work is not
+        done."""
         self._copy()
         return bool(self._work())
 
@@ -364,8 +355,7 @@ class PinnedOrder:
     def accept(self) -> None:
         """Treat all stores that the host has made so far as ordered before the remaining work.
 
-        The reason is that a stream has waited for the host.
-        """
+        This is called when a stream has waited for the host."""
         self._accesses.accept()
         with self._lock:
             now = self._copied_now()
@@ -403,11 +393,10 @@ class PinnedOrder:
             unseen.discard(launch)
 
     def is_from_kernels(self, queue: int, index: int, address: int) -> bool:
-        """Return True if no host store has changed the 8 bytes at `address` that packet `index` waited for.
+        """Return True if no host store has changed the 8 bytes at `address` for which packet `index` waited.
 
-        Return False if one has changed them or if this is unknown. In this case, the host's actions before its store
-        count as ordered before the remaining work.
-        """
+        Return False if a host store has changed them or if this is unknown. In this case, everything that the host
+        did before that store counts as ordered before the remaining work."""
         is_from_kernels = self._is_unchanged(queue, index, address)
         if not is_from_kernels:
             self.accept()
@@ -426,10 +415,9 @@ class PinnedOrder:
         return False
 
     def copied(self, device: HsaDevice, queue: int, position: int, to: int, source: int, size: int) -> None:
-        """Check the bytes that a copy engine of `device` has read and written for a packet of `queue`.
+        """Check a copy packet of `queue` that a copy engine of `device` has executed, for races with host accesses.
 
-        It has copied `size` bytes from `source` to `to`.
-        """
+        The copy engine has copied `size` bytes from `source` to `to`."""
         tracker = device.checks.tracker
         if tracker is None:
             return
@@ -450,7 +438,8 @@ class PinnedOrder:
                         tracker.report_copy(STORE, LOAD, address, count, "pinned memory")
 
     def stored(self, to: int, size: int) -> None:
-        """Record that a copy engine has written `size` bytes at `to`, so that these are not stores of the host."""
+        """Record that a copy engine has written `size` bytes at `to`, so that they do not count as stores of the
+        host."""
         if not self._known:
             return
         with self._lock:
@@ -464,10 +453,9 @@ class PinnedOrder:
 
     # ---- helpers ---------------------------------------------------------------------------------------------------
     def _compare(self, tracker: Tracker, queue: int, index: int, launch: int) -> None:
-        """Report the host's stores that a finished kernel has read; save the kernel's own stores.
+        """Report the host's stores to memory that a finished kernel has read.
 
-        The kernel's stores are added to the saved contents, so that they do not count as the host's.
-        """
+        The kernel's own stores are added to the saved contents, so that they do not count as stores of the host."""
         own, is_synchronized = self._of(queue, index), False
         found: list[Unordered] = []
         for each in tuple(self._known.values()) if self._pending else ():
@@ -514,10 +502,9 @@ class PinnedOrder:
             tracker.report_unordered(STORE, one, is_exact=True)
 
     def _of(self, queue: int, position: int) -> Copy | None:
-        """Return the contents saved when the packet at `position` was submitted, or None.
+        """Return the contents that were saved when the packet at `position` was submitted, or None.
 
-        Drop those saved for earlier packets, which are done.
-        """
+        Drop the contents that were saved for earlier packets, which are done."""
         entries = self._pending.get(queue, [])
         while entries and entries[0][0] <= position:
             entries.pop(0)
@@ -554,10 +541,9 @@ class PinnedOrder:
         return Copy(parts)
 
     def _exceeded(self, limit: str, text: str) -> None:
-        """Report, only once for each limit, that host accesses remain unchecked because the limit is exceeded.
+        """Report, only once for each limit, that host accesses are not checked because a limit is exceeded.
 
-        `limit` is the name of the limit, `text` the report.
-        """
+        `limit` is the name of the limit, `text` is the report."""
         if limit not in self._reported:
             self._reported.add(limit)
             self._report(text)
@@ -586,9 +572,8 @@ def _accesses(tracker: Tracker, launch: int, pinned: Pinned, start: int, end: in
 def _first_read(tracker: Tracker, launch: int, pinned: Pinned, start: int, differs: npt.NDArray[np.bool_]) -> set[int]:
     """Return the pcs of the instructions of `launch` that accessed changed bytes of `pinned`.
 
-    `differs` has True for each changed byte from `start` on. Only the first range of changed bytes that the launch
-    accessed counts.
-    """
+    `differs` has True for each changed byte from `start` on. Only accesses to the first range of changed bytes
+    that the launch accessed are considered."""
     for first, last in _runs(differs, 1):
         if met := _accesses(tracker, launch, pinned, start + first, start + last):
             return {one.pc for one in met}
@@ -598,8 +583,7 @@ def _first_read(tracker: Tracker, launch: int, pinned: Pinned, start: int, diffe
 def _runs(differs: npt.NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
     """Return the start and the end of each range of True values in `differs`.
 
-    Fewer than `gap` False values do not end a range.
-    """
+    Ranges that are separated by fewer than `gap` False values are combined."""
     places = np.flatnonzero(differs)
     breaks = np.flatnonzero(np.diff(places) > gap)
     starts, ends = np.append(places[:1], places[breaks + 1]), np.append(places[breaks], places[-1:])

@@ -1,9 +1,8 @@
 """The ioctls of the Linux kernel driver for AMD GPUs (KFD): arguments, numbers and errors.
 
-The structures of the arguments are those of <linux/kfd_ioctl.h>. A program's own declaration of an argument may be
-shorter (older) or longer (newer). As in the driver, missing fields are 0, and the reply has as many bytes as the
-program's argument.
-"""
+The structures of the arguments are those of <linux/kfd_ioctl.h>. A program compiled with an older or newer
+header may pass a shorter or longer argument. As in the driver, missing fields are 0, and the reply has as
+many bytes as the program's argument."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class Refused(SoftcardError):
 
 
 def bad_address(message: str) -> Refused:
-    """Return the error EFAULT, with this message, for an address that the program has not mapped."""
+    """Return the error EFAULT with the message `message`, for an address that the program has not mapped."""
     return Refused(message, errno.EFAULT)
 
 
@@ -96,7 +95,7 @@ class AllocFlags(IntFlag):
 
 
 class WaitResult(IntEnum):
-    """The possible results of WAIT_EVENTS: the wait is complete, or its time is over."""
+    """The possible results of WAIT_EVENTS: the wait is complete, or the timeout has expired."""
 
     COMPLETE = 0
     TIMEOUT = 1
@@ -137,10 +136,9 @@ class DestroyQueue(Record, size=8):
 
 
 class UpdateQueue(Record, size=24):
-    """The argument of an ioctl that changes a queue's ring or share of time.
+    """The argument of an ioctl that changes a queue's ring or its percentage of time.
 
-    A queue without a ring or without a share stops.
-    """
+    A queue without a ring, or with percentage 0, is not served."""
 
     ring_base_address: int = u64()
     queue_id: int = u32()
@@ -152,8 +150,7 @@ class UpdateQueue(Record, size=24):
 class SetMemoryPolicy(Record, size=32):
     """The argument of an ioctl that sets the cache policy of memory.
 
-    It serves agents whose page tables have no cache policy.
-    """
+    Agents whose page tables contain no cache policy need it."""
 
     alternate_aperture_base: int = u64()
     alternate_aperture_size: int = u64()
@@ -294,9 +291,8 @@ class AcquireVm(Record, size=8):
 class AllocMemoryOfGpu(Record, size=40):
     """The argument of ALLOC_MEMORY_OF_GPU; `va_addr` is the address that the program has chosen.
 
-    `mmap_offset` is an output, except for memory that the program itself allocated: there it is an input, the address
-    of that memory in the program.
-    """
+    `mmap_offset` is an output. Only for memory that the program itself allocated, it is an input: the address of
+    that memory in the program."""
 
     va_addr: int = u64()
     size: int = u64()
@@ -330,7 +326,9 @@ class SetCuMask(Record, size=16):
 
 
 class SetXnackMode(Record, size=4):
-    """The argument of an ioctl that sets retries of page faults (XNACK); a negative value only queries it."""
+    """The argument of an ioctl that enables or disables retries of page faults (XNACK).
+
+    A negative value only queries the current setting."""
 
     xnack_enabled: int = i32()
 

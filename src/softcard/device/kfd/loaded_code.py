@@ -1,9 +1,9 @@
 """Code that a program has loaded: the names of its functions, and the code objects of its kernels.
 
-Both are found in memory when kernels run; code objects are reported together with their instruction counts. A run-time
-library copies code objects into memory without a call of the driver. The first packet of a kernel has the address of
-its descriptor, from which the header of its code object is found. Code without a header is read without symbols.
-"""
+A run-time library copies code objects into memory without a call of the driver, so the driver has to find
+them. The first packet of a kernel has the address of the kernel's descriptor, from which the header of its
+code object is found. Code objects are reported together with their instruction counts. Code without a header
+has no symbols."""
 
 from __future__ import annotations
 
@@ -61,10 +61,9 @@ def kernel_name(memory: GpuMemory, kernel_object: int) -> str:
 
 
 def function_at(memory: GpuMemory, pc: int) -> tuple[str, int]:
-    """Return the name of the function that contains an instruction, and the offset from its start.
+    """Return the name of the function that contains the instruction at `pc`, and the offset in that function.
 
-    The name is "" if memory has no symbol for it.
-    """
+    The name is "" if memory contains no symbol for the function."""
     try:
         base = _header_before(memory, pc)
         for name, info, value, size in _symbols(memory, base) if base else ():
@@ -78,7 +77,9 @@ def function_at(memory: GpuMemory, pc: int) -> tuple[str, int]:
 
 
 def code_object_at(memory: GpuMemory, address: int) -> tuple[int, int]:
-    """Return the base address and the size of the code object in memory that contains an address; else 0, 0."""
+    """Return the base address and the size of the code object in memory that contains `address`.
+
+    Return 0, 0 if no code object contains it."""
     base = _header_before(memory, address)
     return (base, max((each[3] + each[6] for each in _segments(memory, base, _PT_LOAD)), default=0)) if base else (0, 0)
 
@@ -86,8 +87,8 @@ def code_object_at(memory: GpuMemory, address: int) -> tuple[int, int]:
 def extents(memory: GpuMemory, base: int) -> tuple[tuple[tuple[str, int, int], ...], dict[str, int]]:
     """Return the functions and the kernels of the code object at address `base`.
 
-    Each function has name, address and size; kernels are given by name and address of their kernel object.
-    """
+    Each function is a tuple of name, address and size. The dict maps each kernel's name to the address of its
+    kernel object."""
     functions: list[tuple[str, int, int]] = []
     kernels: dict[str, int] = {}
     for name, info, value, size in _symbols(memory, base):
@@ -109,10 +110,9 @@ def entry_offset(memory: GpuMemory, kernel_object: int) -> int:
 
 
 def _header_before(memory: GpuMemory, address: int) -> int:
-    """Return the address of the last ELF header at or before an address, in the same memory mapping.
+    """Return the address of the last ELF header at or before `address`, in the same memory mapping.
 
-    Return 0 if the mapping has no header there.
-    """
+    Return 0 if there is no such header."""
     page = address & -PAGE_SIZE
     for _ in range(MOST_PAGES):
         if memory.plain(page, len(MAGIC)) is None:
@@ -141,7 +141,7 @@ def _symbols(memory: GpuMemory, base: int) -> Iterator[tuple[str, int, int, int]
 
 
 def _segments(memory: GpuMemory, base: int, kind: int) -> Iterator[tuple[int, ...]]:
-    """Yield the program headers of type `kind` of the code object at `base`, as in the System V ABI."""
+    """Yield the program headers of type `kind` of the code object at `base`, with the fields of the System V ABI."""
     offset, entry, count = _HEADER.unpack(memory.read(base, _HEADER.size))
     for number in range(count):
         segment = _SEGMENT.unpack(memory.read(base + offset + entry * number, _SEGMENT.size))
@@ -175,11 +175,10 @@ MOST_NAMELESS_BYTES: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class LoadedCode:
-    """Code as it is in the memory of an agent: the bytes `data`, from the address `base` on.
+    """Code in the memory of an agent: `data` contains the bytes from the address `base` on.
 
-    `functions` has name, address and size of each function of its dynamic symbols; it is empty for code without a
-    header.
-    """
+    `functions` has the name, address and size of each function in the code's dynamic symbols; it is empty for
+    code without a header."""
 
     agent: str
     base: int
@@ -193,7 +192,7 @@ class LoadedCode:
 
 
 def loaded_at(device: HsaDevice, address: int) -> LoadedCode | None:
-    """Return the code object in an agent's memory that contains an address; None if there is none."""
+    """Return the code object in the memory of `device` that contains `address`; None if there is none."""
     try:
         found = _code_object(device.memory, device.agent.name, address)
     except (AccessFault, struct.error, OverflowError):  # damaged
@@ -202,10 +201,9 @@ def loaded_at(device: HsaDevice, address: int) -> LoadedCode | None:
 
 
 def _code_object(memory: GpuMemory, agent: str, address: int) -> tuple[LoadedCode, dict[str, int]] | None:
-    """Return the code object that contains an address, and its kernel objects by name.
+    """Return the code object that contains `address`, and the addresses of its kernel objects by name.
 
-    Return None if no code object contains the address.
-    """
+    Return None if no code object contains the address."""
     base, size = code_object_at(memory, address)
     if not base or base + size <= address or size > MOST_BYTES:
         return None
@@ -221,11 +219,11 @@ The numbers are empty unless counting is enabled.
 
 
 class CodeWatch:
-    """An observer of an agent's code, which emits an event about a kernel's code before its first packet.
+    """An observer of an agent's code, which emits an event about a kernel's code before the kernel's first packet.
 
-    `found` is called with each code object when its first kernel is about to run. `ran` is called with it when its
-    memory is freed, or at `close`. Subscribe to the probes only after the construction of this object.
-    """
+    `found` is called with each code object when its first kernel is about to run. `ran` is called with the code
+    object and its instruction counts after its memory is freed, or at `close`. Other subscribers to the probes
+    must subscribe after the construction of this object."""
 
     def __init__(self, device: HsaDevice, ran: Ran, found: Callable[[LoadedCode], None] = lambda code: None) -> None:
         self._device = device
@@ -276,10 +274,10 @@ class CodeWatch:
         return LoadedCode(agent, entry, memory.read(entry, size)), {f"kernel at {kernel_object:#x}": kernel_object}
 
     def unmapped(self, start: int, end: int) -> None:
-        """Report the instruction counts of code in memory that is freed, as it will not run any more.
+        """Stop following code between the addresses `start` and `end`, whose memory is freed.
 
-        The memory has the addresses from `start` to `end`. Any thread may call this method.
-        """
+        The instruction counts of this code are reported before the next packet starts, or at `close`. Any thread may
+        call this method."""
         went = [code for code in tuple(self._loaded.values()) if code.base < end and start < code.end]
         for code in went:
             self._loaded.pop(code.base, None)

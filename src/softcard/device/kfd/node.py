@@ -1,7 +1,6 @@
 """The nodes of the driver's topology (KFD): the agents, their properties, and the sysfs files about them.
 
-Some of the properties are known to the driver alone, not to the agent's model.
-"""
+Some of the properties are known only to the driver, not to the agent's model."""
 
 from __future__ import annotations
 
@@ -47,7 +46,9 @@ PRODUCTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An agent in the driver: `number` in the topology, `gpu_id` in ioctls, `minor` of its render node."""
+    """An agent in the driver.
+
+    `number` identifies it in the topology, `gpu_id` in ioctls, and `minor` among the render nodes."""
 
     number: int
     agent: Agent
@@ -90,7 +91,9 @@ class Node:
 
 
 def nodes(names: Iterable[str]) -> tuple[Node, ...]:
-    """Return the nodes of these agents, numbered from 1; raise `WireError` for an unsupported agent, or too many."""
+    """Return the nodes of the agents called `names`, numbered from 1.
+
+    Raise `WireError` for an unsupported agent, or for too many agents."""
     made = []
     for number, name in enumerate(names, 1):
         if name not in PRODUCTS:
@@ -139,11 +142,10 @@ Properties = Mapping[str, int]
 
 
 def files(nodes: Sequence[Node], *, large_bar: bool = True) -> dict[str, str]:
-    """Return the contents of each file in sysfs and proc, by its path without the leading slash.
+    """Return the contents of each file in sysfs and procfs, by its path without the leading slash.
 
-    With `large_bar` the host's processor can access all memory of the agents. Without it, the memory banks have the
-    private heap type, and the processor's node has links to none of the agents.
-    """
+    With `large_bar` the host's processor can access all memory of the agents. Without it, the memory banks have
+    the private heap type, and the processor's node has no links to agents."""
     made = {
         f"{TOPOLOGY}/generation_id": f"{GENERATION}\n",
         f"{TOPOLOGY}/system_properties": _text({"platform_oem": 0, "platform_id": 0, "platform_rev": 0}),
@@ -191,7 +193,7 @@ def _processor(links: int) -> Properties:
 
 
 def _agent(node: Node) -> Properties:
-    """Return the properties of an agent's node, which has compute units."""
+    """Return the properties of an agent's node. Unlike node 0, it has compute units."""
     agent, product = node.agent, node.product
     major, minor, step = (int(digit, 16) for digit in agent.name.removeprefix("gfx"))
     return {
@@ -211,7 +213,9 @@ def _agent(node: Node) -> Properties:
 
 
 def _capability(node: Node) -> int:
-    """Return the capability bits for the encoding of doorbells, and for rings that are mapped twice."""
+    """Return the capability bits of an agent's node.
+
+    They contain the encoding of its doorbells, and whether rings are mapped twice."""
     doorbells = int(node.agent.doorbell_type) << DOORBELL_TYPE_AT
     return WATCH_POINTS | doorbells | (RING_SEEN_TWICE if node.is_legacy else 0)
 
@@ -229,7 +233,7 @@ def _link(start: int, end: int, flags: int) -> Properties:
 
 
 def _cache(level: int, kib: int) -> str:
-    """Return the properties of a cache of the first SIMDs, as text."""
+    """Return the properties of a cache that the first SIMDs use, as text."""
     numbers = {
         "processor_id_low": FIRST_SIMD, "level": level, "size": kib, "cache_line_size": CACHE_LINE,
         "cache_lines_per_tag": 1, "association": 16, "latency": 1, "type": DATA_OF_SIMDS,

@@ -54,8 +54,7 @@ Failed = Callable[[Node, int, SoftcardError], None]
 def _locate(device: HsaDevice, files_of: Callable[[], CodeFiles] | None, program: Client, pc: int) -> CodePlace | None:
     """Return the function and source line of the instruction at `pc`; None if they are unknown.
 
-    They come from the code object in memory, and from a file with the same code.
-    """
+    The information comes from the code object in memory, and from a file with the same code."""
     name, offset = function_at(device.memory, pc)
     loaded = None if files_of is None else loaded_at(device, pc)
     known = None if files_of is None or loaded is None else files_of().of(loaded, program)
@@ -189,10 +188,9 @@ class KfdProcess:
             return made
 
     def _found(self, code: LoadedCode) -> None:
-        """Find the file that contains the code `code`, some kernel of which is about to run.
+        """Find the file that contains the code object `code`, whose first kernel is about to run.
 
-        It is found now, as the program cannot be queried after its end.
-        """
+        The search cannot be postponed, because the program cannot be queried after its end."""
         if self._code_files is not None and self._settings.count_instructions:
             self._code_files().of(code, self.client)
 
@@ -232,8 +230,7 @@ class KfdProcess:
     def _stopped(self, node: Node, queue: int, error: SoftcardError) -> None:
         """Report that a queue has stopped because of an error.
 
-        A copy engine's fault is also reported by `_fault`. Faults of kernels were reported by `_fault` before.
-        """
+        If it is a fault of a copy engine, also call `_fault`. For faults of kernels, `_fault` was called before."""
         is_copy = isinstance(self._agents[node.number].find(queue), SdmaQueue)
         if is_copy and isinstance(error, AccessFault):
             self._fault(node, error)
@@ -242,8 +239,7 @@ class KfdProcess:
     def _fault(self, node: Node, error: AccessFault) -> bool:
         """Report a page fault as the kernel driver does: set the program's memory events.
 
-        The queue gets no error signal. Return False for an address that is not the program's own.
-        """
+        No error signal of the queue is set. Return False for an address that cannot belong to the program."""
         if error.address >= USER_LIMIT:
             return False
         page = error.address & -PAGE
@@ -260,11 +256,13 @@ class KfdProcess:
         return ioctls.GetVersion(major_version=major, minor_version=minor)
 
     def _of_agent(self, arguments: Any) -> None:
-        """Raise an error for an unknown agent; the ioctls that this method handles have no other effect."""
+        """Raise an error if `arguments` refer to an unknown agent.
+
+        The ioctls that this method handles have no other effect."""
         self.allocations.node(arguments.gpu_id)
 
     def _clocks(self, arguments: ioctls.GetClockCounters) -> Record:
-        """Return the clocks. An unknown gpu_id stands for the host's processor, which has no GPU counter."""
+        """Return the values of the clocks. For an unknown gpu_id the GPU counter is 0, as for the host's processor."""
         now = boot_nanoseconds()
         has_counter = any(node.gpu_id == arguments.gpu_id for node in self.nodes)
         return ioctls.GetClockCounters(
@@ -299,7 +297,8 @@ class KfdProcess:
         return ioctls.AvailableMemory(available=self.allocations.available(node), gpu_id=arguments.gpu_id)
 
     def _xnack(self, arguments: ioctls.SetXnackMode) -> Record:
-        """Return that waves never retry page faults (XNACK); raise `Refused` for an attempt to enable it."""
+        """Return the reply that waves never retry page faults (XNACK); raise `Refused` for an attempt to enable
+        retries."""
         if arguments.xnack_enabled > 0:
             raise Refused("XNACK cannot be enabled: no GPU of the machine supports it", errno.EPERM)
         return ioctls.SetXnackMode(xnack_enabled=0)
@@ -320,7 +319,9 @@ class KfdProcess:
         return _mapped(arguments, self.allocations.unmap(arguments))
 
     def _scratch_backing(self, arguments: ioctls.SetScratchBackingVa) -> None:
-        """Set SH_HIDDEN_PRIVATE_BASE_VMID, which holds bits 47:16 of an address, to va_addr unchanged."""
+        """Set the base address of private memory on GFX7 and GFX8 to va_addr, which is in units of 64 KiB.
+
+        On later agents this has no effect. Raise `Refused` for an address outside of the program's address range."""
         node = self.allocations.node(arguments.gpu_id)
         address = arguments.va_addr << HIDDEN_BASE_SHIFT
         if address >= USER_LIMIT:
@@ -348,7 +349,9 @@ class KfdProcess:
         self.client.read(arguments.cu_mask_ptr, arguments.num_cu_mask // 8)
 
     def _trap_handler(self, arguments: ioctls.SetTrapHandler) -> None:
-        """Do nothing: the simulator reports traps without the run-time library's handler."""
+        """Record whether the program has a trap handler.
+
+        The handler's code never runs, because the simulator itself reports traps."""
         self.device(self.allocations.node(arguments.gpu_id)).has_trap_handler = bool(arguments.tba_addr)
 
     def _create_event(self, arguments: ioctls.CreateEvent) -> Record:

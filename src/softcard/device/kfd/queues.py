@@ -56,7 +56,8 @@ class AgentQueues:
         self._known: dict[int, Queue | SdmaQueue] = {}
 
     def create(self, number: int, arguments: CreateQueue) -> int:
-        """Create queue `number`, with the doorbell of that number; return the doorbell's offset in its page."""
+        """Create queue `number`, which uses the doorbell with the same number; return the doorbell's offset in its
+        page."""
         if arguments.queue_type == QueueKind.COMPUTE_AQL:
             self._known[number] = self._adopted(number, arguments)
             self._aql_service.add(number, 0 if self.node.is_legacy else NEVER_RUNG)
@@ -77,9 +78,8 @@ class AgentQueues:
     def _adopted(self, number: int, arguments: CreateQueue) -> Queue:
         """Adopt the program's ring of AQL packets as queue `number` of the HSA device.
 
-        The ioctl gives the address of the read pointer, a field of the queue's amd_queue_t. The address of the
-        amd_queue_t follows from it.
-        """
+        The ioctl passes the address of the read pointer. This is a field of the queue's amd_queue_t, so the address
+        of the amd_queue_t can be computed from it."""
         try:
             return self._device.adopt_queue(
                 arguments.read_pointer_address - _READ_AT,
@@ -117,7 +117,7 @@ class AgentQueues:
             self._device.destroy_queue(queue)
 
     def set_active(self, number: int, active: bool) -> None:
-        """Resume serving a queue if `active`, else stop serving it."""
+        """Resume serving a queue of AQL packets if `active`, else stop serving it."""
         queue = self._known[number]
         if isinstance(queue, Queue) and queue.is_active != active:
             self._device.set_active(queue, active)
@@ -142,7 +142,7 @@ class AgentQueues:
         return found
 
     def close(self) -> None:
-        """End all queues, kernels that run, and the threads."""
+        """End all queues, the running kernels, and the threads."""
         self._device.close()
         self._sdma_service.close()
         self._aql_service.close()
@@ -162,7 +162,7 @@ class Queues:
         return len(self._owners)
 
     def create(self, arguments: CreateQueue) -> tuple[int, int]:
-        """Carry out the ioctl CREATE_QUEUE; return the queue's number, and its doorbell's page offset."""
+        """Carry out the ioctl CREATE_QUEUE; return the queue's number, and the offset of its doorbell in the page."""
         if arguments.queue_type not in (QueueKind.COMPUTE_AQL, QueueKind.SDMA):
             raise Refused(f"the queue type is {arguments.queue_type}, expected AQL (2) or SDMA (1)")
         size = arguments.ring_size
@@ -185,17 +185,16 @@ class Queues:
         return number, offset
 
     def destroy(self, number: int) -> None:
-        """Carry out the ioctl DESTROY_QUEUE."""
+        """Carry out the ioctl DESTROY_QUEUE for queue `number`."""
         with self._lock:
             agent = self._find(number)
             del self._owners[number]
         agent.destroy(number)
 
     def update(self, arguments: UpdateQueue) -> None:
-        """Carry out the ioctl UPDATE_QUEUE, which changes a queue's ring or share of time.
+        """Carry out the ioctl UPDATE_QUEUE, which changes a queue's ring or its percentage of time.
 
-        A queue without a ring or without a share of time is not served.
-        """
+        A queue without a ring, or with percentage 0, is not served."""
         if arguments.queue_percentage > FULL_PERCENT or arguments.queue_priority > MOST_PRIORITY:
             raise Refused(
                 f"the queue has a share of {arguments.queue_percentage} % and priority {arguments.queue_priority}, "
@@ -210,7 +209,7 @@ class Queues:
         self._find(number)
 
     def close(self) -> None:
-        """Forget all queues; the `AgentQueues` of their agents end them."""
+        """Forget all queues. The `AgentQueues` objects of the agents end them."""
         with self._lock:
             self._owners.clear()
 

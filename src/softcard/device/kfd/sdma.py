@@ -41,10 +41,9 @@ class SubOpcode(IntEnum):
 
 
 class Atomic(IntEnum):
-    """The field atomic_op, encoded as TC_OP of the memory pipeline.
+    """The field atomic_op of an SDMA packet, encoded as TC_OP of the memory pipeline.
 
-    It has only the operation that run-time libraries use.
-    """
+    Only the operation that run-time libraries use is defined."""
 
     ADD_64 = 47
 
@@ -62,7 +61,7 @@ class Function(IntEnum):
 
 
 class Nop(Record, size=4):
-    """An SDMA packet that does nothing, and skips `count` more dwords."""
+    """An SDMA packet that does nothing; the next `count` dwords are skipped as well."""
 
     opcode: int = bits(7, 0, default=Opcode.NOP)
     sub_opcode: int = bits(15, 8, default=0)
@@ -86,8 +85,7 @@ class CopyLinear(Record, size=28):
 class CopyLinearRect(Record, size=52):
     """An SDMA packet that copies a box of elements of ``1 << element`` bytes.
 
-    Pitches and sides are encoded minus 1.
-    """
+    Pitches and the lengths of the box's sides are encoded minus 1."""
 
     opcode: int = bits(7, 0, default=Opcode.COPY)
     sub_opcode: int = bits(15, 8, default=SubOpcode.LINEAR_RECT)
@@ -168,7 +166,7 @@ class AtomicPacket(Record, size=32):
 
 
 class ConstFill(Record, size=20):
-    """An SDMA packet that fills memory with a repeated value; with `fill_size` 2 it is a dword."""
+    """An SDMA packet that fills memory with a repeated value; with `fill_size` 2 the value is a dword."""
 
     opcode: int = bits(7, 0, default=Opcode.CONST_FILL)
     header_rest: int = bits(29, 8, default=0)
@@ -180,7 +178,7 @@ class ConstFill(Record, size=20):
 
 
 class Timestamp(Record, size=12):
-    """An SDMA packet that stores the global clock."""
+    """An SDMA packet that stores the time of the global clock in memory."""
 
     opcode: int = bits(7, 0, default=Opcode.TIMESTAMP)
     sub_opcode: int = bits(15, 8, default=SubOpcode.TIMESTAMP_GET_GLOBAL)
@@ -207,8 +205,8 @@ _COMPARES: Final[dict[int, Callable[[int, int], bool]]] = {
 class SdmaQueue:
     """One queue of a copy engine.
 
-    `limit` is the end of the submitted packets, in bytes since the queue's begin; `error` is the error that stopped it.
-    """
+    `position` is the start of the next packet, and `limit` is the end of the submitted packets. Both are in bytes
+    since the queue was created. `error` is the error that stopped the queue."""
 
     def __init__(
         self,
@@ -245,14 +243,14 @@ class SdmaQueue:
         }
 
     def ring(self, value: int) -> None:
-        """Handle a store of `value` to the queue's doorbell, which gives the end of the packets submitted so far.
+        """Handle a store of `value` to the queue's doorbell, which announces the end of the packets submitted so far.
 
-        On GFX9 the value is in bytes since the queue's begin, on GFX8 it is an offset in the ring.
-        """
+        On GFX9 the value is in bytes since the queue was created, on GFX8 it is an offset in the ring."""
         self.limit = self.end_of(value)
 
     def end_of(self, value: int) -> int:
-        """Return the end of the submitted packets, in bytes since the queue's begin, for a doorbell value."""
+        """Return the end of the packets that the doorbell value `value` announces, in bytes since the queue was
+        created."""
         if self._is_legacy:
             return self.position + (value - self.position) % self.size
         return min(value, self.position + self.size) if value > self.position else self.limit
@@ -288,7 +286,7 @@ class SdmaQueue:
         return handler(header)
 
     def _bytes(self, size: int) -> bytes:
-        """Return the next bytes of the ring, which wraps around."""
+        """Return the next `size` bytes of the ring, which wraps around."""
         if size > self.limit - self.position:
             raise RuleError(
                 f"the SDMA packet has {size} bytes, but the doorbell covers only {self.limit - self.position}"
@@ -299,10 +297,9 @@ class SdmaQueue:
         return data if first == size else data + self._space.load(self._ring, size - first)
 
     def _count(self, field: int) -> int:
-        """Return the number of bytes for the value `field` of a packet's count field.
+        """Return the number of bytes that the value `field` of a packet's count field means.
 
-        SDMA 4 (GFX9) stores the number minus 1; the engine of GFX8 stores the number itself.
-        """
+        SDMA 4 (GFX9) stores the number minus 1; the engine of GFX8 stores the number itself."""
         return field if self._is_legacy else field + 1
 
     # ---- packets by opcode -----------------------------------------------------------------------------------

@@ -32,12 +32,11 @@ NEVER_RUNG: Final = (1 << 64) - 1
 
 @native
 def find_rung(places: int, seen: int, count: int, narrow: int, rounds: int) -> int:
-    """Return the index of the first of `count` doorbells whose value differs from the last one seen.
+    """Return the index of the first of `count` doorbells whose value differs from the value last seen.
 
     `places` is the address of an array of doorbell addresses, `seen` that of an array of the values last seen.
-    Doorbells have 32 bits if `narrow` is nonzero, else 64 bits. Poll all doorbells `rounds` times; return `count` if
-    none differs.
-    """
+    Doorbells have 32 bits if `narrow` is nonzero, else 64 bits. Poll all doorbells up to `rounds` times; return
+    `count` if no value differs."""
     for _ in range(rounds):
         for each in range(count):
             place = U64.at(places)[each]
@@ -57,7 +56,7 @@ def _find_rung() -> Callable[..., int]:
 
 
 class Doorbells:
-    """The doorbells of one agent, which one thread polls. `page` is the shared memory that holds them."""
+    """The doorbells of one agent, which one thread polls. `page` is the shared memory that holds the doorbells."""
 
     def __init__(self, page: npt.NDArray[np.uint8], *, is_legacy: bool) -> None:
         self._narrow = int(is_legacy)
@@ -72,7 +71,7 @@ class Doorbells:
         return slot * self._width
 
     def clear(self, slot: int, value: int) -> None:
-        """Set a doorbell to a value that programs never store, before its queue begins."""
+        """Set a doorbell to `value`, which programs never store, before its queue starts."""
         self._words[slot] = value
 
     def value(self, slot: int) -> int:
@@ -133,7 +132,7 @@ class AqlEngine:
         self._device = device
 
     def poll_during_kernels(self, poll: Callable[[], None]) -> None:
-        """Arrange that `poll` is called regularly while a kernel runs, so that other queues are served meanwhile."""
+        """Arrange that `poll` is called regularly while a kernel runs, and that other queues are served then."""
         if self._device.settings.coherence != STRICT:
             self._device.poll_during_kernels(poll)
 
@@ -156,10 +155,9 @@ class AqlEngine:
 
 
 class SdmaEngine:
-    """An executor of copy queues' packets; queues are found by doorbell.
+    """An executor of copy queues' packets; it finds a queue by the number of its doorbell.
 
-    `failed` is called with a queue that stops, and its error.
-    """
+    If a queue stops because of an error, `failed` is called with the queue and the error."""
 
     def __init__(self, failed: Callable[[SdmaQueue, SoftcardError], None]) -> None:
         self.queues: dict[int, SdmaQueue] = {}
@@ -190,7 +188,7 @@ class SdmaEngine:
 
 
 class Service:
-    """A thread that polls doorbells and runs an engine. It starts with the first queue."""
+    """A thread that polls doorbells and runs an engine. The thread starts when the first queue is added."""
 
     def __init__(self, engine: Engine, doorbells: Doorbells, name: str) -> None:
         self._engine = engine
@@ -207,7 +205,7 @@ class Service:
         """The exception that ended the thread, or None."""
 
     def add(self, slot: int, value: int) -> None:
-        """Poll a doorbell that was not rung yet; `value` is its initial value."""
+        """Poll doorbell `slot`, which was not rung yet; `value` is its initial value."""
         self._doorbells.clear(slot, value)
         with self._lock:
             self._slots[slot] = value
@@ -256,7 +254,9 @@ class Service:
                 self._pause.clear()
 
     def poll(self) -> None:
-        """Pass all rung doorbells to the engine; this is called on the service's thread during a long packet."""
+        """Pass all rung doorbells to the engine.
+
+        This is called on the service's thread while a long packet is processed."""
         if self._is_changed:
             self._watch()
         while self._ring(1):

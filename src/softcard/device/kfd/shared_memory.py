@@ -1,8 +1,7 @@
 """Memory that a program and the driver share: one sparse anonymous file, which the program maps by offset.
 
-The `mmap` offset of an allocation is its offset in the file, so that a program's own mmap of the device maps the right
-pages.
-"""
+The `mmap` offset of an allocation is its offset in the file. A program's own mmap of the device therefore
+maps the right pages."""
 
 from __future__ import annotations
 
@@ -77,11 +76,11 @@ class SharedMemory:
             self._free.free(offset)
 
     def holds(self, offset: int, size: int) -> bool:
-        """Return True if these bytes of the file are in the area for allocations, not in doorbells."""
+        """Return True if `size` bytes at `offset` of the file are in the area for allocations, not for doorbells."""
         return offset >= FIRST and offset + size <= ARENA_BYTES
 
     def bytes(self, offset: int, size: int) -> npt.NDArray[np.uint8]:
-        """Return these bytes of the file as an array that shares memory with it."""
+        """Return `size` bytes at `offset` of the file as an array that shares memory with the file."""
         return np.frombuffer(self._map, np.uint8, size, offset)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Memory that the program itself allocated: foreign until a wave accesses it, then shared.
 
-A copy engine copies foreign memory between processes. Waves need it as memory of this process: at the first access its
-pages are replaced by pages of the shared file, at the same address of the program.
-"""
+A copy engine copies foreign memory between processes. For waves, the memory has to be mapped in this process,
+too. So at a wave's first access, its pages are replaced by pages of the shared file, at the same address of
+the program."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ FEW_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A range of an allocation, `start` bytes after its begin.
+    """A range of an allocation, which begins `start` bytes after the allocation's start.
 
-    `what` has the range: bytes of the shared memory, or a `Foreign` region of the program.
-    """
+    `what` is the memory of the range: an array of shared memory, or a `Foreign` region of the program."""
 
     start: int
     size: int
@@ -44,11 +43,10 @@ class Piece:
 
 
 class Foreign:
-    """A region of memory that is mapped in the program only, not in this process.
+    """A region of memory that is mapped only in the program, not in this process.
 
-    Each access of a wave calls `touched`, until that has returned True. `touched` may make the memory shared. Accesses
-    to memory that remains foreign use system calls.
-    """
+    Each access of a wave first calls `touched`, until `touched` has returned True once. `touched` may make the
+    memory shared. Accesses to memory that remains foreign use system calls."""
 
     def __init__(self, client: Client, address: int, size: int) -> None:
         self.client = client
@@ -58,7 +56,7 @@ class Foreign:
         self._lock = threading.Lock()
 
     def host_address(self, offset: int, unit: Unit) -> int | None:
-        """Return None: the memory is not in this process."""
+        """Return None, because the memory is not mapped in this process."""
         return None
 
     def read(self, offset: int, size: int, unit: Unit) -> bytes:
@@ -102,12 +100,12 @@ class UserMemory:
         self._most_new_pieces, self._most_new_bytes = FEW_PIECES, FEW_BYTES
 
     def pieces(self, address: int, size: int, *, is_own: bool, is_quiet: bool = True) -> list[Piece]:
-        """Return the ranges of the program's memory at an address, both shared and not shared.
+        """Return the ranges of the program's memory from `address` on, both shared and not shared.
 
-        With `is_own`, private memory that is not shared yet becomes shared, if possible; other memory is returned as
-        `Foreign`. `is_quiet` states that no other thread of the program writes there meanwhile. Raise `Refused` with
-        EFAULT for unmapped addresses, or doorbells: Linux does not pin pages of a device (get_user_pages).
-        """
+        With `is_own`, private memory that is not shared yet becomes shared, if possible. Other memory is returned as
+        `Foreign`. `is_quiet` states that no other thread of the program writes to the memory during the call. Raise
+        `Refused` with EFAULT for unmapped addresses, or doorbells: Linux does not pin pages of a device
+        (get_user_pages)."""
         if address < 0 or address + size > MOST_BYTES:
             raise bad_address(f"{size:#x} bytes at {address:#x} are outside of the address range of programs")
         pieces, at = [], address
@@ -139,10 +137,9 @@ class UserMemory:
         return Piece(start, size, Foreign(self._client, each.start, size))
 
     def _is_shared(self, each: Mapping) -> bool:
-        """Return True if the mapping is of this program's shared memory.
+        """Return True if `each` maps this program's shared memory.
 
-        A mapping that the program has inherited by fork is of its parent's shared memory.
-        """
+        A mapping that the program has inherited by fork maps its parent's shared memory instead."""
         return each.offset >= 0 and each.inode == self._shared.inode
 
     def _allocate(self, size: int) -> int:
@@ -157,11 +154,10 @@ class UserMemory:
             return self._shared.allocate(size)
 
     def tidy(self) -> None:
-        """Free shared memory that the program has unmapped, if enough was shared since the last call.
+        """Free shared memory that the program has unmapped, if enough memory was shared since it was last freed.
 
-        A call that frees reads all mappings of the program. Therefore the amount that must be shared before the next
-        such call grows with the number of mappings.
-        """
+        To find unmapped memory, all mappings of the program are read. Therefore the amount that must be shared before
+        the next time grows with the number of mappings."""
         if self._new_pieces >= self._most_new_pieces or self._new_bytes >= self._most_new_bytes:
             self._give_back()
 

@@ -1,7 +1,6 @@
-"""The harts of a RefSi device, the engine that runs them, and code for the schedules of both profiles.
+"""The harts of a RefSi device, the engine that runs them, and shared code of the schedules of both profiles.
 
-The profiles are "spec" and "refsidrv"; each has a schedule of its own.
-"""
+The profiles are "spec" and "refsidrv"; each has its own schedule."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ class Failure:
     instruction: str = ""
 
     def located(self) -> SoftcardError:
-        """Return the error with hart, pc and instance added to its location."""
+        """Return the error after adding the hart, the pc and the instance to its location."""
         error = self.error
         if self.pc is not None and not any(place.kind == "pc" for place in error.path):
             error = error.at("pc", self.pc, self.instruction)
@@ -92,12 +91,11 @@ class Accelerator(Stateful):
 
     - `make_port` makes a hart's port to memory.
     - `vlen` is the vector length in bits.
-    - `active` is the number of harts that the last kernel command used; 0 before the first command stands for all of
-      them. As in the reference driver, only their counters can be read.
+    - `active` is the number of harts that the last kernel command used. As in the reference driver, only the
+      counters of these harts can be read. 0, before the first command, stands for all harts.
     - `step_limit` bounds the instructions of one kernel command, `time_limit_seconds` its time.
     - `threads` is the number of harts that run at once (None: as many as the host has processors).
-    - `trace_instances` is the number of instances of a command that emit events.
-    """
+    - `trace_instances` is the number of instances of a command that emit events."""
 
     STATE = ("active", "counters")
 
@@ -156,8 +154,7 @@ class Accelerator(Stateful):
     def check_limits(self, hart: Hart) -> None:
         """Raise `TimeLimit` or another error if the kernel command must stop.
 
-        The error has the hart's pc and progress.
-        """
+        The error contains the hart, its pc and the number of instructions that it has retired."""
 
         def doing() -> str:
             return f"the hart has retired {hart.retired} instructions"
@@ -170,7 +167,7 @@ class Accelerator(Stateful):
             raise error.at("pc", hart.pc).at("hart", hart.index) from None
 
     def check_data_limits(self) -> None:
-        """Raise an error if a command or a hart that moves data must stop."""
+        """Raise an error if a command that moves data, or a DMA transfer of a hart, must stop."""
         if self.group.is_abandoned:
             raise Stopped("the host was interrupted while data was moved")
         self.watch.poll(self._since, lambda: "data was being moved", self.step_limit, "the buffer")
@@ -208,7 +205,7 @@ class Accelerator(Stateful):
         return self.steps, [hart.snapshot() for hart in self.harts], super().snapshot()
 
     def restore(self, state: Any) -> None:
-        """Return to a state that `snapshot` returned; afterwards the device has as many harts as it had then."""
+        """Return to a state that `snapshot` returned; this also restores the number of harts."""
         steps, harts, own = state
         self.create(len(harts))
         for hart, its in zip(self.harts, harts, strict=True):
@@ -231,12 +228,12 @@ class Accelerator(Stateful):
         return min(len(self.harts), self.active) if self.active else len(self.harts)
 
     def set_return_address(self, count: int, address: int = NO_ADDRESS) -> None:
-        """Set the pc at which instances on the first `count` harts end."""
+        """Set the pc at which instances end, for the first `count` harts."""
         for hart in self.harts[:count]:
             hart.words[RETURN_ADDRESS] = address
 
     def revive(self, hart: Hart) -> None:
-        """Reset a hart except for its counters, which continue."""
+        """Reset a hart. Its counters are not reset; they continue to count."""
         retired = hart.retired
         kept = {
             COUNTER_CSR + slot: hart.csr.get(COUNTER_CSR + slot, 0) for slot in range(NUM_HART_COUNTERS) if slot != 1

@@ -1,9 +1,8 @@
 """A hart's port to memory for the memory check, which reports accesses outside of allocations.
 
-Harts access a page directly only where one live allocation has all of it. Every other access to DRAM goes through this
-port. The port reports a wrong access before it happens; the access then has the same effect as without the check. TCDM
-is partitioned by windows, whose bounds are exact already.
-"""
+Harts access a page directly only if the whole page is in one live allocation. Every other access to DRAM goes
+through this port. The port reports a wrong access before it happens; the access then has the same effect as
+without the check. The windows that divide TCDM have exact bounds, so accesses to TCDM need no check."""
 
 from __future__ import annotations
 
@@ -56,30 +55,28 @@ class CheckedPort:
         return self._reported("atomic", address, size, lambda: self._port.exchange(address, size, new))
 
     def check_reservable(self, address: int, size: int, access: str) -> None:
-        """Check that bytes can be reserved, and that they are allocated; see `SpecPort.check_reservable`."""
+        """Raise an error unless the bytes can be reserved; see `SpecPort.check_reservable`. Allocations are not
+        checked."""
         self._port.check_reservable(address, size, access)
 
     def page(self, address: int, access: str) -> int | None:
-        """Return host minus guest address for a page that is wholly in one allocation; None for other pages.
+        """Return the host address minus the guest address for a page that is wholly in one allocation.
 
-        See `SpecPort.page`.
-        """
+        Return None for other pages. See `SpecPort.page`."""
         start, end = self.extent(address, access)
         page = align_down(address, PAGE_SIZE)
         return self._port.page(address, access) if start <= page and page + PAGE_SIZE <= end else None
 
     def whole_page(self, address: int) -> int | None:
-        """Return host minus guest address for loads from a page, whether or not it is allocated.
+        """Return the host address minus the guest address for loads from a page, even if the page is not allocated.
 
-        See `SpecPort.page`.
-        """
+        See `SpecPort.page`."""
         return self._port.page(address, "load")
 
     def extent(self, address: int, access: str) -> tuple[int, int]:
         """Return the range around `address` in which the result of `page` is valid.
 
-        In DRAM it is limited to one allocation; see `SpecPort.extent`.
-        """
+        In DRAM the range is limited to one allocation; see `SpecPort.extent`."""
         start, end = self._port.extent(address, access)
         physical = self._port.physical(address, access)
         if start == end or physical is None or not _is_dram(physical):
@@ -112,8 +109,7 @@ class CheckedPort:
 class CheckedAllocator:
     """An allocator that records allocations for the memory check, and delays the reuse of freed addresses.
 
-    `changed` is called when memory was freed, so that harts must not access its pages directly any more.
-    """
+    `changed` is called when memory was freed. Harts must then not access the memory's pages directly any more."""
 
     def __init__(self, allocator: Allocator, check: MemoryCheck, changed: Callable[[], None]) -> None:
         self._allocator = allocator

@@ -1,4 +1,4 @@
-"""The command processor, which executes command buffers in order and returns a status for each."""
+"""The command processor, which executes command buffers in order and returns a status for each buffer."""
 
 from __future__ import annotations
 
@@ -64,10 +64,9 @@ ADDRESS_RULES: Final[dict[type[Command], tuple[Rule, tuple[str, ...]]]] = {
 
 
 def unit_of(chunk: int) -> Unit:
-    """Return the unit that a number names: the UNIT word of COPY_MEM64, or a driver's unit ID.
+    """Return the unit that the number `chunk` identifies: the UNIT word of COPY_MEM64, or a driver's unit ID.
 
-    See the choice `refsi/unit-id`.
-    """
+    See the choice `refsi/unit-id`."""
     number = chunk & UNIT_ID_MASK
     return Unit(number >> UNIT_KIND_SHIFT, number & UNIT_INDEX_MASK)
 
@@ -75,9 +74,8 @@ def unit_of(chunk: int) -> Unit:
 class CommandProcessor(Stateful):
     """The executor of command buffers.
 
-    `registers` are the 40 CMP registers, 64-bit words shared with other users of the device. `accelerator` has the
-    harts and the time limits. Commands run as machine code if `compiled`.
-    """
+    `registers` are the 40 CMP registers, 64-bit words that other components of the device access, too.
+    `accelerator` has the harts and the time limits. With `compiled`, commands are executed by machine code."""
 
     STATE = ("registers",)
 
@@ -161,9 +159,8 @@ class CommandProcessor(Stateful):
     def _serve(self, why: int, words: Words, chunks: int, begun: bytes, progress: Progress) -> None:
         """Carry out the request with which machine code stopped at a command, or raise the command's error.
 
-        `why` is the request, a constant of `native_commands`. The buffer is the first `chunks` elements of `words`;
-        `begun` has its first bytes as they were at its start.
-        """
+        `why` is the request, a constant of `native_commands`. The buffer is the first `chunks` elements of `words`.
+        `begun` is a copy of the buffer's first bytes, made before its first command."""
         machine = self.machine
         at = machine.block.position
         try:
@@ -201,8 +198,7 @@ class CommandProcessor(Stateful):
     def _run_here(self, command: Command, progress: Progress) -> None:
         """Execute, in Python, a command that needs harts, or that has a long payload.
 
-        Add it to the buffer's `progress`.
-        """
+        Count the command in the buffer's `progress`."""
         event = (progress.ticket, progress.done, progress.chunk or 0, command)
         self.telemetry.emit(lambda time: CommandStarted(time, *event))
         if isinstance(command, RunInstances):
@@ -306,8 +302,7 @@ class CommandProcessor(Stateful):
 def _command(header: int, *payload: int) -> Command:
     """Return the command with this header.
 
-    `payload` has the command's payload chunks, and may have more chunks than these.
-    """
+    `payload` has the command's payload chunks; additional chunks are ignored."""
     kind: Any = COMMANDS[header >> 8 & 0xFF]
     command: Command = kind(header >> 32, *payload[: len(kind.CHUNKS)])
     return command
@@ -316,9 +311,8 @@ def _command(header: int, *payload: int) -> Command:
 def _change(begun: bytes, words: Words, chunk: int) -> str:
     """Return a suffix for an error message if chunk `chunk` of the buffer was overwritten, else "".
 
-    A chunk is a 64-bit word. `begun` has the first bytes of the buffer as they were at its start, `words` its present
-    contents.
-    """
+    A chunk is a 64-bit word. `begun` is a copy of the buffer's first bytes, made before its first command.
+    `words` are its present contents."""
     if CHUNK_BYTES * chunk >= len(begun):
         return ""
     then = int.from_bytes(begun[CHUNK_BYTES * chunk :][:CHUNK_BYTES], "little")
@@ -331,8 +325,7 @@ def _change(begun: bytes, words: Words, chunk: int) -> str:
 def _name_address_rule(error: SoftcardError, command: Command | None) -> None:
     """Add the command's rule to an error about an address that no memory contains.
 
-    The address is one of the command's own. Other errors already have their rules.
-    """
+    Do this only if the address is in a field of the command. Other errors already have their rules."""
     if command is None or not isinstance(error, AccessFault) or error.rule not in (None, rules.MEMORY_MAP):
         return
     rule, fields = ADDRESS_RULES.get(type(command), (error.rule, ()))
@@ -342,7 +335,7 @@ def _name_address_rule(error: SoftcardError, command: Command | None) -> None:
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of a buffer: completed commands, and the command that Python handles."""
+    """The progress of a buffer: the number of completed commands, and the command that Python handles."""
 
     ticket: int
     done: int = 0

@@ -1,12 +1,11 @@
 """The layout of RefSi command buffers (header, opcodes, a frozen record per command), and their status.
 
-Names, fields and their order are those of the RefSi M1 specification, "the document" in this package. A chunk is a
-64-bit word; indices count chunks from the start of the buffer.
+Names, fields and their order are those of the RefSi M1 specification, "the document" in this package. A chunk
+is a 64-bit word; indices count chunks from the start of the buffer.
 
-There are two ways to decode commands. With `lenient` False, as in the document, reserved bits, odd counts and fields
-that do not fit are errors. With `lenient` True, as in the reference driver, only bits 31-30 and 7-0 of a header and the
-number of payload chunks are used.
-"""
+There are two ways to decode commands. With `lenient` False, as in the document, reserved bits that are set,
+odd values of the count field (in 32-bit words), and fields that do not fit are errors. With `lenient` True,
+as in the reference driver, only bits 31-30 and 7-0 of a header and the number of payload chunks are used."""
 
 from __future__ import annotations
 
@@ -48,10 +47,7 @@ class Opcode(IntEnum):
 
 
 class CacheFlags(IntFlag):
-    """The FLAGS of SYNC_CACHE, by the names of the RefSi M1 specification.
-
-    The numbers are the reference driver's.
-    """
+    """The FLAGS of SYNC_CACHE, with the RefSi M1 specification's names and the reference driver's numbers."""
 
     CMP_CACHE_SYNC_ACC_DCACHE = 1
     CMP_CACHE_SYNC_ACC_ICACHE = 2
@@ -103,10 +99,9 @@ def encode_header(header: Header) -> int:
 
 
 def decode_header(word: int, *, lenient: bool = False) -> Header:
-    """Return the header that a 64-bit header chunk encodes; raise `WireError` with the broken rule.
+    """Return the header that a 64-bit header chunk encodes; raise `WireError` with the violated rule.
 
-    With `lenient` any opcode and odd counts are accepted.
-    """
+    With `lenient`, any opcode is accepted, and an odd value of the count field, which counts 32-bit words."""
     reserved, opcode, count, packet_id, inline = [word >> part.lsb & part.max for part in HEADER.fields]
     if packet_id != PACKET_ID:
         raise WireError(
@@ -132,10 +127,9 @@ _OPCODES: Final = frozenset(int(opcode) for opcode in Opcode)
 
 @dataclass(frozen=True, slots=True)
 class Command(RichDisplay):
-    """One command. Subclasses are frozen records; their fields have the specification's names in lower case.
+    """One command. Each subclass is a frozen record.
 
-    The specification is that of RefSi M1.
-    """
+    The names of its fields are those in the RefSi M1 specification, in lower case."""
 
     opcode: ClassVar[Opcode]
     INLINE: ClassVar[Register]
@@ -172,7 +166,9 @@ class Command(RichDisplay):
 
     @classmethod
     def parse(cls, inline: int, payload: Sequence[int]) -> Self:
-        """Return the command with this inline chunk and payload. The number of chunks has been checked."""
+        """Return the command with this inline chunk and payload.
+
+        The caller must have checked the number of payload chunks."""
         make: Any = cls
         command: Self
         if cls.INLINE.fields[0].width == cls.INLINE.width:  # the inline chunk is one field, and it is the first one
@@ -185,10 +181,9 @@ class Command(RichDisplay):
         return command
 
     def check(self, inline: int) -> None:
-        """Raise `WireError` if the RefSi M1 specification forbids a field's value.
+        """Raise `WireError` if the RefSi M1 specification forbids the value of a field.
 
-        `inline` is the inline chunk as it was read.
-        """
+        `inline` is the inline chunk of the command as read from the buffer."""
         extra = self.INLINE.reserved_bits(inline)
         if extra:
             raise WireError(
@@ -207,10 +202,9 @@ class Command(RichDisplay):
 
 @cache
 def _sources(kind: Any) -> tuple[Field | int, ...]:
-    """Return the source of the value of each field of a command's record, except the field `REST`.
+    """Return the source of the value of each field of a command's record, except for the field `REST`.
 
-    A source is a field of the inline chunk, or the index of a payload chunk.
-    """
+    A source is a field of the inline chunk, or the index of a payload chunk."""
     found: dict[str, Field | int] = {part.name.lower(): part for part in kind.INLINE.fields}
     found |= {name.lower(): number for number, name in enumerate(kind.CHUNKS)}
     return tuple(found[part.name] for part in fields(kind) if part.name != kind.REST)
@@ -296,7 +290,9 @@ class StoreImm64(Command):
 @made_quickly
 @dataclass(frozen=True, slots=True)
 class CopyMem64(Command):
-    """The command that copies `count` 64-bit elements, which are read as the unit in chunk `unit`."""
+    """The command that copies `count` 64-bit elements.
+
+    They are read with the view of memory of the unit that the chunk `unit` identifies."""
 
     opcode: ClassVar = Opcode.COPY_MEM64
     INLINE: ClassVar = _inline(Field("COUNT", 0, 32))
@@ -307,7 +303,7 @@ class CopyMem64(Command):
     unit: int = 0
 
     def check(self, inline: int) -> None:
-        """Raise `WireError` unless the chunk UNIT is a zero-extended unit ID."""
+        """Raise `WireError` unless the chunk UNIT contains a unit ID whose upper bits are zero."""
         if UNIT.reserved_bits(self.unit) or UNIT.get(self.unit, "KIND") not in UNIT_KINDS:
             raise WireError(
                 f"COPY_MEM64: UNIT {self.unit:#x} is not a unit ID, expected a kind of 0..4 in bits 31-24 "
@@ -342,7 +338,7 @@ class RunInstances(Command):
 
     @property
     def num_args(self) -> int:
-        """The number of extra arguments; raises `WireError` if they are more than 7."""
+        """The number of extra arguments; raises `WireError` if there are more than 7."""
         if len(self.extra_args) > MAX_EXTRA_ARGS:
             raise WireError(
                 f"RUN_INSTANCES takes at most {MAX_EXTRA_ARGS} extra arguments, not {len(self.extra_args)}",
@@ -395,12 +391,11 @@ COMMANDS: Final[dict[int, type[Command]]] = {
 def decode(
     words: Sequence[int] | memoryview[int], index: int = 0, *, end: int | None = None, lenient: bool = False
 ) -> tuple[Command, int]:
-    """Decode the command whose header is chunk `index`; return it and the index of the next header.
+    """Decode the command whose header is chunk `index`; return the command and the index of the next header.
 
-    `end` is the number of chunks in the buffer (default: all of `words`). A payload that exceeds it is an error; with
-    `lenient` it is read to the end of `words`, and as zeros after that. Raise `WireError` with the rule, the chunk and
-    the byte offset.
-    """
+    `end` is the number of chunks in the buffer (default: all of `words`). A payload that exceeds the buffer is an
+    error. With `lenient` it is read from `words` instead, and as zeros after their end. Raise `WireError` with
+    the rule, the chunk and the byte offset."""
     size = len(words) if end is None else end
     if not 0 <= index < size:
         raise WireError(f"no chunk {index} in a buffer of {size} chunks", rule=rules.CHUNKS)
@@ -462,10 +457,9 @@ def encode_all(commands: Sequence[Command]) -> bytes:
 class BufferStatus(RichDisplay):
     """The result of one submitted buffer. `ok` is False if there is an `error`.
 
-    `commands` is the number of completed commands, `steps` the number of instructions that its kernels retired. After a
-    failure, `command` is the index of the command in the buffer, `chunk` the index of its header and `offset` the
-    header's byte offset; `hart`, `pc` and `instance` are those of a kernel's failure.
-    """
+    `commands` is the number of completed commands, `steps` the number of instructions that its kernels retired.
+    After a failure, `command` is the index of the failed command in the buffer, `chunk` the index of its header
+    and `offset` the header's byte offset. If a kernel failed, `hart`, `pc` and `instance` tell where."""
 
     ticket: int
     address: int

@@ -1,8 +1,8 @@
 """The performance counters as a memory region: 32 slots of the accessing hart, then 32 shared ones.
 
-Slot k of a hart is its machine counter csr 0xB00 + k. Slots 0 (cycles) and 2 (retired instructions) count. Slot 1 does
-not exist and reads 0. The others are storage in which the profiler of the reference driver counts (see `profiler.py`).
-"""
+Slot k of a hart is its machine counter CSR 0xB00 + k. Slot 0 counts cycles and slot 2 counts retired
+instructions. Slot 1 does not exist and reads 0. The other slots are plain storage, to which the profiler of
+the reference driver adds its counts (see `profiler.py`)."""
 
 from __future__ import annotations
 
@@ -43,11 +43,10 @@ def clear_counters(hart: Hart) -> None:
 
 
 class PerfCounters(Stateful):
-    """The counter region of a device. `find_hart` returns the hart of an index, or None if it is not active.
+    """The counter region of a device. `find_hart` returns the hart with an index, or None if it is not active.
 
-    As a `Region` its accesses are whole slots, one at a time for writes; `load` and `store` implement the reference
-    driver's less strict rules.
-    """
+    The methods `read` and `write` of a `Region` access whole slots; a write accesses only one slot. `load` and
+    `store` implement the reference driver's less strict rules."""
 
     STATE = ("shared",)
     size: int = PERF_COUNTERS_SIZE
@@ -63,10 +62,9 @@ class PerfCounters(Stateful):
         self._frozen = None
 
     def begin_time_slice(self, hart: Hart) -> None:
-        """Freeze the slots of `hart` until `end_time_slice`, so that they exclude instructions retired meanwhile.
+        """Freeze the slots of `hart` until `end_time_slice`; they exclude instructions that retire in this time.
 
-        See the choice counter-moment.
-        """
+        See the choice counter-moment."""
         self._frozen = (hart, hart.retired)
 
     def end_time_slice(self) -> None:
@@ -74,7 +72,9 @@ class PerfCounters(Stateful):
         self._frozen = None
 
     def read_slot(self, slot: int, unit: Unit) -> int | None:
-        """Return the value of slot 0..63; None if `unit` may not read it, as slots 0..31 belong to harts."""
+        """Return the value of slot `slot` (0 to 63).
+
+        Return None if `unit` may not read it: only harts may read slots 0 to 31, which are their own."""
         if slot >= NUM_HART_COUNTERS:
             return self.shared[slot - NUM_HART_COUNTERS]
         if unit.kind != HART:
@@ -86,10 +86,9 @@ class PerfCounters(Stateful):
         return value + self._retired(hart) & MASK64 if slot in COUNTING else value
 
     def write_slot(self, slot: int, value: int, unit: Unit) -> bool:
-        """Write slot 0..63; return False if `unit` may not write it.
+        """Write slot `slot` (0 to 63); return False if `unit` may not write it.
 
-        Slots that count store the value minus 1 (choice `refsi/counter-write`).
-        """
+        Slots that count are set to `value` minus 1 (choice `refsi/counter-write`)."""
         if slot >= NUM_HART_COUNTERS:
             self.shared[slot - NUM_HART_COUNTERS] = value
             return True
@@ -146,7 +145,7 @@ class PerfCounters(Stateful):
         return found
 
     def write(self, offset: int, data: bytes, unit: Unit) -> None:
-        """Write one whole slot; raise `AccessFault` for anything else."""
+        """Write one whole slot; raise `AccessFault` for other sizes, and for a hart's slots unless `unit` is a hart."""
         if len(data) != REGISTER_BYTES or not self.store(offset, data, unit):
             raise self._refused("write", offset, len(data))
 

@@ -76,7 +76,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class KernelStatus:
-    """The result of a kernel that the host executed directly (G1)."""
+    """The result of a kernel that the host executed directly, without a command buffer (RefSi G1 only)."""
 
     entry: int
     harts: int
@@ -92,12 +92,11 @@ class KernelStatus:
 
 
 class RefSiDevice(Stateful, Device[Settings]):
-    """A RefSi M1 (`family` "m") or G1 ("g"). Give `settings`, or options of `Settings` by name.
+    """A RefSi M1 (`family` "m") or G1 ("g"). Its options are `settings`, or single options of `Settings` by name.
 
     Submitted buffers run, in order, when the host waits or accesses the device. Raise `WireError` for an invalid
-    option. `ram` makes the device's plain memories: `SharedRam` for memory that another process maps. `findings` are
-    the findings of checks, by site.
-    """
+    option. `ram` makes the device's plain memories; it is `SharedRam` for memory that another process maps.
+    `findings` are the findings of checks, by site."""
 
     STATE = ("memory", "accelerator", "allocator", "processor", "_g1_harts", "_next_ticket", "_finished")
 
@@ -228,7 +227,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         return self.profile_name == SPEC and self.settings.coherence == EAGER and has_room
 
     def _rams(self) -> tuple[Ram, ...]:
-        """Return the memories that harts share; none in the profile refsidrv."""
+        """Return the memories that harts share; the result is empty in the profile refsidrv."""
         return self.memory.rams if isinstance(self.memory, SpecMemory) else ()
 
     def _make_tracepoints(self) -> HartTracepoints | None:
@@ -279,9 +278,8 @@ class RefSiDevice(Stateful, Device[Settings]):
     def _jit_engine(self, waits: FindingLog | None) -> Callable[..., Engine]:
         """Return a constructor of the JIT engine with the device's settings and checks.
 
-        With `waits`, the engine also checks stores to code and records findings in that log. The import is local, since
-        it loads the compiler.
-        """
+        With `waits`, the engine also checks stores to code and records findings in that log. The engine's module is
+        imported here, because the import loads the compiler."""
         from softcard.engine.riscv.jit.engine import JitEngine
         from softcard.ir import llvm
 
@@ -314,9 +312,8 @@ class RefSiDevice(Stateful, Device[Settings]):
     def executed_code(self) -> dict[int, bytes]:
         """Return the bytes of the instruction at each pc of `instruction_counts`, as it was fetched.
 
-        If code at a pc has changed, one of its instructions is returned. The device needs the setting
-        `count_instructions`; raise `WireError` without it.
-        """
+        If code at a pc has changed, only one of the instructions at this pc is returned. The device needs the setting
+        `count_instructions`; raise `WireError` without it."""
         counts = self.instruction_counts()
         found = self.engine.executed()
         return {pc: found[pc].word.to_bytes(found[pc].length, "little") for pc in sorted(counts)}
@@ -337,8 +334,8 @@ class RefSiDevice(Stateful, Device[Settings]):
     def _kind_of_ram(self) -> Callable[[int], Ram]:
         """The constructor of plain memory, with the shadow memory that enabled checks need.
 
-        It raises `BeyondModel` if shadow memory is needed for a `ram` that cannot have it.
-        """
+        Raise `BeyondModel` if shadow memory is needed and the device was created with a kind of `ram` that cannot
+        have it."""
         if self._shadow_check is not None and self._ram is not Ram and not self._is_shared:
             raise BeyondModel(
                 f"check {self.settings.check!r} requires memory made by Ram or SharedRam, not by another `ram`"
@@ -430,10 +427,9 @@ class RefSiDevice(Stateful, Device[Settings]):
     def close(self) -> None:
         """Drop queued buffers and release the host's memory and threads. Every later call raises `RuleError`.
 
-        A kernel that another thread waits for is ended (`Stopped`); if a probe closes the device, the kernel ends when
-        the probe has returned. Views of device memory stay valid as long as they are referenced, with the contents at
-        the close.
-        """
+        If another thread is waiting for a running kernel, the kernel is ended (`Stopped`). If a probe closes the
+        device, the kernel ends when the probe has returned. Views of device memory stay valid as long as they are
+        referenced, with the contents that they had when the device was closed."""
         self._queue.clear()
         self._closed = True
         self.accelerator.watch.stopped = CLOSED
@@ -471,7 +467,7 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     @property
     def memory_map(self) -> tuple[r.MapEntry, ...]:
-        """Memories and register files, in the driver's order."""
+        """The memories and register files with their addresses, in the driver's order."""
         return self.info.memory_map
 
     @property
@@ -481,7 +477,7 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     @property
     def log(self) -> FindingLog | None:
-        """The log with the findings of checks, which `findings` returns; None without a check."""
+        """The log of the findings of checks, from which `findings` is read; None without a check."""
         return self._log
 
     @property
@@ -497,10 +493,9 @@ class RefSiDevice(Stateful, Device[Settings]):
     # -- memory -------------------------------------------------------------------------------------------------
 
     def allocate(self, size: int, alignment: int = 1, kind: int = r.MemoryKind.DRAM) -> int:
-        """Return the address of `size` bytes of DRAM, 0 if too little is free.
+        """Return the address of `size` bytes of DRAM, or 0 if there is too little free DRAM.
 
-        For other kinds of memory see the choice `refsi/alloc-failure`.
-        """
+        For other kinds of memory see the choice `refsi/alloc-failure`."""
         self._check_open()
         if kind != r.MemoryKind.DRAM:
             return WRONG_KIND if self.profile_name == REFSIDRV else 0
@@ -522,7 +517,7 @@ class RefSiDevice(Stateful, Device[Settings]):
             found.name = name
 
     def reserve(self, address: int, size: int) -> bool:
-        """Allocate the `size` bytes of DRAM at `address`; return False if they are in use or not DRAM."""
+        """Allocate `size` bytes of DRAM at `address`; return False if some of them are in use or not in DRAM."""
         self._check_open()
         taken = self.allocator.reserve(address, size)
         if taken and self._checked is not None:
@@ -536,19 +531,21 @@ class RefSiDevice(Stateful, Device[Settings]):
                 (self.allocator if self._checked is None else self._checked).free(address)
 
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
-        """Read `size` bytes as `unit`, after all submitted buffers; raise `AccessFault` for a refused access."""
+        """Run all submitted buffers, then read `size` bytes as `unit`; raise `AccessFault` for a refused access."""
         with self.telemetry.desk:
             self._drain_for("read", address, size, unit)
             return self.memory.read(address, size, unit)
 
     def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
-        """Write as `unit`, after all submitted buffers; raise `AccessFault` for a refused access."""
+        """Run all submitted buffers, then write `data` as `unit`; raise `AccessFault` for a refused access."""
         with self.telemetry.desk:
             self._drain_for("write", address, len(data), unit)
             self.memory.write(address, data, unit)
 
     def check_range(self, address: int, size: int, unit: Unit = HOST, access: str = "write") -> None:
-        """Raise `AccessFault` unless `unit` may "read" or "write" all the bytes, after all submitted buffers."""
+        """Run all submitted buffers, then raise `AccessFault` unless `unit` may access all the bytes.
+
+        `access` is "read" or "write"."""
         self.drain()
         self.memory.check_range(address, size, unit, access)
 
@@ -570,10 +567,10 @@ class RefSiDevice(Stateful, Device[Settings]):
         return view
 
     def _drain_for(self, access: str, address: int, size: int, unit: Unit) -> None:
-        """Run queued buffers before an access of the host that has not waited for them.
+        """Run queued buffers before an access of the host.
 
-        The race check then compares the access with those of the buffers.
-        """
+        If the race check is enabled and the host has not waited for these buffers, compare the access with those of
+        the buffers."""
         races = self._races
         if races is None or unit != HOST or not self._queue or self._busy_lock or not size:
             self.drain()
@@ -614,7 +611,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         return finished
 
     def drain(self) -> None:
-        """Run the queued buffers. Do nothing while a buffer runs, so that probes may access the device."""
+        """Run the queued buffers. Do nothing if a buffer is already running: a probe may access the device then."""
         self._check_open()
         if self._busy_lock or not self._queue:
             return
@@ -630,7 +627,7 @@ class RefSiDevice(Stateful, Device[Settings]):
                 self._give_back()
 
     def _flush(self) -> None:
-        """Run queued buffers and complete outstanding DMA transfers."""
+        """Complete outstanding DMA transfers."""
         if self._busy_lock.is_mine:
             self.memory.flush()
             return
@@ -652,10 +649,9 @@ class RefSiDevice(Stateful, Device[Settings]):
     # -- G1: direct execution -----------------------------------------------------------------------------------
 
     def execute_kernel(self, entry: int, harts: int) -> KernelStatus:
-        """Boot `harts` new harts from the loader ROM, and run them until all have exited (G1).
+        """Boot `harts` new harts from the loader ROM, and run them until all have exited (RefSi G1 only).
 
-        The counters of the harts start at zero when hart 0 reaches `entry`.
-        """
+        When hart 0 reaches `entry`, the counters of all harts are set to zero."""
         self._check_open()
         if self.family != "g":
             raise RuleError("RefSi M1 executes kernels by command buffers only")
@@ -695,7 +691,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         return super().snapshot()
 
     def restore(self, state: object) -> None:
-        """Return to a snapshot of this device, or of one with the same options; queued buffers are dropped."""
+        """Return to a snapshot of this device, or of a device with the same options; queued buffers are dropped."""
         self._check_open()
         self._queue.clear()
         super().restore(state)
@@ -716,29 +712,33 @@ def _store_ram(is_shared: bool) -> Callable[[int], Ram]:
 
 
 def _memory_shadow(check: ShadowCheck) -> MemoryShadow:
-    """Return the shadow memory (definedness) of a device's memory. The import is local: few devices need it."""
+    """Return the shadow memory (definedness) of a device's memory.
+
+    The module is imported here, because few devices need it."""
     from softcard.device.refsi.spec.shadow import MemoryShadow
 
     return MemoryShadow(check)
 
 
 def _code_store_engine(log: FindingLog) -> Callable[..., Engine]:
-    """Return the constructor of the engine that checks stores to code; few devices import it."""
+    """Return the constructor of the engine that checks stores to code.
+
+    The module is imported here, because few devices need it."""
     from softcard.engine.riscv.code_stores.engines import CodeStoreEngine
 
     return partial(CodeStoreEngine, log.note, page=_page)
 
 
 def _place(hart: Hart, address: int) -> int | None:
-    """Return the host address of the byte that a hart sees at an address; None if it is not memory."""
+    """Return the host address of the byte that `hart` accesses at `address`; None if it is not in memory."""
     port = hart.port
     return port.place(address) if isinstance(port, SpecPort | CheckedPort) else None
 
 
 def _page(hart: Hart, address: int) -> int | None:
-    """Return host minus guest address for a hart's loads from the page of an address; None without such a page.
+    """Return the host address minus the guest address for loads by `hart` from the page that contains `address`.
 
-    The memory check does not limit it.
-    """
+    Return None if the page cannot be accessed directly. Pages that are not allocated are included even if the
+    memory check is enabled."""
     port = hart.port
     return port.whole_page(address) if isinstance(port, CheckedPort) else port.page(address, "load")

@@ -18,7 +18,7 @@ from softcard.device.refsi.interfaces import HART
 
 @dataclass(frozen=True, slots=True)
 class BufferSubmitted(Event):
-    """The event that the host has submitted a buffer. It runs when the host waits or accesses the device."""
+    """The event that the host has submitted a buffer. The buffer runs when the host waits or accesses the device."""
 
     ticket: int
     address: int
@@ -118,7 +118,7 @@ class InstanceStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class InstanceEnded(Event):
-    """The event that `hart` ended an instance: ``return``, ``exit``, or ``stopped`` since the group failed."""
+    """The event that `hart` ended an instance: by ``return`` or ``exit``, or ``stopped`` because the group failed."""
 
     hart: int
     instance: int
@@ -128,10 +128,9 @@ class InstanceEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class InstancesLeftOut(Event):
-    """The event that `instances` instances of a command exceed the setting `trace_instances`.
+    """The event that `instances` instances of a command exceed the limit in the setting `trace_instances`.
 
-    Those instances emit events for faults, findings and output only, not for barriers, registers and DMA.
-    """
+    Those instances emit only events for faults, findings and output, not for barriers, registers and DMA."""
 
     instances: int
 
@@ -140,8 +139,7 @@ class InstancesLeftOut(Event):
 class HartFault(Event):
     """The event that a hart trapped. `text` is the line that the reference driver prints on stderr.
 
-    `message` describes the error, and `rule` is the id of the rule that was broken; "" without one.
-    """
+    `message` describes the error. `rule` is the id of the rule that was violated, or "" if there is none."""
 
     hart: int
     instance: int | None
@@ -218,8 +216,7 @@ def is_of_a_hart(event: Event) -> bool:
 class InstanceFilter:
     """A filter that passes the events of the first `most` instances of each kernel command.
 
-    It passes the events of whole groups of harts only, and of at least one group unless `most` is 0.
-    """
+    It passes only the events of whole groups of harts, and those of at least one group unless `most` is 0."""
 
     def __init__(self, telemetry: Telemetry, most: int) -> None:
         self._telemetry = telemetry

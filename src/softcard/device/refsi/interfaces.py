@@ -24,21 +24,20 @@ Extent: TypeAlias = tuple[int, int, int]
 class MemorySystem(Protocol):
     """The device memory of one profile: regions, windows, DMA registers and counters, as each unit sees them.
 
-    `spec` and `refsidrv` each implement it. Every refused access is an `AccessFault` with the guest address and, in
-    `spec`, the rule that was broken.
-    """
+    Each of the packages `spec` and `refsidrv` implements this interface. Every refused access is an `AccessFault`
+    with the guest address and, in `spec`, the rule that was violated."""
 
     def read(self, address: int, size: int, unit: Unit) -> bytes:
-        """Read as `unit`: any size for memory, whole registers for memory-mapped registers."""
+        """Read `size` bytes as `unit`. Any size is allowed for memory; registers can only be read as a whole."""
 
     def write(self, address: int, data: bytes, unit: Unit) -> None:
         """Write `data` as `unit`."""
 
     def check_range(self, address: int, size: int, unit: Unit, access: str) -> None:
-        """Raise `AccessFault` unless `unit` may "read" or "write" all the bytes as memory."""
+        """Raise `AccessFault` unless all the bytes are memory that `unit` may access; `access` is "read" or "write"."""
 
     def view(self, address: int, size: int) -> memoryview | None:
-        """Return the bytes, writable and shared with the device, or None if they are not plain memory."""
+        """Return a writable view of the bytes that shares memory with the device; None if they are not plain memory."""
 
     def copy64(self, source: int, target: int, count: int, unit: Unit) -> None:
         """Carry out COPY_MEM64: copy `count` 8-byte elements, one by one.
@@ -67,16 +66,16 @@ class MemorySystem(Protocol):
         """Complete all outstanding asynchronous DMA transfers of all units."""
 
     def sync(self, flags: int) -> None:
-        """Carry out SYNC_CACHE in the memory system, for the caches in `flags`.
-
-        Write back and invalidate those that are modelled.
-        """
+        """Execute SYNC_CACHE in the memory system: write back and invalidate the caches in `flags` that are
+        modelled."""
 
     def reset(self) -> None:
         """Reset to the state at open; RAM contents are zeroed."""
 
     def close(self) -> None:
-        """Release the host's memory: no address is mapped any more. Views stay valid as long as they are referenced."""
+        """Release the host's memory; no address is mapped then.
+
+        Views stay valid as long as they are referenced."""
 
     def snapshot(self) -> Any:
         """Return the state of the memory system, for `restore`. No DMA transfer may be outstanding.
@@ -85,4 +84,5 @@ class MemorySystem(Protocol):
         """
 
     def restore(self, state: Any) -> None:
-        """Return to a state that `snapshot` of an equal memory system returned; RAM keeps its host addresses."""
+        """Return to a state that `snapshot` of an equal memory system returned. The host addresses of RAM do not
+        change."""

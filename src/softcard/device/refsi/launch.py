@@ -1,10 +1,10 @@
 """The initial machine states of RefSi kernels: the registers set before an instance runs.
 
-The command processor sets them. Pure functions return a `KernelPlan` for decoded registers and command fields. Sources:
-the sections "RUN_KERNEL_SLICE command (Opcode: 7)", "RUN_INSTANCES command (Opcode: 8)", CMP_ENTRY_PT_FN, CMP_KUB_DESC,
-CMP_KARGS_INFO, CMP_TSD_INFO, CMP_STACK_TOP and CMP_RETURN_ADDR of the RefSi M1 specification. The reference driver
-defines everything that the specification leaves open.
-"""
+The command processor sets these registers. Pure functions compute a `KernelPlan` from decoded registers and
+command fields. The sources are these sections of the RefSi M1 specification: "RUN_KERNEL_SLICE command
+(Opcode: 7)", "RUN_INSTANCES command (Opcode: 8)", CMP_ENTRY_PT_FN, CMP_KUB_DESC, CMP_KARGS_INFO,
+CMP_TSD_INFO, CMP_STACK_TOP and CMP_RETURN_ADDR. The reference driver defines everything that the
+specification leaves open."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class BlockTooLarge(RuleError):
 
 @dataclass(frozen=True, slots=True)
 class BlockCopy:
-    """A copy of `size` bytes from `source` to `target`, as hart `hart`, before any instance runs."""
+    """A copy of `size` bytes from `source` to `target`, made before any instance runs.
+
+    In profile refsidrv, it is made with the view of memory that hart `hart` has."""
 
     hart: int
     source: int
@@ -85,11 +87,10 @@ class RunInstances:
 
 @dataclass(frozen=True, slots=True)
 class KernelSlice:
-    """The fields of RUN_KERNEL_SLICE and its registers.
+    """The fields of RUN_KERNEL_SLICE and the registers that it uses.
 
-    `kub_size` is in units of 256 bytes, other sizes and offsets are in bytes. `shares` is the (address, size) of memory
-    that is divided evenly among the harts for blocks and stacks.
-    """
+    `kub_size` is in units of 256 bytes, other sizes and offsets are in bytes. `shares` is the (address, size) of
+    memory that is divided evenly among the harts, for thread-specific data and stacks."""
 
     entry: int
     return_address: int
@@ -107,17 +108,19 @@ class KernelSlice:
 
 
 def plan_instances(run: RunInstances) -> KernelPlan:
-    """Plan RUN_INSTANCES, in both profiles: a0 = instance ID, a1.. = extra arguments, no copies."""
+    """Return the plan of RUN_INSTANCES, which is the same in both profiles.
+
+    The arguments are a0 = instance ID, and a1 and following = extra arguments. Nothing is copied."""
     each = HartPlan(run.stack_top, run.extra_args)
     return KernelPlan(run.entry, run.return_address, run.instances, (each,) * run.harts)
 
 
 def plan_slice(run: KernelSlice) -> KernelPlan:
-    """Plan RUN_KERNEL_SLICE by the RefSi M1 specification: a1 = slice ID, a2 = packed_args, a3 = ktb.
+    """Return the plan of RUN_KERNEL_SLICE according to the RefSi M1 specification.
 
-    Raise `OutsideKub` or `BlockTooLarge` if registers contradict each other. CMP_STACK_TOP 0 stands for the end of the
-    hart's share (choice `refsi/stack-top-zero`).
-    """
+    The arguments are a1 = slice ID, a2 = packed_args, a3 = ktb (the address of the hart's thread-specific data).
+    Raise `OutsideKub` or `BlockTooLarge` if registers contradict each other. CMP_STACK_TOP 0 stands for the end
+    of the hart's share (choice `refsi/stack-top-zero`)."""
     size = run.kub_size * KUB_SIZE_UNIT
     packed_args, has_block = INVALID_PACKED_ARGS, False
     if size:
@@ -138,10 +141,9 @@ def plan_slice(run: KernelSlice) -> KernelPlan:
 
 
 def plan_slice_refsidrv(run: KernelSlice) -> KernelPlan:
-    """Plan RUN_KERNEL_SLICE as the reference driver does: a2 = KUB_ADDR, a3 = ktb or 0.
+    """Return the plan of RUN_KERNEL_SLICE according to the reference driver: a2 = KUB_ADDR, a3 = ktb or 0.
 
-    Of the sizes in registers, the driver uses only TSD_SIZE.
-    """
+    The driver ignores all sizes in registers except for TSD_SIZE."""
     return _shared_out(run, run.shares[1] // run.harts, run.kub_addr, run.tsd_size > 0, 0, None)
 
 
@@ -166,7 +168,7 @@ def _inside(what: str, offset: int, size: int, limit: int) -> None:
 
 
 def start_registers(plan: KernelPlan, hart: int, instance: int) -> dict[int, int]:
-    """Return the integer registers (ra, sp, a0 and on) of a hart of the command before it runs `instance`."""
+    """Return the integer registers (ra, sp, a0 and following) of hart `hart` before it runs `instance`."""
     each = plan.harts[hart]
     return {RA: plan.return_address, SP: each.stack_top, A0: instance} | {
         A0 + number: value for number, value in enumerate(each.args, 1)
@@ -174,7 +176,9 @@ def start_registers(plan: KernelPlan, hart: int, instance: int) -> dict[int, int
 
 
 def start(state: Hart, plan: KernelPlan, hart: int, instance: int) -> None:
-    """Set the registers in `state` to the start of `instance`; others keep their values (`refsi/start-state`)."""
+    """Set the registers in `state` for the start of `instance`.
+
+    Other registers keep their values (choice `refsi/start-state`)."""
     words, each = state.words, plan.harts[hart]  # as in `start_registers`, without a dict for every instance
     words[PC], words[RA], words[SP], words[A0] = plan.entry, plan.return_address, each.stack_top & MASK64, instance
     for number, value in enumerate(each.args, A0 + 1):

@@ -1,11 +1,10 @@
 """The execution of a buffer's commands by a native function, which runs as machine code.
 
-The function decodes commands, and executes all of them that need only CMP registers, plain memory, and 1D transfers by
-the DMA controller. At a command that needs more, it returns with a request. Python carries out the request and calls
-the function again with the result. The function does not report errors itself: it leaves an invalid command undone, and
-Python raises the error. Events for listeners are recorded in a buffer. The module also has the Python side, which gives
-the function the memory that it needs.
-"""
+The function decodes commands. It executes those that need only CMP registers, plain memory, and 1D transfers
+by the DMA controller. At any other command, it returns with a request. Python carries out the request and
+calls the function again with the result. The function does not report errors itself: it does not execute an
+invalid command, and Python raises the error. Events for listeners are recorded in a buffer. This module also
+contains the Python code that gives the function the memory that it needs."""
 
 from __future__ import annotations
 
@@ -167,8 +166,8 @@ class Block(ctypes.Structure):
 class Row(ctypes.Structure):
     """An extent of memory: first device address, size in bytes, host minus device address, and permitted uses.
 
-    Device memory may have separate extents for reads and writes, as one of them may be refused or mapped elsewhere.
-    """
+    Reads and writes of the same device addresses may have separate extents, because one may be refused, or
+    because both may access different memory."""
 
     start: int
     length: int
@@ -178,7 +177,9 @@ class Row(ctypes.Structure):
 
 @layout
 class Entry(ctypes.Structure):
-    """A recorded event: index, chunk, header and payload of a command, or number and value of a register."""
+    """A recorded event.
+
+    It has the index, chunk, header and payload of a command, or the number and the value of a register."""
 
     kind: int
     index: int
@@ -203,7 +204,7 @@ class Pending(ctypes.Structure):
 
 @native
 def commands(block: Block) -> int:
-    """Execute commands from `position` on, up to one that needs Python, or the end; return the reason."""
+    """Execute commands from `position` on, up to the end or one that needs Python; return why it stopped."""
     words, registers = U64.at(block.words), U64.at(block.registers)
     end, lenient, listens, why = block.end, block.is_lenient, block.listens, DONE
     limit, listed, work, work_limit = block.limit, block.listed, 0, block.work_limit
@@ -278,10 +279,9 @@ def word(block: Block, at: int) -> int:
 
 @inlined
 def checked(block: Block, opcode: int, inline: int, at: int) -> int:
-    """Check a command beyond its payload count; return `DONE`, or the reason why Python must handle it.
+    """Check a command after its payload count; return `DONE`, or the reason why Python must handle it.
 
-    Some opcodes have restricted fields, others need harts. `at` is the index of the command's header.
-    """
+    Some opcodes have restricted fields, others need harts. `at` is the index of the command's header."""
     if opcode == Opcode.RUN_KERNEL_SLICE or opcode == Opcode.RUN_INSTANCES:
         return ELSEWHERE
     if block.is_lenient:
@@ -296,9 +296,8 @@ def checked(block: Block, opcode: int, inline: int, at: int) -> int:
 def announced(block: Block, header: int, at: int, index: int) -> int:
     """Record the event that a command begins; return `DONE`, or `REPORT`.
 
-    `REPORT` means that listeners must get the recorded events before the command continues. `at` is the index of the
-    command's chunk, `index` that of the command.
-    """
+    `REPORT` means that listeners must get the recorded events before the command continues. `at` is the index of
+    the command's header in the buffer, `index` is the number of commands before it."""
     block.before = block.noted
     if block.is_announced:
         return DONE
@@ -391,7 +390,7 @@ def set_register(block: Block, number: int, value: int) -> None:
 
 @inlined
 def stored(block: Block, address: int, value: int) -> int:
-    """Write 8 bytes at a device address; return `DONE`, or `WRITE` if Python must write them."""
+    """Write the 8 bytes of `value` at a device address; return `DONE`, or `WRITE` if Python must write them."""
     found = 0 if address & 7 else extent(block, address, 8, WRITABLE | REGISTERS)
     block.address, block.value = address, value
     if not found:
@@ -426,7 +425,7 @@ def copied(block: Block, count: int, source: int, target: int, unit: int) -> int
 
 @inlined
 def wrote(block: Block, host: int, size: int) -> None:
-    """Record in `low` and `high` that host memory was written."""
+    """Extend the range of written host memory, from `low` to `high`, to include `size` bytes at `host`."""
     if host < block.low:
         block.low = host
     if host + size > block.high:
@@ -435,20 +434,18 @@ def wrote(block: Block, host: int, size: int) -> None:
 
 @inlined
 def reach(block: Block, address: int, size: int, use: int) -> int:
-    """Return the host address of bytes at a device address; 0 if no known extent permits `use` for them.
+    """Return the host address of `size` bytes at a device address.
 
-    In that case, record the missing extent in `missed`.
-    """
+    Return 0 if no known extent permits `use` for all of them; the missing extent is then recorded in `missed`."""
     found = extent(block, address, size, use)
     return Row.from_address(found).addend + address if found else 0
 
 
 @inlined
 def extent(block: Block, address: int, size: int, uses: int) -> int:
-    """Return the host address of a `Row` that holds these bytes; 0 if none does.
+    """Return the host address of a `Row` that contains these bytes; 0 if there is none.
 
-    The row's uses must be among `uses`. If none matches, record the missing extent in `missed`.
-    """
+    All uses of the row must be in `uses`. If the result is 0, the missing extent is recorded in `missed`."""
     for i in range(block.count):
         at = block.extents + i * ctypes.sizeof(Row)
         row = Row.from_address(at)
@@ -533,10 +530,9 @@ def meets(one: int, size: int, other: int, other_size: int) -> int:
 
 @native
 def dma_awaited(block: Block, number: int) -> None:
-    """Perform the outstanding transfers up to ID `number`, the newest first.
+    """Perform the outstanding transfers with IDs up to `number`, the newest first.
 
-    Perform all of them if that ID is not in use yet.
-    """
+    Perform all outstanding transfers if no transfer has the ID `number` yet."""
     due = block.last
     if number <= block.started:
         due = block.first
@@ -558,7 +554,9 @@ def dma_awaited(block: Block, number: int) -> None:
 
 @cache
 def code() -> Improving:
-    """Return the module's functions as machine code, recompiled with optimisation after enough chunks."""
+    """Return the module's functions as machine code.
+
+    It is recompiled with optimisation after enough executed chunks."""
     return Improving(ObjectCache(default_folder()), commands, worth=MANY)
 
 
@@ -576,8 +574,7 @@ WORK_LIMIT_OF_PYTHON: Final = 1 << 18
 class Machine:
     """An executor of the commands of one device, as machine code (`compiled`) or as Python.
 
-    `flush` reports its direct accesses to the rest of the device.
-    """
+    `flush` reports the executor's direct accesses to memory and registers to the rest of the device."""
 
     def __init__(self, registers: memoryview[int], profile: Profile, *, compiled: bool) -> None:
         self._profile = profile
@@ -599,7 +596,7 @@ class Machine:
         self._code: llvm.Code | None = None
 
     def open(self, words: Words, chunks: int) -> None:
-        """Begin a buffer at its first chunk. `chunks` is its length; `words` may extend past its end."""
+        """Begin a buffer at its first chunk. `chunks` is the buffer's length; `words` may contain further chunks."""
         if self._compiled is not None and self._compiled.use(chunks) is not self._code:
             self._code = self._compiled.code
             self._run = self._code.function("commands", ctypes.c_uint64, ctypes.POINTER(Block))
@@ -610,11 +607,10 @@ class Machine:
         block.low = (1 << 64) - 1
 
     def run(self, listens: bool, is_live: bool) -> int:
-        """Execute commands up to one that needs Python, or the end; return a result of `native.commands`.
+        """Execute commands up to the end or one that needs Python; return a result of `native.commands`.
 
-        If `listens`, a listener wants events, and they are recorded. If `is_live`, the listener gets an event before
-        the command has any effect.
-        """
+        `listens` is True if a listener wants events; they are then recorded. `is_live` is True if the listener must
+        get the event of a command before the command has any effect."""
         block = self.block
         block.listens, block.is_live, block.moving = listens, is_live, 0
         if self._known is None or self._known != self._profile.mapped:
@@ -662,10 +658,9 @@ class Machine:
     # -- extents ------------------------------------------------------------------------------------------------
 
     def _learn(self, block: Block) -> bool:
-        """Add the memory that machine code has missed (`Block.missed`) to the extents that it knows.
+        """Add the extent that machine code has missed (`Block.missed`) to the extents that it knows.
 
-        Return False if the device has no memory for direct access there.
-        """
+        Return False if machine code cannot access the missed address directly."""
         if block.moved:
             self._move()
         address, uses = block.missed_address, block.missed
@@ -684,7 +679,9 @@ class Machine:
     # -- transfers ----------------------------------------------------------------------------------------------
 
     def _dma(self, address: int, access: str) -> Extent | None:
-        """Return the extent of DMA registers around `address`; None if machine code must not start transfers there."""
+        """Return the extent of DMA registers around `address`.
+
+        Return None if machine code must not access DMA registers there."""
         dma = self._profile.dma
         found = None if dma is None else self._profile.dma_registers(address, access)
         if dma is None or found is None:

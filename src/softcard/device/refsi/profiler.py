@@ -1,16 +1,15 @@
 """The counts of the reference driver's profiler: counters 3 to 17, by class of instruction.
 
-The profiler runs with CA_PROFILE_LEVEL above 2. The reference driver finds the class of an instruction before it
-executes, by the match bits in its disassembler's table. This module reproduces the effects. Pseudo-instructions whose
-bits differ from the plain form are not counted. Compressed forms with the same match bits count as the one entered last
-in that table: 8-byte accesses as the 4-byte float ones of RV32, c.jr as c.mv, c.jalr and c.ebreak as c.add. lui, auipc
-and csr instructions do not count at all.
+The profiler runs if CA_PROFILE_LEVEL is above 2. Before an instruction executes, the reference driver looks
+up its class by the match bits in its disassembler's table. This module reproduces the effects of this method.
+Pseudo-instructions whose bits differ from the plain form are not counted. If several compressed forms have
+the same match bits, all are counted as the last one in the table: 8-byte accesses as the 4-byte float ones of
+RV32, c.jr as c.mv, c.jalr and c.ebreak as c.add. lui, auipc and csr instructions do not count at all.
 
-These vector instructions count once each: loads and stores except for segments, whole registers and masks, by the width
-in their name (the index width for indexed ones); integer and fixed-point arithmetic except for vand, vsub.vx and
-carries out of sums without a carry in; float arithmetic except for moves of element 0. Reductions, operations on masks,
-permutations and vset* do not count.
-"""
+These vector instructions count once each: loads and stores except for segments, whole registers and masks, by
+the width in their name (the index width for indexed ones); integer and fixed-point arithmetic except for
+vand, vsub.vx, and vmadc and vmsbc without a carry in; float arithmetic except for moves of element 0.
+Reductions, operations on masks, permutations and vset* do not count."""
 
 from __future__ import annotations
 
@@ -122,7 +121,7 @@ def count(hart: Hart, insn: Insn) -> None:
 
 
 def count_trapped(hart: Hart, pc: int) -> None:
-    """Count the instruction at `pc`, which trapped, as the profiler counts before execution."""
+    """Count the instruction at `pc`, which trapped: the profiler counts an instruction before its execution."""
     try:
         word = hart.port.fetch(pc)
         if word == 0:
@@ -137,6 +136,6 @@ def count_trapped(hart: Hart, pc: int) -> None:
 
 
 def count_word_zero(hart: Hart) -> None:
-    """Count an all-zero halfword, which has the match bits of c.addi4spn."""
+    """Count an all-zero halfword. It counts as c.addi4spn, which has the same match bits."""
     number = COUNTER_CSR + Counter.INT_INSN
     hart.csr[number] = hart.csr.get(number, 0) + 1 & MASK64

@@ -1,4 +1,4 @@
-"""The differences between the two profiles of the command processor, outside of the `MemorySystem`s."""
+"""The differences between the two profiles of the command processor that are not in the `MemorySystem` classes."""
 
 from __future__ import annotations
 
@@ -53,16 +53,15 @@ class Profile(Protocol):
 
     @property
     def mapped(self) -> int | None:
-        """A number that changes when results of `direct` become invalid; None if `direct` has no results."""
+        """A number that changes when results of `direct` become invalid; None if `direct` must not be used."""
 
     def open_buffer(self, address: int, size: int) -> tuple[Words, int]:
-        """Return the chunks at `address`, and the number of them that belong to the buffer.
+        """Return the chunks from `address` on, and the number of them that belong to the buffer.
 
-        The chunks share memory with the device, so that later writes are visible in them.
-        """
+        The chunks share memory with the device, so that later writes are visible in them."""
 
     def check_register(self, number: int) -> None:
-        """Raise `RuleError` unless commands may name CMP register `number`."""
+        """Raise `RuleError` unless commands may access CMP register `number`."""
 
     def check_entry(self, value: int) -> None:
         """Raise an error if a kernel command must not use `value`, the contents of CMP_ENTRY_PT_FN."""
@@ -88,14 +87,13 @@ class Profile(Protocol):
     def direct(self, address: int, access: str) -> Extent | None:
         """Return the extent of plain memory around `address` that the CMP may access directly, or None.
 
-        `access` is "read" or "write". The extent has start and end address, and host minus device address.
-        """
+        `access` is "read" or "write". The extent has the start and end address, and the host address minus the device
+        address."""
 
     def dma_registers(self, address: int, access: str) -> Extent | None:
         """Return the extent of DMA registers around `address`; None if machine code may not access them.
 
-        It has the start and end address, and the register offset minus the device address.
-        """
+        The extent has the start and end address, and the register offset minus the device address."""
 
     def transfer_started(self, number: int, source: tuple[int, int], target: tuple[int, int], size: int) -> None:
         """Record a new 1D transfer of the command processor.
@@ -104,10 +102,10 @@ class Profile(Protocol):
         """
 
     def windows_written(self, values: dict[int, int]) -> None:
-        """Record that machine code has written these window registers, by number, with valid values."""
+        """Record that machine code has written the window registers in `values`, by number. The values are valid."""
 
     def wrote(self, host: int, size: int) -> None:
-        """Record that machine code has written plain memory at this host address."""
+        """Record that machine code has written `size` bytes of plain memory at address `host` of this process."""
 
 
 class SpecProfile:
@@ -128,10 +126,9 @@ class SpecProfile:
 
     @property
     def mapped(self) -> int | None:
-        """The memory's count of remaps; None while listeners need each access.
+        """The number of times that memory was remapped; None while listeners need each access.
 
-        Extents of direct memory are valid until the count changes.
-        """
+        Extents of direct memory are valid until this number changes."""
         return None if self._spec_memory.strict else self._spec_memory.generation
 
     def open_buffer(self, address: int, size: int) -> tuple[Words, int]:
@@ -165,12 +162,12 @@ class SpecProfile:
             raise RuleError(f"CMP_ENTRY_PT_FN holds {value:#x}, expected an even entry point", rule=rules.ENTRY_SET)
 
     def harts(self, max_harts: int) -> int:
-        """Return MAX_HARTS, limited to the number of harts; all harts for 0."""
+        """Return MAX_HARTS, but at most the number of harts; return the number of harts if MAX_HARTS is 0."""
         available = len(self._accelerator.harts)
         return min(max_harts, available) if max_harts else available
 
     def plan_slice(self, run: KernelSlice) -> KernelPlan:
-        """Plan the command by `launch.refsi.plan_slice`, and add rules to its errors."""
+        """Return the result of `launch.plan_slice`; add the violated rule to its errors."""
         try:
             return plan_slice(run)
         except OutsideKub as error:
@@ -206,15 +203,14 @@ class SpecProfile:
             self._accelerator.flush_code()
 
     def synced(self, flags: int) -> None:
-        """Invalidate the engine's cached code."""
+        """Invalidate the engine's cached code, if `flags` contain the instruction cache."""
         if flags & CacheFlags.CMP_CACHE_SYNC_ACC_ICACHE:
             self._accelerator.engine.code_synced()
 
     def direct(self, address: int, access: str) -> Extent | None:
-        """Return the extent of memory around `address` that machine code may access, seen through a window or not.
+        """Return the extent of memory around `address` that machine code may access directly or through a window.
 
-        Return None if the device has shadow memory, or if stale reads of the extent must be reported.
-        """
+        Return None if the device has shadow memory, or if stale reads of the extent must be reported."""
         memory = self._spec_memory
         found = memory.decoder.span(address, COMMAND_PROCESSOR, access)
         if found is None or found[2].ram is None or memory.shadows is not None:
@@ -226,7 +222,9 @@ class SpecProfile:
         return start, end, place.ram.base_host + place.physical - place.mapping.base - address
 
     def dma_registers(self, address: int, access: str) -> Extent | None:
-        """Return the extent of aligned DMA registers, through windows or not."""
+        """Return the extent of DMA registers around `address`, which may be seen through a window.
+
+        Return None if there is none, or if its registers are not aligned."""
         found = self._spec_memory.decoder.span(address, COMMAND_PROCESSOR, access)
         if found is None or found[2].mapping.region is not self.dma or self._spec_memory.shadows is not None:
             return None
@@ -241,7 +239,9 @@ class SpecProfile:
         memory.dma.started(COMMAND_PROCESSOR, number, (source[0], target[0]), sides)
 
     def windows_written(self, values: dict[int, int]) -> None:
-        """Set all window registers at once, since no access happened in between."""
+        """Set all window registers in `values` at once.
+
+        Machine code made no access through a window between these writes."""
         self._spec_memory.window_registers(values)
 
     def wrote(self, host: int, size: int) -> None:
@@ -267,10 +267,10 @@ class RefsidrvProfile:
         self._accelerator = accelerator
 
     def open_buffer(self, address: int, size: int) -> tuple[Words, int]:
-        """Return the chunks at an address in any memory, and the number of those that belong to the buffer.
+        """Return the chunks from `address` on in any memory, and the number of those that belong to the buffer.
 
-        There may be further chunks, as payload may follow the buffer (choice `refsi/truncated-command`).
-        """
+        Further chunks may be returned, because a payload may extend past the buffer (choice
+        `refsi/truncated-command`)."""
         span = self._refsidrv_memory.span(address, size, COMMAND_PROCESSOR)
         if span is None:
             raise refused("execute", address, size)
@@ -280,7 +280,7 @@ class RefsidrvProfile:
         return ram.view[offset : offset + reachable * CHUNK_BYTES].cast("Q"), chunks
 
     def check_register(self, number: int) -> None:
-        """Raise `RuleError` for a number that is not one of the 40 registers; register 7 is allowed."""
+        """Raise `RuleError` if `number` is not one of the 40 registers; register 7 is allowed."""
         if number >= NUM_CMP_REGISTERS:
             raise RuleError(
                 f"there is no CMP register {number}, expected 0 to {NUM_CMP_REGISTERS - 1}", rule=rules.REG_IDX
@@ -290,18 +290,17 @@ class RefsidrvProfile:
         """Accept any value."""
 
     def harts(self, max_harts: int) -> int:
-        """Return MAX_HARTS, even if there are fewer harts; all harts for 0."""
+        """Return MAX_HARTS, even if there are fewer harts; return the number of harts if MAX_HARTS is 0."""
         return max_harts or len(self._accelerator.harts)
 
     def plan_slice(self, run: KernelSlice) -> KernelPlan:
-        """Plan the command by `launch.refsi.plan_slice_refsidrv`."""
+        """Return the result of `launch.plan_slice_refsidrv`."""
         return plan_slice_refsidrv(run)
 
     def prepare(self, plan: KernelPlan) -> None:
-        """Copy thread-specific data with the view of memory that each hart has.
+        """Copy thread-specific data of each hart with this hart's view of memory.
 
-        Source and target must be memory, not registers.
-        """
+        Raise an error if the source or the target is not memory, for example if it is a register."""
         for copy in plan.copies:
             target = self._block(copy, copy.target, "write")
             source = self._block(copy, copy.source, "read")

@@ -1,8 +1,8 @@
 """The register files and memory maps of RefSi M1 and G1, as tables. The module executes nothing.
 
-Offsets of registers count registers of 64 bits. For the command processor they are the register IDs of the RefSi M1
-specification. For the DMA controller and the performance counters they are byte offsets divided by 8.
-"""
+The offset of a register is its index among the 64-bit registers of its file. For the command processor it is
+the register ID of the RefSi M1 specification. For the DMA controller and the performance counters it is the
+byte offset divided by 8."""
 
 from __future__ import annotations
 
@@ -161,7 +161,9 @@ COUNTER_CSR: Final = 0xB00
 
 
 class Counter(IntEnum):
-    """The slots of a hart's counters that have a meaning. Slots from 3 on count only with profile level 3."""
+    """The slots of a hart's counters that have a meaning.
+
+    Slots from 3 on count only if CA_PROFILE_LEVEL is 3 or more."""
 
     CYCLE = 0
     RETIRED_INSN = 2

@@ -43,27 +43,27 @@ class RefSiOptions(KernelOptions, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Settings(KernelSettings):
-    """Settings of one device, in addition to those of `KernelSettings`.
+    """The settings of one device, in addition to those of `KernelSettings`.
 
-    - `profile`: "spec" (the RefSi M1 specification, every error reported) or "refsidrv" (the reference driver, bit for
-      bit; G1 exists only there).
+    - `profile`: "spec" (the RefSi M1 specification, every error reported) or "refsidrv" (the behaviour of the
+      reference driver, bit for bit). The RefSi G1 exists only in the profile "refsidrv".
     - `engine`: "jit" or "reference".
-    - `threads`: the number of threads that may run groups of a race-free kernel.
-    - `cores`, `harts` (per core), `coherence` ("eager" or "strict") and `dma` ("late" or "immediate"): the properties
-      of a device with profile "spec".
-    - `window_scale`: the interpretation of the field SCALE_A of windows: "document" (n stands for 2^n, as in the RefSi
-      M1 specification), "driver" (n stands for 2^(n-1), as in the reference driver and the hosts written for it), or
-      "auto", the interpretation of the profile.
-    - `step_limit`: the maximum number of instructions of one kernel command; `time_limit_seconds` is its maximum time.
+    - `threads`: the number of host threads that may run groups of a race-free kernel.
+    - `cores`, `harts` (per core), `coherence` ("eager" or "strict") and `dma` ("late" or "immediate"): the
+      properties of a device with profile "spec".
+    - `window_scale`: the meaning of the field SCALE_A of windows. With "document", n stands for 2^n, as in the
+      RefSi M1 specification. With "driver", n stands for 2^(n-1), as in the reference driver and the hosts
+      written for it. "auto" selects the meaning that the profile defines.
+    - `step_limit`: the maximum number of instructions of one kernel command.
+    - `time_limit_seconds`: the maximum time of one kernel command.
     - `profile_level`: the reference driver's CA_PROFILE_LEVEL.
     - `vlen`: the vector length in bits (a power of two, 64 to 65,536).
     - `seed`: a number that is stored, but has no effect on the present schedules.
-    - `trace_instances`: the number of instances of a kernel command, the first ones, that emit events; one event has
-      the number of the others.
-    - `snapshots`: the number of events with a hart's registers: at a failure, and at the points of
-      `RefSiDevice.tracepoints`. With it harts run on the reference engine, which is slow. The check "waits" uses that
-      engine as well, in the profile refsidrv and with strict coherence.
-    """
+    - `trace_instances`: the number of instances of a kernel command for which all events are emitted. These are
+      the first instances; one event states how many more there are.
+    - `snapshots`: the maximum number of events that contain a hart's registers. They are emitted at a failure,
+      and at the points of `RefSiDevice.tracepoints`. If it is not 0, harts run on the reference engine, which is
+      slow. The check "waits" also selects that engine if the profile is "refsidrv" or coherence is strict."""
 
     RUNS_HARTS: ClassVar[bool] = True
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -101,14 +101,13 @@ class Settings(KernelSettings):
 
     @property
     def scale_encoding(self) -> str:
-        """The profile that determines the interpretation of the field SCALE_A."""
+        """The profile ("spec" or "refsidrv") whose definition of the field SCALE_A applies."""
         return {DOCUMENT: SPEC, DRIVER: REFSIDRV}.get(self.window_scale, self.profile)
 
     def verify(self) -> None:
-        """Raise an error for a combination of settings that does not exist.
+        """Raise an error for a combination of settings that is not supported.
 
-        For example, "refsidrv" has only one number of cores and harts.
-        """
+        For example, the profile "refsidrv" supports only the numbers of cores and harts of the RefSi M1."""
         KernelSettings.verify(self)
         if self.snapshots and having(self.checks, lambda kind: not kind.with_snapshots):
             raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set one of them only")

@@ -1,12 +1,12 @@
-"""The interface of a launch and a wave engine: `Dispatch`, `Statistics` and `Engine`.
+"""The interface between launches and wave engines: `Dispatch`, `Statistics` and `Engine`.
 
-A `Dispatch` holds everything that differs between launches, as plain numbers and arrays that translated code can read.
-The package `launch` creates it: it interprets kernel descriptors and argument layouts, which engines do not use.
+A `Dispatch` holds everything that differs between launches, as plain numbers and arrays that translated code
+can read. The package `launch` creates it: it interprets kernel descriptors and argument layouts, which
+engines do not use.
 
-A dispatch has few kinds of work-groups: a group at the edge of a grid may have fewer work-items. Each kind is a
-*shape*: the number of waves, the lanes of each wave that exist (EXEC), and the initial contents of the first vector
-registers.
-"""
+The work-groups of a dispatch have few different sizes, since groups at the edge of a grid may have fewer
+work-items. A *shape* describes each size: the number of waves, the lanes of each wave that exist (EXEC), and
+the initial contents of the first vector registers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ OnTrap = Callable[[Wave, int], bool]
 
 
 class StepLimit(GuestFault):
-    """The error that a wave has executed as many instructions as the launch allows, and has not ended."""
+    """The error for a wave that has executed as many instructions as the launch allows and has not ended."""
 
     @classmethod
     def of(cls, dispatch: Dispatch) -> Self:
@@ -87,7 +87,7 @@ class Shapes:
     """The host addresses of the arrays `waves`, `execs` and `vgprs`."""
 
     def __post_init__(self) -> None:
-        """Compute values that each launch needs. Raise `ModelBug` for arrays that machine code cannot read."""
+        """Compute derived values once for all launches. Raise `ModelBug` for arrays that machine code cannot read."""
         arrays = self.waves, self.execs, self.vgprs
         if not all(array.flags.c_contiguous for array in arrays):
             raise ModelBug("the arrays of shapes must be C-contiguous")
@@ -96,11 +96,10 @@ class Shapes:
 
     @classmethod
     def of(cls, sizes: list[tuple[int, int, int]], coordinates: int, *, packed: bool = False) -> Shapes:
-        """Return shapes of groups with these numbers of work-items in x, y and z; consecutive lanes have consecutive x.
+        """Return shapes of groups with the given numbers of work-items in x, y and z.
 
-        `coordinates` 1 to 3: the number of work-item coordinates (x, y, z) that lanes get in v0, v1 and v2; if they are
-        `packed`, all are in v0, `PACKED_BITS` each.
-        """
+        Consecutive lanes have consecutive x. `coordinates` (1 to 3) is the number of work-item coordinates (x, y, z)
+        that lanes get in v0, v1 and v2. If `packed`, all coordinates are in v0, with `PACKED_BITS` bits each."""
         items = [x * y * z for x, y, z in sizes]
         counts = [-(-each // LANES) for each in items]
         most = max(counts)
@@ -123,10 +122,10 @@ class Shapes:
 class Dispatch:
     """One launch of a kernel.
 
-    Registers that no field names are 0, or `poison` if it is given; so are LDS bytes. All numbers of SGPRs may be
-    `NOWHERE`. `step_limit` bounds the instructions of each wave, not counting pauses (s_sleep). A wave that would
-    execute more faults; with None only `watch` ends waves.
-    """
+    Registers that no field names, and LDS bytes, are initially 0, or `poison` if it is not None. A field for the
+    number of an SGPR may be `NOWHERE`, which means that waves do not get the value. `step_limit` is the maximum
+    number of instructions of each wave, without pauses (s_sleep); a wave that exceeds it faults. If it is None,
+    only `watch` limits waves."""
 
     target: Target
     memory: GpuMemory
@@ -225,7 +224,8 @@ class Dispatch:
     """The handler of s_trap n, which returns True to continue the wave. Without a handler a trap is a fault."""
 
     def __post_init__(self) -> None:
-        """Raise `ModelBug` if fields contradict each other, since a launch must have checked them."""
+        """Raise `ModelBug` if fields contradict each other; the code that creates the launch should have prevented
+        that."""
         shapes, groups = self.shapes, self.groups
         registers = (*self.group_id_sgprs, self.group_info_sgpr, self.wave_offset_sgpr)
         windows = (self.shared_base | self.private_base) >> 32 & WINDOW_MASK
@@ -279,7 +279,7 @@ class Dispatch:
 
 
 def wave_scratch_bytes(lane_bytes: int) -> int:
-    """Return the size of a wave's private memory, given the bytes of each work-item."""
+    """Return the size in bytes of a wave's private memory; `lane_bytes` is the size for each work-item."""
     return align_up(lane_bytes * LANES, WAVE_GRANULE)
 
 

@@ -40,17 +40,16 @@ ANY: object = object()
 
 @dataclass(slots=True)
 class Environment:
-    """The floating-point control that an instruction needs from the host.
+    """The floating-point settings of the host that an instruction needs.
 
-    A field is None if it does not matter; `rounding` is the number in MODE.
-    """
+    A field is None if the instruction does not depend on it; `rounding` is the rounding mode as numbered in MODE."""
 
     daz: bool | None = None
     ftz: bool | None = None
     rounding: int | None = None
 
     def over(self, other: Environment) -> Environment:
-        """Return this control, with fields that are None taken from `other`."""
+        """Return these settings; fields that are None are replaced by those of `other`."""
         return Environment(
             other.daz if self.daz is None else self.daz,
             other.ftz if self.ftz is None else self.ftz,
@@ -58,7 +57,7 @@ class Environment:
         )
 
     def joined(self, other: Environment) -> Environment | None:
-        """Return the control that satisfies both, or None if they contradict each other."""
+        """Return the settings that satisfy both requirements; None if they contradict each other."""
         merged = self.over(other)
         return merged if other.over(self) == merged else None
 
@@ -123,7 +122,7 @@ class Effects:
 
     @property
     def atomic(self) -> bool:
-        """True if the instruction has an atomic access, so that it must not be repeated."""
+        """True if the instruction has an atomic access. Such an instruction must not be repeated."""
         return any(kind == "atomic" for kind, _ in self.accesses)
 
     @property
@@ -150,9 +149,8 @@ class Effects:
     def phases(self) -> int:
         """The number of passes over the lanes that the instruction needs; 1 if a single loop is sufficient.
 
-        Two cases need a pass for each access: the wave itself accesses memory for its lanes (which needs one more
-        pass), or accesses to LDS may overlap.
-        """
+        If the accesses are to LDS and may overlap, each access needs its own pass. If the wave as a whole makes one
+        of the accesses, each access needs its own pass, and one more pass is needed."""
         if self.lanes and any(kind == "single" for kind, _ in self.accesses):
             return len(self.accesses) + 1
         is_local = all(space == "lds" for _, space in self.accesses)
@@ -200,8 +198,8 @@ class _InspectedMode:
 class _Notes:
     """An operations interface for an instruction's semantics that records effects instead of computing values.
 
-    The semantics of an instruction read `mode`, which records the fields that are read; the class itself reads `_mode`.
-    """
+    The semantics of an instruction access the attribute `mode`, which records the fields that they read. Methods
+    of this class use `_mode` instead, so that their reads are not recorded."""
 
     def __init__(self, mode: Mode) -> None:
         self.mode: Any = _InspectedMode(mode, self)
@@ -390,10 +388,9 @@ class _Notes:
 
     # floats
     def _float(self, fmt: str, env: str | None, result: str | None = None) -> Any:
-        """Record a floating-point operation on `fmt`.
+        """Record a floating-point operation on format `fmt`.
 
-        binary16 is computed in binary32, whose settings do not matter to it.
-        """
+        binary16 operations are computed in binary32, so they do not depend on the host's setting for denormals."""
         mode, out = self._mode, result or fmt
         rounding = 0 if env == "raw" else mode.rounding(out)
         daz = None if fmt == "h" or env == "raw" else env == "flush" or not mode.keeps_denormals(fmt)[0]
@@ -460,11 +457,10 @@ PAIRS: Final = {EXEC: "exec", VCC: "vcc"}
 
 
 def registers_read(insn: Insn, wave: Wave, lane: int | None, said: str) -> Registers:
-    """Return EXEC and the registers that `insn` reads: scalar ones, and vector ones of lane `lane`.
+    """Return EXEC and the registers that `insn` reads: scalar registers, and the vector registers of lane `lane`.
 
     `said` is the text of the instruction. Instructions that access buffers or images must be specialised
-    (`Insn.specific`).
-    """
+    (`Insn.specific`)."""
     found = effects(insn, Mode.decode(int(wave.words[MODE])))
     pairs = PAIRS | {FLAT_SCRATCH[insn.target.level]: "flat_scratch"}
     scalars = {"exec": wave.s64(EXEC)}

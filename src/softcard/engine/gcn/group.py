@@ -50,8 +50,8 @@ def start_wave(
 ) -> None:
     """Initialise wave `number` of group `group`, with private memory `slot` and LDS at host address `lds`.
 
-    The engine's own words in the wave's state are unchanged. `is_blank` states that all registers are already 0.
-    """
+    The words of the wave's state that belong to the engine are unchanged. `is_blank` states that all registers
+    are already 0."""
     shapes = dispatch.shapes
     x, y, z, shape = dispatch.groups[group].tolist()
     undefined = 0 if dispatch.poison is None else dispatch.poison
@@ -107,7 +107,7 @@ _DOING: Final = {RUNNING: "was running", AT_BARRIER: "was waiting at a barrier",
 
 
 class _Below(threading.local):
-    """For each thread, its kernels that are suspended while another kernel runs on the thread."""
+    """The kernels of one thread that are suspended while another kernel runs on the thread."""
 
     def __init__(self) -> None:
         self.run_borrowed: list[Callable[[], None]] = []
@@ -118,12 +118,12 @@ _BELOW: Final = _Below()
 
 
 def poll_watch(dispatch: Dispatch, wave: Wave, began: float, run_borrowed: Callable[[], None] | None = None) -> float:
-    """Poll the watch, which may end the waves of a dispatch with an error; then run other kernels.
+    """Poll the watch, which may end the waves of a dispatch with an error; then let other kernels run.
 
-    The error has the position of `wave` and its progress; `began` is the time at which the dispatch began. Other
-    kernels run in `Watch.pass_time`. They may wait for these waves: `run_borrowed` runs these waves for a moment, and
-    the functions of other suspended kernels do the same. Return the seconds that all of this took.
-    """
+    The error contains the pc of `wave` and its progress; `began` is the time at which the dispatch began. Other
+    kernels run in `Watch.pass_time`. They may in turn wait for the waves of this dispatch. Therefore they can
+    call `run_borrowed`, which runs these waves for a short time. This function likewise calls the `run_borrowed`
+    of each suspended kernel below it on the thread. Return the time in seconds that was spent on other kernels."""
 
     def doing() -> str:
         words = wave.words

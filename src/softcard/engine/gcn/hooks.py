@@ -91,7 +91,9 @@ class ShadowStarts(Protocol):
         """The host address of `tiered.native_scheduler.ShadowStart` structures, one for each kind of shadow."""
 
     def place(self) -> None:
-        """Find the shadow of private memory; call this before waves run and after mappings have changed."""
+        """Look up the host address of the shadow of private memory.
+
+        Call this before waves run, and after mappings have changed."""
 
 
 class Shadow(Protocol):
@@ -108,10 +110,10 @@ class Shadow(Protocol):
         """The table of counters that instrumented code increments."""
 
     def follow(self) -> None:
-        """Map shadow memory for everything that is mapped, before waves run."""
+        """Map shadow memory for all memory that is mapped. Call this before waves run."""
 
     def blank(self, kind: str) -> int:
-        """Return the shadow byte, of this kind, for a byte that a launch does not define."""
+        """Return the initial shadow byte, for shadows of this kind, of a byte that a launch leaves undefined."""
 
     def start_wave(self, dispatch: Dispatch, wave: Wave, slot: int, lds: Sequence[int]) -> None:
         """Initialise the shadow registers of a wave.
@@ -226,8 +228,7 @@ class Tracker(Protocol):
     def speculation(self) -> Speculation | None:
         """The object that runs work-groups concurrently by speculation.
 
-        None if this process has no address space left for it.
-        """
+        None if this process has too little address space left for it."""
 
     def group(self, part: Any, groups: Any, most_waves: int, private: tuple[int, int], fetch: Fetch) -> GroupState:
         """Return the state of the work-groups that one thread runs.
@@ -255,10 +256,9 @@ class Tracker(Protocol):
         """Begin a kernel that is ordered after all other kernels."""
 
     def wait(self, queue: int, *, for_all: bool) -> None:
-        """Record that a packet of a queue has waited for the packets before it.
+        """Record that a packet of a queue has waited for the packets before it in the same queue.
 
-        With `for_all` it has waited for those of all queues.
-        """
+        If `for_all`, it has also waited for the packets of all other queues."""
 
     def read_by_packet(self, queue: int, index: int, signal: int, address: int, size: int) -> bool:
         """Record that a packet waited for a signal and read its value, `size` bytes at `address`.
@@ -276,7 +276,7 @@ class Tracker(Protocol):
         """
 
     def set_mailboxes(self, address: int, size: int) -> None:
-        """Exclude these bytes from race detection, as they are the slots of messages to the driver."""
+        """Exclude these bytes from race detection, because they hold messages to the driver."""
 
     def unordered(self, access: str, address: int, size: int) -> Sequence[Unordered]:
         """Return the accesses of launches that conflict with an access by the host.
@@ -364,7 +364,7 @@ class Check:
 
     # launches
     def launch_begins(self, dispatch: Dispatch) -> None:
-        """Handle the begin of a dispatch, before a device runs it."""
+        """Handle the start of a dispatch, before a device runs it."""
 
     def run(self, dispatch: Dispatch, engine: Engine) -> Statistics | None:
         """Run a dispatch in place of the engine; return None to leave it to the engine."""
@@ -431,7 +431,7 @@ class Check:
         """Handle an array that the host passes to a kernel; its contents count as defined."""
 
     def host_gets(self, address: int, array: npt.NDArray[Any], name: str) -> None:
-        """Handle an array that the host gets back from a kernel."""
+        """Handle `array`, which the host gets back after a kernel; its device memory is at `address`."""
 
     def host_blocks(self, address: int) -> None:
         """Handle a wait of the host for a signal that no outstanding work can change."""
@@ -450,10 +450,9 @@ class Check:
         """Forget all earlier kernels: the device was reset or restored, so none of them runs any more."""
 
     def program_memory(self, word: int) -> ProgramShadow | None:
-        """Return the shadow memory for a host program's device memory, or None without one.
+        """Return the shadow memory for a host program's device memory; None if the check has none.
 
-        `word` is the junk fill of that memory.
-        """
+        `word` is the junk fill of that memory."""
 
 
 class Checks:
@@ -484,18 +483,16 @@ class Checks:
     def find(self, kind: type[T]) -> T | None:
         """Return the check of this class; None if it is not selected.
 
-        It is for callers that use more of a check than its hooks.
-        """
+        Callers need it to access attributes of a check that are not hooks."""
         return next((each for each in self.every if isinstance(each, kind)), None)
 
     # launches
     def run(
         self, dispatch: Dispatch, engine: Engine, run: Callable[[Dispatch], Statistics] | None = None
     ) -> Statistics:
-        """Run a dispatch on an engine, or by a check in its place.
+        """Run a dispatch on an engine, unless a check runs it in place of the engine.
 
-        `run` is called for the dispatch instead of `Engine.run`, if given.
-        """
+        If `run` is given, it is called instead of `engine.run`."""
         for each in self._of["launch_begins"]:
             each.launch_begins(dispatch)
         try:
@@ -509,7 +506,7 @@ class Checks:
                 each.launch_ends(dispatch)
 
     def running(self, dispatch: Dispatch, fetch: Fetch, *, is_translated: bool) -> AbstractContextManager[None]:
-        """Return the contexts of all checks' `Check.running` as one."""
+        """Return one context manager that enters `Check.running` of all checks."""
         found = [each.running(dispatch, fetch, is_translated=is_translated) for each in self._of["running"]]
         return found[0] if len(found) == 1 else _all_contexts(found)
 

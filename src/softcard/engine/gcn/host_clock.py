@@ -1,6 +1,6 @@
-"""The host's clock, which s_memtime and s_memrealtime can return instead of a wave's instruction count, for Python and
-for translated code.
-"""
+"""The host's clock, for Python and for translated code.
+
+s_memtime and s_memrealtime can return its time instead of a wave's instruction count."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ def host_clock(clock: Clock) -> int:
 
 
 def words(clock: HostClock, function: int) -> npt.NDArray[np.uint64]:
-    """Return a `Clock` as words for translated code; `function` is the address of `host_clock`."""
+    """Return a `Clock` as 64-bit words, for translated code; `function` is the address of `host_clock`."""
     return np.array([function, clock.function, clock.id, 0, 0], np.uint64)

@@ -19,10 +19,10 @@ Perform = Callable[[Insn], None]
 
 @dataclass(frozen=True, slots=True)
 class HookPoints:
-    """The kinds of instructions at which checks are called, as far as translation depends on them.
+    """The classes of instructions at which checks are called, as far as translation depends on them.
 
-    The reference engine executes the instructions of all kinds except `order`, and calls the checks' observers.
-    """
+    The reference engine executes instructions of all these classes except `order`, and calls the checks'
+    observers."""
 
     order: bool = False
     """True if checks are called for accesses of memory and the instructions that order them.

@@ -1,9 +1,9 @@
 """The order of kernel launches, as packets and waves establish it.
 
-Packets order launches by the barrier bit, by signals, and by the time of their submission. A wave that reads a word
-released by a wave of another launch orders launches as well: the launches before that other launch come before
-everything that comes after the reader. The module also records the launches whose end the host has not observed.
-"""
+Packets order launches by the barrier bit, by signals, and by the time of their submission. Waves order
+launches as well. If a wave of launch R reads a word that a wave of launch W released, all launches that ended
+before W happen before everything that follows R. The module also records the launches whose end the host has
+not observed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 class Launch:
     """One launch of a kernel, with the queue and the packet that started it.
 
-    `seen` is the number of packets that each queue had at the start. `is_stream` is True if another program's run-time
-    library has created the queue, for streams. `before` and `acquired` are sets of launches as bits, see
-    `Launches.bit`. `before` has the launches that ended before this one began. `acquired` has those that ended before
-    everything that comes after this launch, because its waves have read what other launches released.
-    """
+    `seen` is the number of packets that each queue had at the start. `is_stream` is True if another program's
+    run-time library has created the queue, for streams. `before` and `acquired` are sets of launches as bit
+    masks, see `Launches.bit`. `before` has the launches that ended before this one began. `acquired` has further
+    launches that happen before everything that follows this launch, because its waves have read what other
+    launches released."""
 
     number: int
     queue: int = 0
@@ -36,10 +36,9 @@ class Launch:
 
 
 class Launches:
-    """The launches over one memory, from the oldest one that may still run.
+    """The launches over one memory, beginning with the oldest one that may still run.
 
-    `present` is the launch that began last.
-    """
+    `present` is the launch that began last."""
 
     def __init__(self) -> None:
         self.present = Launch(0)
@@ -68,11 +67,10 @@ class Launches:
         *,
         is_stream: bool = False,
     ) -> bool:
-        """Begin a launch; return True if it is ordered with all others.
+        """Begin a launch; return True if it is ordered with all other launches.
 
-        That means that all others ended before it, and before everything that runs later. See `RaceWatch.begin` for the
-        arguments.
-        """
+        That means that all others ended before it, and happen before everything that runs later. `RaceWatch.begin`
+        describes the arguments."""
         self._latest += 1
         self.present = present = Launch(self._latest, queue, packet, {} if seen is None else dict(seen), is_stream)
         for each in self.earlier:
@@ -95,7 +93,7 @@ class Launches:
         return self._latest
 
     def bit(self, launch: Launch) -> int:
-        """Return the bit of a launch in sets of launches; 0 if all launches up to it have ended."""
+        """Return the bit that represents a launch in sets of launches; 0 if it and all earlier launches have ended."""
         return 1 << launch.number - self._over - 1 if launch.number > self._over else 0
 
     def wait(self, queue: int, *, for_all: bool) -> None:
@@ -109,14 +107,13 @@ class Launches:
         self.acquired_by_packet(queue, over)
 
     def acquired_by_packet(self, queue: int, launches: int) -> None:
-        """Record that a packet has observed the end of launches, so that its queue's next launches follow them.
+        """Record that a packet has observed the end of launches, which then happen before the queue's next launches.
 
-        `launches` has one bit for each of them, see `bit`.
-        """
+        `launches` is a bit mask with one bit for each of them, see `bit`."""
         self._waited[queue] = self._waited.get(queue, 0) | launches
 
     def acquired_from(self, launches: Iterable[Launch]) -> int:
-        """Return the launches, as bits, that ended before the releases of the given launches."""
+        """Return, as a bit mask, the launches that happen before what the given launches have released."""
         found = 0
         for each in launches:
             if each.number > self._over:
@@ -138,7 +135,7 @@ class Launches:
         return launch.queue == present.queue and self._own.get(present.queue, 0) >= launch.number
 
     def is_over(self, launch: Launch) -> bool:
-        """Return True if a launch ended before every launch that may run concurrently with the present one."""
+        """Return True if a launch ended before every launch that may run concurrently with the present launch."""
         return launch.number <= self._over
 
     def forget(self) -> None:
@@ -155,8 +152,7 @@ class Launches:
 
 
 def _is_before_others(launch: Launch, queue: int, done: Mapping[int, int] | None) -> bool:
-    """Return True if all packets of other queues that remain were submitted after the end of a launch.
+    """Return True if all outstanding packets of other queues were submitted after the end of a launch.
 
-    `done` is the number of completed packets of each queue.
-    """
+    `done` is the number of completed packets of each queue."""
     return done is None or all(each == queue or done.get(each, end) >= end for each, end in launch.seen.items())

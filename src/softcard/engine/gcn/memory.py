@@ -1,13 +1,14 @@
 """The memory of waves: 48-bit addresses, plain memory, regions with effects, and the page table.
 
-Plain memory is accessed without copies. Translated code reads the two-level page table itself: level 1 has one word for
-each GiB (the host address of a level-2 table, or 0), level 2 one row for each page of 4 KiB: ADDEND (host minus guest
-address), START and SIZE in bytes of a range of guest addresses in or around the page that has this addend, and STORES,
-which is SIZE if translated code may store there, else 0. A range may begin and end inside a page; if a page has
-several, its row describes the largest. `GpuMemory.read` and `write` serve all other accesses: of unmapped addresses, of
-regions with effects, and of smaller ranges of a page. Memory with a completer has STORES 0, so that its
-read-modify-writes are side exits of translated code.
-"""
+Plain memory is accessed without copies. Translated code itself reads the two-level page table. Level 1 has
+one word for each GiB: the host address of a level-2 table, or 0. Level 2 has one row for each page of 4 KiB,
+which describes a range of guest addresses in or around the page with a constant difference between host and
+guest address. The row has four words: ADDEND (host minus guest address), START and SIZE (in bytes) of the
+range, and STORES, which is SIZE if translated code may store there, else 0. A range may begin and end inside
+a page; if a page contains several ranges, its row describes the largest one. `GpuMemory.read` and `write`
+serve all other accesses: those of unmapped addresses, of regions with effects, and of the smaller ranges of a
+page. The row of memory with a completer has STORES 0, so that read-modify-writes of this memory are side
+exits of translated code."""
 
 from __future__ import annotations
 
@@ -53,9 +54,9 @@ if sys.byteorder != "little":
 class Plain:
     """A mapping of memory without effects at `base`.
 
-    `bytes` are its bytes, shared; `words` are its whole dwords; `view` is a memoryview for slices. `ram` is the mapped
-    `Ram`, or None if the caller owns the bytes. `type` determines how caches and read-modify-writes treat it.
-    """
+    `bytes`, `words` and `view` share the mapped memory: its bytes, its whole dwords, and a memoryview for slices.
+    `ram` is the mapped `Ram`, or None if the caller owns the bytes. `type` determines how caches and
+    read-modify-writes treat the memory."""
 
     base: int
     end: int
@@ -70,29 +71,29 @@ class Plain:
 
     @property
     def code(self) -> memoryview:
-        """The dwords, even at an unaligned host address, for single reads and slices.
+        """The memory as dwords, for reads of single dwords and of slices.
 
-        (Slices of `words` need an aligned host address.)
-        """
+        It works at an unaligned host address as well; slices of `words` need an aligned one."""
         return self.view[: len(self.words) * 4].cast("I")
 
     @property
     def takes_stores(self) -> bool:
-        """True if translated code may execute stores and read-modify-writes there."""
+        """True if translated code may execute stores and read-modify-writes in this memory."""
         return self.writable and self.type.completer is None
 
     def joins(self, other: Plain) -> bool:
-        """Return True if `other`, which begins at this mapping's end, continues it in host memory as well."""
+        """Return True if `other` directly follows this mapping in guest memory and in host memory.
+
+        Both must also permit the same accesses."""
         same = self.addend == other.addend and self.writable == other.writable
         return self.end == other.base and same and self.takes_stores == other.takes_stores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effects:
-    """A mapping at `base` of a region whose reads and writes have effects, such as device registers.
+    """A mapping, at `base`, of a region whose reads and writes have effects, such as device registers.
 
-    `unit` is the accessing unit.
-    """
+    `unit` is the unit that the region sees as the origin of accesses."""
 
     base: int
     end: int
@@ -118,14 +119,13 @@ class MemoryState:
 class GpuMemory(Stateful):
     """The memory of an agent, by guest address.
 
-    Thread-safe: changes of mappings wait until waves of translated code have reached the end of a time slice; the waves
-    then continue with the new mappings.
+    The class is thread-safe. A change of mappings waits until waves of translated code have reached the end of a
+    time slice; the waves then continue with the new mappings.
 
-    `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings. `guard` checks
-    accesses outside of plain memory, if the memory check is enabled. `on_read` is called with the arguments of each
-    `read` before it, `on_write` with the range of each `write` after it. Addresses have `bits` bits, at most 48:
-    nothing can be mapped at `limit` and above.
-    """
+    `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings. `guard`
+    checks accesses outside of plain memory if the memory check is enabled. `on_read` is called before each
+    `read`, with its arguments. `on_write` is called after each `write`, with the range that was written.
+    Addresses have `bits` bits, at most 48: nothing can be mapped at `limit` and above."""
 
     def __init__(self, bits: int = ADDRESS_BITS) -> None:
         self.bits = bits
@@ -166,10 +166,9 @@ class GpuMemory(Stateful):
     ) -> Mapped:
         """Map `what` at `address`: a `Ram`, any contiguous buffer, or a `Region` whose accesses have effects.
 
-        `type` is that of plain memory; regions are never cached.
+        `type` is the memory type of plain memory; regions are never cached.
 
-        Raise `ModelBug` if it would overlap a mapping or exceed the address space.
-        """
+        Raise `ModelBug` if the mapping would overlap another one or exceed the address space."""
         new = self._made(address, what, writable, name, unit, type)
         with self.pause.alone():
             self._insert(new)
@@ -202,10 +201,9 @@ class GpuMemory(Stateful):
         return old
 
     def cut(self, address: int, size: int) -> list[Mapped]:
-        """Unmap `size` bytes at `address`; return the remaining parts of mappings that reach beyond the range.
+        """Unmap `size` bytes at `address`; return the remaining mappings of partly unmapped ones.
 
-        Raise `ModelBug` for a part of a region: offsets of its accesses count from its first byte.
-        """
+        Raise `ModelBug` if the range contains only a part of a region, because a region cannot be divided."""
         return self._put(address, address + size, [])
 
     def replace(
@@ -217,10 +215,10 @@ class GpuMemory(Stateful):
         unit: Unit = Unit(0),  # noqa: B008
         type: MemoryType = COARSE,
     ) -> tuple[Mapped, list[Mapped]]:
-        """Map `what` at `address`, replacing mappings there; return the new mapping and remains of old ones.
+        """Map `what` at `address`, and replace existing mappings of that range.
 
-        The change is atomic: readers see the old or the new mappings.
-        """
+        Return the new mapping, and the remaining mappings of those that were partly replaced. The change is atomic:
+        readers see the old or the new mappings."""
         new = self._made(address, what, writable, name, unit, type)
         return new, self._put(new.base, new.end, [new])
 
@@ -238,10 +236,10 @@ class GpuMemory(Stateful):
         return before + tail
 
     def split(self, address: int, parts: Sequence[tuple[int, Mappable]], name: str = "memory") -> None:
-        """Replace the region at exactly `address` by `parts`, given by address: buffers or regions that fill its range.
+        """Replace the region that begins at `address` by `parts`, pairs of an address and a buffer or region.
 
-        The change is atomic. Raise `ModelBug` if no region begins there, or if parts leave gaps.
-        """
+        The change is atomic. Raise `ModelBug` if no region begins at `address`, or if the parts do not fill its
+        range."""
         old = self.find(address)
         if not isinstance(old, Effects) or old.base != address:
             raise ModelBug(f"cannot split {address:#x}: no region begins there")
@@ -265,7 +263,9 @@ class GpuMemory(Stateful):
         return [each for each in maps[max(low, 0) : high] if each.end > start]
 
     def plain(self, address: int, size: int, store: bool = False) -> Plain | None:
-        """Return the plain memory that contains all of `size` bytes at `address` (and accepts stores), or None."""
+        """Return the plain memory that contains all of the `size` bytes at `address`; None if there is none.
+
+        If `store`, the memory must also accept stores."""
         bases, maps = self._mapped
         index = bisect_right(bases, address) - 1
         if index >= 0:
@@ -324,7 +324,9 @@ class GpuMemory(Stateful):
         self._pieces(address, size, access)
 
     def _pieces(self, address: int, size: int, access: str) -> list[tuple[Mapped, int, int]]:
-        """Split an access at the borders of mappings; return mapping, offset and size for each of its parts."""
+        """Split an access at the borders of mappings.
+
+        Return a list of (mapping, offset in the mapping, size). Raise `AccessFault` if a byte cannot be accessed."""
         pieces = []
         at, end = address, address + size
         while at < end:
@@ -340,7 +342,7 @@ class GpuMemory(Stateful):
         return pieces
 
     def _fault(self, address: int, size: int, access: str, at: int) -> AccessFault:
-        """Return the fault of an access whose byte at `at` is not mapped."""
+        """Return the fault of an access of which the byte at address `at` is not mapped."""
         text = f"{access} of {size} bytes at {address:#x}: "
         bases, maps = self._mapped
         below = bisect_right(bases, at) - 1
@@ -365,9 +367,8 @@ class GpuMemory(Stateful):
     def restore(self, state: object) -> None:
         """Restore a state that `snapshot` returned: the same host memory at the same addresses.
 
-        The memory gets its old contents, except for memory that this process may not write. Waves must not run
-        meanwhile.
-        """
+        The memory gets its old contents, except for memory that this process may not write. No wave may run during
+        the call."""
         assert isinstance(state, MemoryState)
         with self.pause.alone():
             wanted = set(map(id, state.mappings))
@@ -545,7 +546,7 @@ def _joins(low: Mapped, high: Mapped) -> bool:
 
 
 def _part(mapped: Mapped, start: int, end: int) -> Mapped:
-    """Return the bytes of a mapping from `start` to `end` as a mapping of its own."""
+    """Return a new mapping of the bytes from `start` to `end` of a mapping."""
     if isinstance(mapped, Effects):
         raise ModelBug(
             f"{mapped.name} at {mapped.base:#x}..{mapped.end:#x} has side effects: unmap all of it or nothing"

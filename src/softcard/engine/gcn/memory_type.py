@@ -1,4 +1,6 @@
-"""The type of memory, which determines caching, and the unit that executes read-modify-writes on it."""
+"""The type of memory.
+
+It determines how the memory is cached, and which unit executes read-modify-writes on it."""
 
 from __future__ import annotations
 
@@ -8,12 +10,11 @@ from typing import Final, Protocol
 
 
 class Mtype(IntEnum):
-    """The memory types, by the numbers that SH_MEM_CONFIG and V# of GFX8 have for them.
+    """The memory types, with the numbers that SH_MEM_CONFIG and the V# of GFX8 use.
 
-    The two NC types are cached in the second-level cache of an agent, incoherently with other agents (coarse-grained);
-    CC and UC bypass it or are kept coherent with memory (fine-grained). NV stands for not volatile:
-    ``buffer_wbinvl1_vol`` does not invalidate first-level lines of it.
-    """
+    The two NC types are cached in the second-level cache of an agent, which is not coherent with other agents
+    (coarse-grained). CC and UC bypass this cache or are kept coherent with memory (fine-grained). NV stands for
+    "not volatile": ``buffer_wbinvl1_vol`` does not invalidate first-level lines of such memory."""
 
     NC_NV = 0
     NC = 1
@@ -44,7 +45,7 @@ class Completer(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryType:
-    """The type of a mapping. Without a `completer` the agent itself executes all read-modify-writes there."""
+    """The type of a mapping. If `completer` is None, the agent itself executes all read-modify-writes on the memory."""
 
     mtype: Mtype = Mtype.NC
     completer: Completer | None = None

@@ -1,10 +1,8 @@
-"""A lock that excludes machine code from a memory while its mappings change, and the word that makes machine code
-return to Python.
+"""A lock for changes of a memory's mappings, and a word that makes machine code return to Python.
 
-Machine code reads the page table by itself and caches mappings. Before a thread changes a mapping, all machine code on
-that memory returns to Python, at the end of a wave's time slice, and waits until the change is done. The reference
-engine does not need it: each of its accesses is one look-up.
-"""
+Machine code reads the page table by itself and caches mappings. Before a thread changes a mapping, all
+machine code that uses the memory returns to Python, at the end of a wave's time slice, and waits until the
+change is done. The reference engine needs no lock, because each of its accesses looks up the mapping once."""
 
 from __future__ import annotations
 
@@ -32,7 +30,9 @@ IDLE_TICKS: Final = 20
 
 
 class Ticks:
-    """The periodic counter in `word`; a thread increments it while any user is between `begin` and `end`."""
+    """The periodic counter in `word`; a thread increments it while any user is between `begin` and `end`.
+
+    Machine code returns to Python after a change of the counter."""
 
     def __init__(self) -> None:
         self.word = np.zeros(1, np.uint64)
@@ -88,7 +88,9 @@ reset_after_fork(TICKS)
 
 
 class Pause:
-    """The lock of one memory: machine code runs between `enter` and `leave`, never during `alone`."""
+    """The lock of one memory.
+
+    Machine code runs only between `enter` and `leave`, and never while a thread has exclusive access (`alone`)."""
 
     def __init__(self) -> None:
         self._inside: set[object] = set()
@@ -116,8 +118,7 @@ class Pause:
     def enter(self, user: object) -> None:
         """Wait until no thread has exclusive access, then announce that `user` is about to run machine code.
 
-        The mappings that its machine code has cached may be invalid afterwards.
-        """
+        The mappings that the machine code of `user` has cached may be invalid when the call returns."""
         self._inside.add(user)  # first, so that a thread that enters `alone` sees it
         if self._wanted:
             self._let_go_first(user)

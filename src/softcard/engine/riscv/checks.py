@@ -1,8 +1,7 @@
 """The registry of user-defined checks of harts, and the base class of these checks.
 
-The built-in checks have code of their own in both engines. A registered check runs on the reference engine, which calls
-it before each instruction.
-"""
+The built-in checks are implemented in both engines. A registered check runs on the reference engine, which
+calls it before each instruction."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ class HartCheck:
     """The name of the check in settings and findings."""
 
     def instruction_begins(self, hart: Hart, pc: int, insn: Insn) -> None:
-        """Called before an instruction is executed."""
+        """Handle an instruction that the hart is about to execute."""
 
     def device_closes(self) -> None:
         """Handle the closing of the device."""

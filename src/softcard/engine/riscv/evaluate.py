@@ -271,7 +271,8 @@ class Evaluator(Vectors, IntegerOps):
         return 0
 
     def _check_reservable(self, w: int, address: int, access: str, cause: int) -> None:
-        """Raise a trap if the hart's port does not allow reservations at an address, as for device registers."""
+        """Raise a trap if the hart's port does not allow reservations at an address, for example at device
+        registers."""
         if address & ((w >> 3) - 1) or self._direct(address, access) or self._reserving is None:
             return
         try:

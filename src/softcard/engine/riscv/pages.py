@@ -71,11 +71,11 @@ def zeros(words: int) -> Words:
 class PageTables:
     """The page tables of one hart.
 
-    With `tlb_entries`, the tables behave as a direct-mapped translation buffer with that many entries (a power of two):
-    changes of memory windows have no effect on pages in the buffer until `flush`. Without, a miss fills all pages that
-    the port knows to be contiguous. An entry of the buffer is a page number plus one, or 0 if it is free. `code_pages`
-    contains the host pages that stores must not reach directly, because translated code was made from them.
-    """
+    If `tlb_entries` is given, the tables behave as a direct-mapped translation buffer with that many entries (a
+    power of two): changes of memory windows have no effect on pages in the buffer until `flush`. Otherwise a miss
+    fills the entries of all pages that the port knows to be contiguous. An entry of the buffer is a page number
+    plus one, or 0 if it is free. `code_pages` contains the host pages that stores must not reach directly,
+    because translated code was made from them."""
 
     def __init__(self, hart: Hart, code_pages: set[int], tlb_entries: int | None = None) -> None:
         self.hart = hart

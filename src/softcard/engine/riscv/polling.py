@@ -52,10 +52,11 @@ def is_poll(pc: int, insn: Insn, fetch: Callable[[int], Insn | None]) -> bool:
 
     - It is a branch or jump back over at most `LONGEST` instructions, all of them integer instructions.
     - At least one of these instructions is a load or an atomic.
-    - None of them is a call, a computed jump, an atomic that counts, or a store outside of the function's own memory.
-    - No location accumulates over the iterations, so that each iteration repeats the previous one except for the values
-      that it reads from memory. A counter is allowed if no access depends on it and another condition can end the loop.
-    """
+    - None of them is a call, a computed jump, an atomic addition or exclusive or, or a store outside of the
+      function's stack frame.
+    - No location accumulates over the iterations, so that each iteration repeats the previous one except for the
+      values that it reads from memory. A counter is allowed if no access depends on it and another condition can
+      end the loop."""
     if insn.spec.flow not in ("branch", "jump") or insn.rd or not -4 * LONGEST <= insn.imm <= 0:
         return False
     body = _body(pc, insn, fetch)

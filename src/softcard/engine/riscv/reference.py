@@ -80,17 +80,16 @@ class Context:
 
 
 class ReferenceEngine:
-    """Runs a hart by evaluating the semantics of instructions, one at a time.
+    """An engine that runs a hart by evaluating the semantics of instructions, one at a time.
 
-    - `coherent`: if true, stores into code that was fetched already take effect at once; otherwise the old code runs
-      until `flush_code` is called.
-    - `tlb_entries`: if given, the engine behaves as the simulator of the RefSi reference. That simulator keeps address
-      translations in a direct-mapped cache with this many entries, and decoded instructions in one with 1,024 entries,
-      until they are flushed, also by a trap.
+    - `coherent`: if true, a store changes code immediately, even if that code was fetched before. Otherwise the
+      old code runs until `flush_code` is called.
+    - `tlb_entries`: if given, the engine behaves like the RefSi reference simulator. That simulator keeps address
+      translations in a direct-mapped cache with this many entries, and decoded instructions in one with 1,024
+      entries, until they are flushed. A trap flushes both caches, too.
     - `on_retire`: called after every retired instruction.
     - `counting`: if true, `instruction_counts` returns the number of times that each instruction retired.
-    - `dress`: wraps a hart's evaluator with the one that executes its instructions.
-    """
+    - `dress`: wraps a hart's evaluator with the one that executes its instructions."""
 
     def __init__(
         self,

@@ -28,11 +28,11 @@ class Vectors:
 
     @abstractmethod
     def load(self, w: int, address: int) -> int:
-        """Return a value from memory, aligned."""
+        """Load a value of `w` bits from an aligned address."""
 
     @abstractmethod
     def store(self, w: int, address: int, v: int) -> None:
-        """Store a value, aligned."""
+        """Store a value of `w` bits to an aligned address."""
 
     def register_bits(self) -> int:
         """Return VLEN, the width of vector registers in bits."""
@@ -41,7 +41,7 @@ class Vectors:
     # -- what is in force
 
     def vector(self, *, resumes: bool = False) -> VType:
-        """Begin an instruction that depends on vtype."""
+        """Begin an instruction that depends on vtype, and return vtype."""
         self.vector_untyped(resumes=resumes)
         found = vtype.parse(self.words[VTYPE], self.hart.vlen)
         if found is None:
@@ -116,20 +116,24 @@ class Vectors:
         return elements[first : first + vtype.elements(self.hart.vlen, group.width, group.emul)].tolist()
 
     def _slid(self, source: Slid, count: int) -> list[int]:
-        """Return elements 0 to `count` - 1 of a register group shifted by the offset of `source`."""
+        """Return elements 0 to `count` - 1 of the operand `source`: a register group with shifted elements.
+
+        Elements from outside of the group are 0."""
         whole = self._whole(source.group)
         offset = min(int(source.offset), len(whole))  # type: ignore[call-overload]
         free = [0] * offset
         return (free + whole if source.up else whole[offset:] + free)[:count]
 
     def _bits(self, n: int, count: int) -> list[int]:
-        """Return the first bits of a vector register, one by one."""
+        """Return bits 0 to `count` - 1 of vector register `n`, as a list of 0 and 1."""
         elements, first = self._elements(n, 8)
         bits = int.from_bytes(elements[first : first + (count + 7) // 8], "little")
         return [bits >> k & 1 for k in range(count)]
 
     def _body(self, masked: bool, count: int) -> Iterator[int]:
-        """Yield the indices of the active elements from vstart on, below `count`."""
+        """Yield the indices of the active elements, from vstart to `count` - 1.
+
+        If `masked`, the mask in v0 selects the active elements; otherwise all are active."""
         body = range(self.words[VSTART], count)
         if not masked:
             return iter(body)
@@ -152,7 +156,9 @@ class Vectors:
     def v_map(
         self, dest: Place, sources: tuple[Source, ...], f: Element, masked: bool, *, saturates: bool = False
     ) -> None:
-        """Set dest[k] to f(o, elements k of the sources) for each active element k."""
+        """Set each active element k of `dest` to f(self, element k of each source).
+
+        If the instruction `saturates`, `f` also returns a bool that is True if the value was saturated (for vxsat)."""
         count = self.words[VL]
         columns = [self._column(source, count) for source in sources]
         rows = list(zip(*columns, strict=True))
@@ -164,7 +170,9 @@ class Vectors:
             self._put(dest, {k: f(self, *rows[k]) for k in self._body(masked, count)})
 
     def v_fold(self, source: Group, start: Scalar, f: Element, masked: bool) -> int:
-        """Return the last value of start = f(o, start, element k), computed for each active element k in order."""
+        """Compute value = f(self, value, element k) for each active k in order, beginning with `start`.
+
+        Return the last value."""
         elements = list(self._column(source, self.words[VL]))
         last: Any = start.value
         for k in self._body(masked, len(elements)):
@@ -174,10 +182,9 @@ class Vectors:
     def v_reduce(
         self, source: Group, start: Scalar, neutral: int, f: Element, masked: bool, *, signed: bool = False
     ) -> int:
-        """Return the last value of start = f(o, start, element k), computed for each active element k in order.
+        """Combine `start` and the active elements of `source` in order by f(self, value, element).
 
-        The elements are extended to the width of `start`, with their sign if `signed`.
-        """
+        Return the last value. The elements are extended to the width of `start`, with their sign if `signed`."""
         elements = list(self._column(source, self.words[VL]))
         state: Any = start.value
         for k in self._body(masked, len(elements)):
@@ -198,23 +205,23 @@ class Vectors:
         return next((k for k in self._body(masked, len(bits)) if bits[k]), MASK64)
 
     def v_first(self, group: Group) -> int:
-        """Return element 0 of a group."""
+        """Return element 0 of `group`, regardless of vl."""
         elements, first = self._elements(group.n, group.width)
         return elements[first]
 
     def v_set_first(self, group: Group, value: int) -> None:
-        """Set element 0 of a group, unless vl is 0."""
+        """Set element 0 of `group` to `value`, unless vl is 0."""
         if self.words[VL]:
             self._put(group, {0: value})
 
     def v_compress(self, dest: Group, source: Group, which: Mask) -> None:
-        """Pack the elements that the mask `which` enables."""
+        """Store the elements of `source` that the mask `which` enables to `dest`, without gaps."""
         count = self.words[VL]
         pairs = zip(self._column(source, count), self._column(which, count), strict=True)
         self._put(dest, dict(enumerate(value for value, enabled in pairs if enabled)))
 
     def v_copy(self, to: int, n: int, count: int) -> None:
-        """Copy `count` whole registers."""
+        """Copy `count` whole registers, from number `n` on, to the registers from number `to` on."""
         elements, first = self._elements(n, 64)
         size = count * self.hart.vlen // 64
         at = to * self.hart.vlen // 64
@@ -237,7 +244,10 @@ class Vectors:
         fields: int = 1,
         first_fault: bool = False,
     ) -> None:
-        """Load elements into groups."""
+        """Load the first `count` elements of `fields` register groups from the addresses of `walk`.
+
+        The fields of an element are adjacent in memory. A fault sets vstart to the index of its element. With
+        `first_fault`, a fault after element 0 does not trap, but sets vl to the index of its element."""
         words, width = self.words, dest.width
         places = [self._elements(dest.n + field * dest.registers, width) for field in range(fields)]
         addresses = self._addresses(walk, count)
@@ -264,7 +274,9 @@ class Vectors:
         *,
         fields: int = 1,
     ) -> None:
-        """Store elements of groups."""
+        """Store the first `count` elements of `fields` register groups to the addresses of `walk`.
+
+        The fields of an element are adjacent in memory. A fault sets vstart to the index of its element."""
         words, width = self.words, source.width
         places = [self._elements(source.n + field * source.registers, width) for field in range(fields)]
         addresses = self._addresses(walk, count)

@@ -1,11 +1,11 @@
 """Shadow bits of a value, and the rules by which operations propagate them.
 
-Each bit of a value has a shadow bit. It is 1 if the bit is undefined (or approximate, depending on the check). The
-rules are written with the operations (`o`) of the engine that computes the values.
+Each bit of a value has a shadow bit. It is 1 if the bit is undefined (or approximate, depending on the
+check). The rules are written with the operations (`o`) of the engine that computes the values.
 
-In most cases all shadow bits of a value are equal. So the shadow of a value has two forms, each derived from the other
-when it is first used: one shadow bit for each bit of the value, and a single bit for all of them.
-"""
+In most cases all shadow bits of a value are equal. Therefore the shadow of a value is stored either as one
+bit for each bit of the value, or as a single bit for all of them. Each representation is derived from the
+other when it is first used."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ HALF: Final = 32
 
 
 class ShadowBits:
-    """The shadow bits of a value of `w` bits, in one of three forms.
+    """The shadow bits of a value of `w` bits, in at least one of three representations.
 
-    `bits` has one bit for each bit of the value, `whole` (of width 1) one bit for all, and `halves` the shadows of the
-    two halves of a 64-bit value.
-    """
+    `bits` has one bit for each bit of the value. `whole` is a single bit for the whole value. `halves` are the
+    shadows of the two halves of a 64-bit value."""
 
     __slots__ = ("_bits", "_like", "_whole", "halves", "w")
 
@@ -117,7 +116,7 @@ def bitwise(o: Any, w: int, a: OptionalShadow, b: OptionalShadow) -> OptionalSha
 
 
 def joined(w: int, low: OptionalShadow, high: OptionalShadow) -> OptionalShadow:
-    """Return the shadow bits of a 64-bit value, given those of its halves."""
+    """Return the shadow bits of a 64-bit value, given the shadow bits of its low and its high half."""
     return None if low is None and high is None else ShadowBits(w, halves=(low, high))
 
 
@@ -175,10 +174,10 @@ def carried(o: Any, w: int, x: OptionalShadow, y: OptionalShadow) -> OptionalSha
 def shifted(
     o: Any, name: str, w: int, x: OptionalShadow, n: Any, number: int | None, y: OptionalShadow
 ) -> OptionalShadow:
-    """Return the shadow bits of a shift of a value (`x`) by `n` (`y`).
+    """Return the shadow bits of the value `x` shifted by `n`.
 
-    `name` is the shift operation. `number` is the value of `n` if it is known at translation time, else None.
-    """
+    `x` and `y` are the shadow bits of the value and of `n`. `name` is the shift operation. `number` is the value
+    of `n` if it is known at translation time, else None."""
     if y is not None:
         return opaque(o, w, x, y)
     if x is None:
@@ -193,7 +192,9 @@ def shifted(
 
 
 def chosen(o: Any, w: int, c: Any, z: OptionalShadow, x: OptionalShadow, y: OptionalShadow) -> OptionalShadow:
-    """Return the shadow bits of a selection between two values (`x`, `y`) by the condition `c` (`z`)."""
+    """Return the shadow bits of a selection between two values by the condition `c`.
+
+    `x` and `y` are the shadow bits of the two values, and `z` those of the condition."""
     picked: OptionalShadow = None
     if x is not None or y is not None:
         if (x is None or x.is_whole) and (y is None or y.is_whole):
@@ -204,7 +205,7 @@ def chosen(o: Any, w: int, c: Any, z: OptionalShadow, x: OptionalShadow, y: Opti
 
 
 def widened(o: Any, name: str, to: int, w: int, x: OptionalShadow) -> OptionalShadow:
-    """Return the shadow bits of the result of an extension; `name` is zext or sext."""
+    """Return the shadow bits `x` of a `w`-bit value after its extension to `to` bits; `name` is "zext" or "sext"."""
     if x is None:
         return None
     if (name, to, w) == ("zext", 2 * HALF, HALF):
@@ -215,7 +216,7 @@ def widened(o: Any, name: str, to: int, w: int, x: OptionalShadow) -> OptionalSh
 
 
 def narrowed(o: Any, to: int, w: int, x: OptionalShadow) -> OptionalShadow:
-    """Return the shadow bits of the low `to` bits of a value."""
+    """Return the shadow bits of the low `to` bits of a `w`-bit value with the shadow bits `x`."""
     if x is None:
         return None
     if x.halves is not None and to == HALF:

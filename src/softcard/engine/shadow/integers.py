@@ -10,10 +10,9 @@ from softcard.engine.shadow.bits import OptionalShadow, ShadowBits
 
 
 class Shadowed:
-    """A value of an engine with its shadow bits, one set for each kind of shadow.
+    """A value of an engine, with its shadow bits for each kind of shadow.
 
-    `number` is the value if it is a constant, else None.
-    """
+    `number` is the value if it is a constant, else None."""
 
     __slots__ = ("number", "shadows", "value")
 
@@ -27,14 +26,18 @@ class Shadowed:
 
 
 class Listener(Protocol):
-    """The interface of one kind of shadow on one engine: it receives the uses of values with shadow bits."""
+    """The interface that receives reports for one kind of shadow on one engine.
+
+    A report says that a value with shadow bits is used, for example as an address or a branch condition."""
 
     def report(self, what: str, shadow: ShadowBits, where: Any = None) -> None:
-        """Report that a value with shadow bits is used in a way that its kind of shadow forbids."""
+        """Report a forbidden use of a value with the shadow bits `shadow`.
+
+        `what` describes the use, such as a branch; `where` is the address concerned, if any."""
 
 
 class ShadowedIntegers:
-    """Implements `isa.word.IntegerAlgebra` on values with shadow bits; `base` is an engine's own implementation."""
+    """An implementation of `isa.word.IntegerAlgebra` on values with shadow bits; `base` is the engine's own one."""
 
     def __init__(self, base: Any, kinds: Sequence[Listener]) -> None:
         self.base = base
@@ -55,10 +58,9 @@ class ShadowedIntegers:
         return Shadowed(value, self._each(lambda *shadows: rules.opaque(self.base, w, *shadows), *operands))
 
     def _report(self, what: str, v: Shadowed, where: Shadowed | None = None) -> None:
-        """Report a value with shadow bits to the listener of each kind that is set: the value decides something.
+        """Report the use `what` of the value `v`, such as a branch condition, if the value has shadow bits.
 
-        `what` is the kind of use, such as a branch; `where` is an address.
-        """
+        Each kind of shadow that the value has goes to its listener. `where` is the address concerned, if any."""
         if v.shadows is self.none:
             return
         for kind, own in zip(self._listeners, v.shadows, strict=True):
@@ -67,7 +69,7 @@ class ShadowedIntegers:
 
     # ---- integers ------------------------------------------------------------------------------------------------
     def const(self, w: int, n: int) -> Shadowed:
-        """Return the number `n` modulo 2**w."""
+        """Return the constant `n` modulo 2**w as a `w`-bit value without shadow bits."""
         return Shadowed(self.base.const(w, n), self.none, int(n) & (1 << w) - 1)
 
     def _bitwise(self, name: str, w: int, a: Shadowed, b: Shadowed) -> Shadowed:
@@ -165,7 +167,9 @@ def binary(name: str, narrow: bool = False) -> Callable[..., Shadowed]:
 
 
 def unary(name: str) -> Callable[..., Shadowed]:
-    """Return a method for the operation `name` on one integer; each bit of its result depends on all bits of it."""
+    """Return a method for the operation `name` on one integer.
+
+    Each bit of its result counts as dependent on all bits of the operand."""
 
     def operation(self: ShadowedIntegers, w: int, a: Shadowed) -> Shadowed:
         return self._opaque(w, getattr(self.base, name)(w, a.value), a)

@@ -60,7 +60,7 @@ RECORDS_BYTES: Final = r.ACCELDEV_MAX_CONTEXTS * ContextConfig.size_bytes
 
 @dataclass(frozen=True, slots=True)
 class Result(RunStatistics):
-    """The result of user commands: the number of commands, the bytes that they filled, and the seconds taken."""
+    """The result of user commands: their number, the bytes that FILL commands wrote, and the seconds taken."""
 
     instructions: int
     bytes: int
@@ -140,9 +140,9 @@ class Acceldev(RichDisplay):
     def wait_until(self, done: Callable[[], bool], what: str, timeout_seconds: float | None = None) -> None:
         """Let the device work until `done` returns True; the caller must not hold the lock.
 
-        Raise `DriverError` ETIMEDOUT after `timeout_seconds`, EDEADLK if nothing is queued that could make it true, or
-        ENODEV if the device or this driver is closed meanwhile.
-        """
+        `what` describes the awaited event in messages. Raise `DriverError` ETIMEDOUT after `timeout_seconds`. Raise
+        EDEADLK if no queued command is left that could make `done` return True. Raise ENODEV if the device or this
+        driver is closed during the wait."""
         self._check_open()
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self.changed:
@@ -165,20 +165,19 @@ class Acceldev(RichDisplay):
                 self.changed.wait(min(left, POLL_SECONDS))
 
     def _catches_up(self) -> bool:
-        """Complete the work of an interrupt handler that was cut off after its acknowledgement, as by Ctrl-C.
+        """Complete the work of an interrupt handler that an exception such as Ctrl-C ended early.
 
-        Return True if that finished commands.
-        """
+        The handler had acknowledged the interrupt, so the device does not raise it again. Return True if the call
+        found commands that have finished."""
         before = self.queue.finished
         self.queue.complete()
         self.queue.feed()
         return self.queue.finished > before
 
     def wait_finished(self, timeout_seconds: float | None = None) -> None:
-        """Wait until the device has finished all commands that are queued now.
+        """Wait until the device has finished all commands that are queued at the time of the call.
 
-        Commands that other threads queue later are not waited for.
-        """
+        Commands that other threads queue later are not waited for."""
         with self.lock:
             last = self.queue.submitted
         self.wait_until(lambda: self.queue.finished >= last, "the end of all commands", timeout_seconds)
@@ -365,7 +364,7 @@ class Context:
             raise self._errored()
 
     def execute(self, *commands: UserCommand) -> Result:
-        """Run these commands from a temporary code buffer, and wait for them."""
+        """Run `commands` from a temporary code buffer, wait until they have finished, and return their result."""
         code = self.create_code(*commands)
         start = time.perf_counter()
         try:
@@ -391,17 +390,18 @@ class Context:
             del self._device.contexts[self.index]
 
     def drop(self) -> None:
-        """Free everything, because the device is closed. The caller must hold the device's lock."""
+        """Close all buffers and clear the context's record in device memory, because the device is closed.
+
+        The caller must hold the device's lock."""
         self._is_closed = True
         for buffer in [*self._buffers.values(), *self._codes]:
             buffer.close()
         self._record[:] = bytes(ContextConfig.size_bytes)
 
     def _close_buffer(self, buffer: Buffer, release: Callable[[], None]) -> None:
-        """Unbind a buffer, and call `release` to free its pages once all commands queued before have finished.
+        """Unbind a buffer, and call `release` to free its pages when the device does not use them any more.
 
-        Until then the device may use the pages.
-        """
+        This is when all commands that were queued before the call have finished."""
         with self._device.lock:
             command: NopCommand | BindSlotCommand = NopCommand()
             if buffer.slot is None:

@@ -42,10 +42,9 @@ class AcceldevPort(Protocol):
         """Write a 32-bit register of BAR0."""
 
     def allocate(self, size: int) -> int:
-        """Return the address of zeroed contiguous memory that the device can access, or 0 without free memory.
+        """Return the page-aligned address of `size` bytes of zeroed contiguous memory that the device can access.
 
-        It is aligned to pages.
-        """
+        Return 0 if there is not enough free memory."""
 
     def free(self, address: int) -> None:
         """Free memory that neither the driver nor the device uses any more."""
@@ -81,10 +80,9 @@ class AcceldevPort(Protocol):
 
 
 class LocalPort:
-    """An Acceldev and the machine around it, in this process.
+    """An Acceldev device in this process, with memory and an interrupt line.
 
-    The device is configured by `settings`, or by its fields given as keyword `options`.
-    """
+    The device is configured by a `Settings` object, or by the fields of one as keyword `options`."""
 
     def __init__(
         self,
@@ -128,11 +126,11 @@ class LocalPort:
         return address
 
     def free(self, address: int) -> None:
-        """Free pages."""
+        """Free the pages that `allocate` returned at this address."""
         self._pages.free(address)
 
     def view(self, address: int, size: int) -> memoryview:
-        """Return the memory as a view."""
+        """Return a writable view of `size` bytes of device memory at `address`."""
         return self.memory.view(address, size)
 
     def work(self) -> bool:
@@ -150,7 +148,7 @@ class LocalPort:
         return self.device.is_closed
 
     def explain(self, context: int) -> SoftcardError | None:
-        """Return the last error of a context."""
+        """Return the last error that the device reported for the context with number `context`, or None."""
         return self.device.error_of(context)
 
     def close(self) -> None:

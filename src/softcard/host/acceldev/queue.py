@@ -43,10 +43,9 @@ class _Batch:
 
 
 class CommandQueue:
-    """The queue of commands that the device has not finished.
+    """The queue of commands that were submitted and that the device has not finished.
 
-    Callers must hold the driver's lock.
-    """
+    Callers must hold the driver's lock."""
 
     def __init__(self, port: AcceldevPort) -> None:
         self._port = port
@@ -61,11 +60,13 @@ class CommandQueue:
 
     @property
     def is_empty(self) -> bool:
-        """True if the device has finished everything."""
+        """True if the device has finished all submitted commands."""
         return not self._waiting and not self._batches
 
     def put(self, command: Record, done: Done | None = None) -> None:
-        """Submit a command as soon as the device's queue has room; call `done` when the device has finished it."""
+        """Add a command to the software queue, from which it moves to the device's queue when that has room.
+
+        `done` is called when the device has finished the command."""
         self._waiting.append(_Entry(words_of(command), done))
         self.submitted += 1
         self.feed()
@@ -85,7 +86,7 @@ class CommandQueue:
             self._is_feeding = False
 
     def complete(self) -> None:
-        """Handle the FENCE_WAIT interrupt: find the finished batches, then wait for the oldest unfinished one."""
+        """Handle the FENCE_WAIT interrupt: remove finished batches, and set CMD_FENCE_WAIT for the next one."""
         while True:
             last = self._port.read(r.CMD_FENCE_LAST.offset)
             while self._batches and reached(last, self._batches[0].number):

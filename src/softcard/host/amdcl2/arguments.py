@@ -43,10 +43,9 @@ class Mappings:
         """The total size in bytes of all array arguments; an array that is passed twice counts twice."""
 
     def array(self, array: np.ndarray, name: str) -> int:
-        """Return the device address of a NumPy array, shared without a copy.
+        """Return the device address of a NumPy array that is shared with the device without a copy.
 
-        Raise `WireError` if it is not contiguous, or is empty.
-        """
+        `name` is the name of the argument. Raise `WireError` if the array is not contiguous, or is empty."""
         if not array.flags.c_contiguous:
             raise WireError(f"array for {name} must be contiguous")
         if not array.nbytes:
@@ -65,7 +64,8 @@ class Mappings:
         return address
 
     def copy(self, data: bytes | bytearray, name: str) -> tuple[int, memoryview]:
-        """Copy `data` into device memory in pages of its own; return the copy's device address, and a view of it."""
+        """Copy `data` into newly allocated pages of device memory; return the copy's device address, and a view of
+        it."""
         address, ram = self.device.allocate(len(data), name)
         ram.view[: len(data)] = data
         return self.keep(address), ram.view
@@ -80,10 +80,8 @@ class Mappings:
         self._deferred.append(action)
 
     def finish(self) -> None:
-        """Let checks inspect the arrays that the host gets back, then run the deferred actions.
-
-        It is called at the end of a successful run.
-        """
+        """Complete a successful run: let checks inspect the arrays that the host gets back, then run deferred
+        actions."""
         for address, array, name in self._arrays if self.device.checks.at_results else ():
             self.device.checks.host_gets(address, array, f"the array for {name}")
         for action in self._deferred:
@@ -125,11 +123,10 @@ class Converter:
     images: dict[int, _Placed] = field(default_factory=dict)
 
     def convert(self, slots: Sequence[Slot], args: Iterable[Given]) -> tuple[dict[int, Value], int]:
-        """Convert arguments; return the value of each by index, and the number of LDS bytes for local pointers.
+        """Convert the arguments `args` for `slots`; return their values by index, and the LDS bytes for local pointers.
 
-        The values are addresses, LDS offsets and numbers. Raise `WireError` that names the argument if a value does not
-        fit it.
-        """
+        A value is an address, an LDS offset or a number. Raise `WireError` that names the argument if a value does
+        not fit it."""
         given = _listed(args)
         if len(given) != len(slots):
             names = ", ".join(slot.argument.described() for slot in slots)
@@ -204,7 +201,7 @@ class Converter:
         return placed.address
 
     def _structure(self, argument: Argument, given: Any) -> int:
-        """Copy a structure into memory, and return the address of the copy."""
+        """Copy the bytes of a structure into device memory, and return the address of the copy."""
         if isinstance(given, (np.ndarray, np.generic)):
             given = given.tobytes()
         _expect(argument, given, bytes, bytearray)

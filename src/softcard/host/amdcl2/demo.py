@@ -1,4 +1,4 @@
-"""A demo program for AMD OpenCL 2.0, for any card and driver version, in the form that AMD's driver would write."""
+"""A demo program for AMD OpenCL 2.0, for any card and driver version, as AMD's driver would write it to a file."""
 
 from __future__ import annotations
 

@@ -195,14 +195,13 @@ MAX_KERNEL_INDEX: Final = 0xFFFF - FIRST_KERNEL_ID
 
 @dataclass(frozen=True, slots=True)
 class Result(RunStatistics):
-    """The result of a kernel's run. `children` are the results of kernels that it enqueued.
+    """The result of a kernel's run. `children` is the number of kernels that it enqueued.
 
-    - `text`: the text that the kernels printed; `printf`: that output as it is in the printf buffer, without the
-      buffer's header.
+    - `text`: the text that the kernels printed; `printf`: the raw content of the printf buffer, without its
+      header.
     - `bytes`: the size of all array arguments.
     - `time`: the seconds that the kernel and all kernels that it enqueued took.
-    - `findings`: the findings of checks, with counts over all runs of the program.
-    """
+    - `findings`: the findings of checks, with counts over all runs of the program."""
 
     statistics: Statistics
     children: int
@@ -234,10 +233,9 @@ def load(
 ) -> Program:
     """Load an OpenCL 2.0 program from a file or from bytes, ready to run.
 
-    `engine` is "jit", "reference" or an engine object. `target` is a processor, as an object or by name, that replaces
-    the one that the file names. `settings` are those of the device: tier, time_limit_seconds and the others that
-    `Settings` lists. Raise `WireError` if the file is not an OpenCL 2.0 program.
-    """
+    `engine` is "jit", "reference" or an engine object. `target` is a processor, as an object or by name; by
+    default it is the processor that the file names. `settings` are those of the device: tier, time_limit_seconds
+    and the others that `Settings` lists. Raise `WireError` if the file is not an OpenCL 2.0 program."""
     return Program(read_container(bytes_of(source, "a program")), engine, target, **settings)
 
 
@@ -324,7 +322,7 @@ class Program(RichDisplay):
         return self.device.checks.added_counts(counts)
 
     def read_code(self, address: int, size: int) -> bytes:
-        """Return bytes of the device's memory."""
+        """Return `size` bytes of the device's memory from `address` on."""
         self.check_open()
         return bytes(self.device.memory.read(address, size))
 
@@ -414,10 +412,9 @@ class Program(RichDisplay):
     # -- launches ----------------------------------------------------------------------------------------------------
 
     def run(self, packet: KernelDispatchPacket, uses_queue: bool, **options: Unpack[RunOptions]) -> Result:
-        """Run a packet's kernel, and then the kernels that it enqueued; return the result.
+        """Run the kernel of a dispatch packet, then the kernels that it enqueued; return the result.
 
-        `uses_queue` is True if the kernel uses the device's queue. If the run fails, the next run gets a new queue.
-        """
+        `uses_queue` is True if the kernel uses the device's queue. If the run fails, the next run gets a new queue."""
         self.check_open()
         self._printf.clear()
         self._printf.write(0, printf.EMPTY, _HOST)
@@ -432,21 +429,21 @@ class Program(RichDisplay):
         return Result(statistics, children, printed, time=time, text=text, findings=self.found(occurrences))
 
     def _printed(self) -> tuple[bytes, str]:
-        """Return the bytes of the printf buffer, and their text."""
+        """Return the content of the printf buffer without its header, and the text that results from it."""
         printed = printf.written(self._printf.view)
         return printed, text_of(printed, self._formats, end="\n") if printed else ""
 
     def found(self, occurrences: int) -> tuple[Finding, ...]:
-        """Return the findings that occurred since the number of occurrences was `occurrences`."""
+        """Return the findings that occurred after the first `occurrences` occurrences of findings."""
         return () if self._log is None else self._log.since(occurrences)
 
     @property
     def occurrences(self) -> int:
-        """The number of occurrences of findings so far."""
+        """The total number of occurrences of findings so far, in all code locations."""
         return 0 if self._log is None else self._log.occurrences
 
     def _complete(self, finding: Finding) -> None:
-        """Fill in the kernel's name in a finding."""
+        """Set the kernel's name and the code location in a finding whose pc lies in a kernel of the program."""
         at = finding.pc
         begun = [(place, name) for name, place in self.code.kernels.items() if at is not None and place <= at]
         if begun and at is not None and at < self.code.base + len(self.code.data):
@@ -467,10 +464,9 @@ class Program(RichDisplay):
         }
 
     def queue(self, shape: QueueShape | None = None) -> tuple[int, int]:
-        """Return two addresses: that of the device's queue, and that of the slot for the kernel that the host launches.
+        """Return two addresses: the device's queue, and the queue's slot for the kernel that the host launches.
 
-        The device has one queue, which is replaced by a new one if `shape` differs from its shape.
-        """
+        The device has one queue. It is replaced by a new one if `shape` differs from its shape."""
         self.check_open()
         device = self.device
         if device.queue is None or shape not in (None, device.queue.shape):

@@ -26,7 +26,9 @@ _KINDS: Final = {"validity": 0, "offsets": 1}
 
 @dataclass(frozen=True, slots=True)
 class HostBuffer:
-    """One unsliced Arrow buffer: its position in the schema, and its bytes, or None if the array has no such buffer."""
+    """One unsliced Arrow buffer: its position in the schema, and its bytes.
+
+    `data` is None if the array has no such buffer."""
 
     flat: FlatBuffer
     data: pa.Buffer | None
@@ -73,8 +75,7 @@ def as_batch(source: ArrowSource) -> pa.RecordBatch:
 def buffers_of(batch: pa.RecordBatch) -> tuple[HostBuffer, ...]:
     """Return the buffers of a RecordBatch in the order in which Fletcher's run-time library passes them.
 
-    Nullable fields and children have a validity buffer, too.
-    """
+    Nullable fields and nullable children have a validity buffer in this list even if they contain no nulls."""
     found = []
     for flat in flatten_schema(batch.schema, Reading.RUNTIME).buffers:
         array = batch.column(flat.node[0])
@@ -97,10 +98,9 @@ def empty_batch(schema: pa.Schema, rows: int, elements: int = 0) -> pa.RecordBat
 
 
 class HostCopies:
-    """Buffers that were copied back from the device, by address.
+    """Buffers that were copied back from the device, by device address.
 
-    The class has the memory interface that `rebuild` needs.
-    """
+    The class implements the memory interface that the function `rebuild` needs."""
 
     def __init__(self, copies: dict[int, bytes]) -> None:
         self._copies = copies
@@ -111,7 +111,7 @@ class HostCopies:
         return None if copy is None else len(copy)
 
     def view(self, address: int, size: int) -> memoryview:
-        """Return `size` bytes at `address`."""
+        """Return the `size` bytes at the device address `address`, taken from the buffer that contains them."""
         start = next(base for base, copy in self._copies.items() if base <= address <= base + len(copy))
         return memoryview(self._copies[start])[address - start :][:size]
 
@@ -185,10 +185,9 @@ def _empty(kind: pa.DataType, nullable: bool, rows: int, elements: int) -> pa.Ar
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """An unsliced array inside a column, with the elements that belong to the RecordBatch's rows: `first` to `last`.
+    """An unsliced array inside a column, and the range of its elements that belong to the RecordBatch's rows.
 
-    `last` is excluded.
-    """
+    The range is `first` to `last`, without `last`."""
 
     name: str
     is_items: bool
@@ -207,13 +206,14 @@ def unsliced(batch: pa.RecordBatch) -> pa.RecordBatch:
 def levels(batch: pa.RecordBatch) -> Iterator[Level]:
     """Yield all arrays of a RecordBatch as `Level` objects, depth first.
 
-    Arrays of which the rows contain no element are omitted.
-    """
+    The items of a list column are omitted if the RecordBatch's rows contain no item."""
     return chain.from_iterable(map(_levels, _columns(batch)))
 
 
 def check_slices(name: str, batch: pa.RecordBatch, index: int) -> None:
-    """Raise a `RuleError` if a column of `batch`, number `index` in the queue, does not start at its first element."""
+    """Raise a `RuleError` if a column of `batch` does not start at the first element of its buffers.
+
+    `name` and `index` are the name and the number of the RecordBatch in the queue."""
     found = tuple(levels(batch))
     sliced = next((level for level in found if level.array.offset), None)
     if sliced is None:
@@ -260,8 +260,8 @@ def _levels(level: Level) -> Iterator[Level]:
 def _range_way(found: tuple[Level, ...], index: int, rows: int) -> str:
     """Return advice, for an error message, to select the rows by `Kernel.set_range`.
 
-    Return "" if that would not help, because the columns do not all start at one element.
-    """
+    Return "" if one row range cannot select them: columns start at different elements, or list items do not start
+    at element 0."""
     starts = {level.array.offset for level in found if not level.is_items}
     if len(starts) > 1 or any(level.array.offset for level in found if level.is_items):
         return ""

@@ -36,7 +36,7 @@ ALLOC_ONLY: Final = "alloc_only"
 
 @dataclass(frozen=True, slots=True)
 class DeviceBuffer:
-    """A buffer of the host that is accessible to the device, with its address there."""
+    """A buffer of the host that is accessible to the device at `device_address`."""
 
     name: str
     size: int
@@ -84,11 +84,10 @@ class Context:
     def queue_record_batch(self, record_batch: ArrowSource, mem_type: str = ANY, *, whole: bool = False) -> None:
         """Queue a RecordBatch of any Arrow producer. The device receives nothing before `enable`.
 
-        `mem_type` "any" makes the buffers accessible to the device with the least effort; "cache" copies them to the
-        device. A strict platform refuses a sliced RecordBatch (choice fletcher/sliced-batch) unless `whole` is true:
-        then its whole buffers are passed, as the original library does, and the host selects the rows by
-        `Kernel.set_range`.
-        """
+        With `mem_type` "any", the platform shares or copies the buffers, whichever is cheaper; with "cache", it
+        copies them to the device. A strict platform refuses a sliced RecordBatch (choice fletcher/sliced-batch)
+        unless `whole` is True. In that case its whole buffers are passed, as the original library does, and the host
+        selects the rows by `Kernel.set_range`."""
         if mem_type not in (ANY, CACHE, ALLOC_ONLY):
             raise StatusError(f"mem_type is {mem_type!r}, expected 'any' or 'cache'")
         if self._is_enabled:
@@ -113,7 +112,9 @@ class Context:
         return tuple(queued.batch.num_rows for queued in self._queued)
 
     def get_device_buffer(self, buffer_index: int) -> DeviceBuffer:
-        """Return a buffer that `enable` has made accessible to the device."""
+        """Return the buffer with the index `buffer_index` among those that `enable` made accessible to the device.
+
+        Raise `StatusError` for an invalid index."""
         if not 0 <= buffer_index < len(self.device_buffers):
             raise StatusError(f"there is no device buffer {buffer_index}, the context has {len(self.device_buffers)}")
         return self.device_buffers[buffer_index]
@@ -121,11 +122,10 @@ class Context:
     def enable(self) -> None:
         """Make all queued buffers accessible to the device.
 
-        A second call raises `StatusError`. Some RecordBatches have other rows for the kernel than for the host, for
-        example slices: they raise `RuleError` on a strict platform, and cause a lint on others. If the platform knows
-        its register map, a queue that does not fit the map raises `RuleError`, since the run-time library would write
-        addresses to the wrong registers.
-        """
+        A second call raises `StatusError`. The kernel would read wrong rows of some RecordBatches, such as slices.
+        These raise `RuleError` on a strict platform, and cause a lint on others. If a strict platform knows its
+        register map, a queue that does not fit the map raises `RuleError`, since the run-time library would write
+        addresses to the wrong registers."""
         if self._is_enabled:
             raise StatusError("the context is enabled already: call enable() once")
         port = self.platform.port
@@ -187,10 +187,9 @@ class Context:
                 self.platform.port.device_free(buffer.device_address)
 
     def _check_rows(self, queued: _Queued) -> None:
-        """Raise a `RuleError` unless the buffers that are passed contain the RecordBatch's rows.
+        """Raise a `RuleError` if the kernel would not find the RecordBatch's rows in the buffers that are passed.
 
-        The rows must be there from the buffers' first element on, without nulls that lack a validity buffer.
-        """
+        The causes are types whose buffers are not passed, slices, and nulls in fields without a validity buffer."""
         cut = flatten_schema(queued.batch.schema, Reading.RUNTIME).cut
         if cut is not None:
             path, kind = cut
@@ -253,10 +252,9 @@ class Context:
 
 
 def _nullable_child(batch: BatchLayout, slot: BufferSlot) -> str:
-    """Return the message about a validity buffer for which the design has no register.
+    """Return the message that the design has no register for the validity buffer of a nested field.
 
-    The run-time library passes such a buffer nevertheless.
-    """
+    The run-time library passes such a buffer nevertheless."""
     field = batch.schema.field(slot.node[0])
     for index in slot.node[1:]:
         field = field.type.field(index)
@@ -269,10 +267,9 @@ def _nullable_child(batch: BatchLayout, slot: BufferSlot) -> str:
 
 
 def _different(given: pa.Schema, wanted: pa.Schema) -> list[str]:
-    """Return the differences of a RecordBatch's columns from the design's, as texts.
+    """Return messages about the differences between a RecordBatch's columns and the design's columns.
 
-    Compared are names, types, order and nullability.
-    """
+    The names, order, types and nullability of the columns are compared."""
     names = [field.name for field in given]
     found = [f"column {type_of(field, named=True)} is missing" for field in wanted if field.name not in names]
     known = [field.name for field in wanted]
@@ -289,7 +286,9 @@ def _different(given: pa.Schema, wanted: pa.Schema) -> list[str]:
 
 
 def _described(schema: pa.Schema, name: str) -> tuple[str, str]:
-    """Return two texts that describe a RecordBatch: its name (from its schema, else `name`), and its fields."""
+    """Return two texts that describe a RecordBatch: its name, and its fields with their types.
+
+    The name is "" if the schema does not contain one."""
     fields = ", ".join(type_of(field, named=True) for field in schema)
     return (name if b"fletcher_name" in (schema.metadata or {}) else ""), "{" + fields + "}"
 

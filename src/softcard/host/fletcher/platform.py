@@ -152,9 +152,8 @@ class Platform(RichDisplay):
     def read_mmio_64(self, offset: int, type: str = "uint") -> int | float:
         """Read the 64-bit value in registers `offset` and `offset` + 1, as the type "uint", "int" or "double".
 
-        The high half is read first, as in the original library. The generated hardware answers that read with SLVERR,
-        which raises `StatusError` here.
-        """
+        The high half is read first, as in the original library. Hardware that Fletcher generates answers the read of
+        the high half with SLVERR, which raises `StatusError` here."""
         high = self.port.read_mmio(offset + 1)
         return _taken_for(high << 32 | self.port.read_mmio(offset), type, _TYPES_64)
 
@@ -177,7 +176,9 @@ class Platform(RichDisplay):
     def copy_device_to_host(self, device_source: int, size: int, buffer: AnyBuffer) -> AnyBuffer: ...
 
     def copy_device_to_host(self, device_source: int, size: int, buffer: HostBytes | None = None) -> HostBytes:
-        """Copy `size` bytes from the device to the front of `buffer`, or to a new NumPy array; return that."""
+        """Copy `size` bytes of device memory to the start of `buffer`; return `buffer`, or a new array if it is None.
+
+        Raise `WireError` if the bytes do not fit, or if `buffer` is read-only."""
         found = self.port.copy_device_to_host(device_source, size)
         if buffer is None:
             return np.frombuffer(bytearray(found), np.uint8)
@@ -188,14 +189,14 @@ class Platform(RichDisplay):
         return buffer
 
     def prepare_host_buffer(self, host_bytes: HostBytes, size: int) -> tuple[int, bool]:
-        """Make a host buffer accessible to the device.
+        """Make the first `size` bytes of a host buffer accessible to the device.
 
-        Return its device address, and True if that address must be freed.
-        """
+        Return their device address, and True if the caller must free that address."""
         return self.port.prepare_host_buffer(host_bytes, size)
 
     def cache_host_buffer(self, host_bytes: HostBytes, size: int) -> int:
-        """Copy a buffer to device memory, and return its address."""
+        """Copy the first `size` bytes of a host buffer to newly allocated device memory; return their device
+        address."""
         return self.port.cache_host_buffer(host_bytes, size)
 
     def terminate(self) -> None:
@@ -205,7 +206,7 @@ class Platform(RichDisplay):
             self.port.terminate()
 
     def close(self) -> None:
-        """Shut the platform down; the name `close` is common to every device of this package."""
+        """Shut the platform down, like `terminate`. All devices of this package have a method `close`."""
         self.terminate()
 
     def __enter__(self) -> Self:
@@ -235,8 +236,8 @@ class Result(RunStatistics):
 class Kernel:
     """The host's handle for the kernel of a device.
 
-    The register values `ctrl_start`, `ctrl_reset`, `done_status` and its mask may be changed by the host program.
-    """
+    The host program may change the register values `ctrl_start`, `ctrl_stop`, `ctrl_reset`, `done_status` and
+    `done_status_mask`."""
 
     def __init__(self, context: Context) -> None:
         self.ctrl_start = 1 << 0
@@ -275,12 +276,11 @@ class Kernel:
             self._port.write_mmio(index, word)
 
     def set_arguments(self, arguments: Sequence[int] | Mapping[str, int]) -> None:
-        """Write custom registers, 32 bits for each argument, starting at the first one after the buffer addresses.
+        """Write custom registers, 32 bits for each argument, starting at the first register after the buffer addresses.
 
-        A mapping gives arguments by register name, which the original library does not support; each is written to its
-        whole register, whatever its width. If the platform is strict and knows its register map, too many arguments
-        raise `RuleError`.
-        """
+        A mapping from register names to arguments is also accepted, unlike in the original library; each argument
+        sets its whole register, whatever the width. If the platform is strict and knows its register map, too many
+        arguments raise `RuleError`."""
         words = self._named(arguments) if isinstance(arguments, Mapping) else self._counted(arguments)
         for index, word in words:
             self._port.write_mmio(index, word)
@@ -333,11 +333,10 @@ class Kernel:
         return found
 
     def wait_for_finish(self, poll_interval_usec: int = 0, timeout_seconds: float | None = None) -> Result:
-        """Poll the status register until the kernel is done; return statistics since `start`.
+        """Poll the status register until the kernel is done; return statistics of the time since `start`.
 
-        If the kernel never finishes, the original library polls forever; this method raises the reason. Raise
-        `StatusError` after `timeout_seconds`. Ctrl-C ends the kernel; it stays busy until `reset`.
-        """
+        If the kernel can never finish, raise an error with the reason; the original library polls forever. Raise
+        `StatusError` after `timeout_seconds`. Ctrl-C ends the kernel; its status stays "busy" until `reset`."""
         try:
             self._poll(poll_interval_usec, timeout_seconds)
         except SoftcardError as error:
@@ -369,7 +368,7 @@ class Kernel:
         return self.wait_for_finish(poll_interval_usec)
 
     def get_context(self) -> Context:
-        """Return the context."""
+        """Return the context with which the kernel was made."""
         return self._context
 
     def _counted(self, arguments: Sequence[int]) -> list[tuple[int, int]]:
@@ -440,10 +439,9 @@ def _bits(value: SupportsIndex, width: int, what: str, port: FletcherPort) -> in
 
 
 def _taken_for(bits: int, name: str, types: dict[str, str]) -> int | float:
-    """Return the bits of one or two registers converted to a number of the type called `name`.
+    """Return the bits of one or two registers read as a number of the type called `name`.
 
-    `types` maps the valid names to NumPy types.
-    """
+    `types` maps the valid names to format characters of `struct`. Raise `StatusError` for another name."""
     if name not in types:
         raise StatusError(f"the type of a register is {name!r}, expected one of {', '.join(types)}")
     found: int | float = struct.unpack(f"<{types[name]}", struct.pack(f"<{types['uint']}", bits))[0]

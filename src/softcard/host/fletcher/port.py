@@ -73,19 +73,23 @@ class FletcherPort(Protocol):
         """Copy `size` bytes from device memory at `address`, and return them."""
 
     def prepare_host_buffer(self, data: HostBytes | None, size: int) -> tuple[int, bool]:
-        """Make a host buffer accessible to the device with the least effort.
+        """Make `size` bytes of a host buffer accessible to the device, by sharing or copying, whichever is cheaper.
 
-        Return its device address, and True if it must be freed.
-        """
+        Return their device address, and True if the caller must free it."""
 
     def cache_host_buffer(self, data: HostBytes | None, size: int) -> int:
-        """Copy a host buffer to the accelerator's own memory; return its address, which must be freed."""
+        """Copy `size` bytes of a host buffer to the accelerator's own memory; return their device address.
+
+        The caller must free the address."""
 
     def stuck(self) -> SoftcardError | None:
-        """Return the reason for which the kernel never finishes, if the platform knows one; else None."""
+        """Return an error that explains why the kernel will never finish; None if it may finish, or if this is
+        unknown."""
 
     def wait(self, timeout_seconds: float | None) -> None:
-        """Wait until a threaded kernel has finished; return at once for other kernels."""
+        """Wait until the kernel of a threaded device has finished; for other devices, return immediately.
+
+        `timeout_seconds` limits the wait; None is no limit."""
 
     def abandon(self, cause: BaseException) -> None:
         """End the kernel, if the platform can, because the host has given up waiting for it.
@@ -170,10 +174,9 @@ class LocalPort:
         return self.device.memory.read(address, size)
 
     def prepare_host_buffer(self, data: HostBytes | None, size: int) -> tuple[int, bool]:
-        """Share the buffer with the device without a copy (choice fletcher/host-buffer).
+        """Share `size` bytes of a host buffer with the device without a copy (choice fletcher/host-buffer).
 
-        Return its device address, and True: it must be freed.
-        """
+        Return their device address, and True: the caller must free it."""
         self._check_open()
         if data is None:
             return self.device_malloc(size), True
@@ -183,7 +186,7 @@ class LocalPort:
             raise StatusError(error.message, DEVICE_OUT_OF_MEMORY) from None
 
     def cache_host_buffer(self, data: HostBytes | None, size: int) -> int:
-        """Copy the buffer to newly allocated device memory; return the address."""
+        """Copy `size` bytes of a host buffer to newly allocated device memory; return their device address."""
         self._check_open()
         address = self.device_malloc(size)
         if data is not None:
@@ -191,7 +194,9 @@ class LocalPort:
         return address
 
     def stuck(self) -> SoftcardError | None:
-        """Return the reason for which the kernel never finishes: its error, or that it was not started; else None."""
+        """Return the error because of which the kernel will never finish; None if it may finish.
+
+        It is the device's last error, or an error that says that the kernel was not started."""
         if self.device.is_stuck:
             return self.device.last_error
         if self.device.state is State.IDLE:
@@ -211,7 +216,9 @@ class LocalPort:
             raise RuleError("the platform was closed: open a new one")
 
     def _place(self, index: int) -> tuple[int, int, int]:
-        """Return the bus access for a register: byte address, shift of the value in bits, and byte strobes."""
+        """Return the bus access for register number `index`: byte address, left shift of the value, byte strobes.
+
+        The shift is in bits."""
         address = self.device.map.offset + _HALF_BYTES * index
         half = address % (self.device.map.bus_width // 8)
         return address - half, 8 * half, _HALF_LANES << half

@@ -107,9 +107,8 @@ class Segments:
 class Packer:
     """A packer of kernarg segments for launches of one kernel over the sizes in `packet`.
 
-    Work that all these launches share is done once. `pointer_bytes` is the size of pointers for code objects without
-    metadata.
-    """
+    Results that are equal in all these launches are computed once. `pointer_bytes` is the size of pointers for
+    code objects without metadata."""
 
     def __init__(self, kernel: Kernel, packet: KernelDispatchPacket, pointer_bytes: int = 8) -> None:
         self._kernel = kernel
@@ -174,7 +173,7 @@ class Packer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plain:
-    """A packer for those values of one argument that need no conversion: numbers of type `python`, and arrays."""
+    """A packer for values of one argument that need no conversion: numbers of the Python type `python`, and arrays."""
 
     argument: Argument
     python: type | None
@@ -261,7 +260,10 @@ def _item_sizes(type_name: str) -> frozenset[int]:
 
 
 def address_of(value: object, address: Address, size: int) -> int:
-    """Return the address for a pointer of `size` bytes; None is the null pointer."""
+    """Return the address in `value`, an array, an object with an address, or an integer; None is the null pointer.
+
+    `size` is the size of the pointer in bytes. Raise `WireError` if the address does not fit it, or for other
+    values."""
     if value is None:
         return 0
     place = address(value) if isinstance(value, np.ndarray) else getattr(value, "address", value)
@@ -343,10 +345,9 @@ def _untyped(argument: Argument, value: Given) -> bytes:
 
 
 def _by_hand(values: Sequence[Given], address: Address, pointer_bytes: int) -> bytes:
-    """Return values as bytes, one after another, each aligned to its size, as C lays out a structure.
+    """Return values as bytes, one after another, each aligned to its size, as in a C structure.
 
-    This is for code objects without metadata.
-    """
+    This is for code objects without metadata. `pointer_bytes` is the size of a pointer."""
     data = b""
     for number, value in enumerate(values):
         if isinstance(value, np.generic):

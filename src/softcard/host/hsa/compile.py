@@ -98,8 +98,8 @@ def text_of_file(path: str | Path, data: bytes) -> str:
 class Compiler:
     """A clang with the AMDGPU target and its linker, as commands.
 
-    `identity` changes when the commands do. `versions` are the code object versions that the clang can write.
-    """
+    `identity` is a text that changes when either program is replaced. `versions` are the code object versions
+    that the clang can write."""
 
     name: str
     clang: tuple[str, ...]
@@ -188,7 +188,10 @@ def _has_apertures(processor: str) -> bool:
 
 
 def _version(processor: str, version: str | None, options: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the code object version to write, and the options without the one that selected it."""
+    """Return the code object version to write, and `options` without ``-mcode-object-version``.
+
+    That option selects the version; otherwise it is `version`, or the processor's default. Raise `WireError` if
+    option and `version` differ."""
     rest = [option for option in options if not _VERSION_OPTION.fullmatch(option)]
     asked = [found[1] for option in options if (found := _VERSION_OPTION.fullmatch(option))]
     if not asked:
@@ -202,18 +205,16 @@ def _version(processor: str, version: str | None, options: Sequence[str]) -> tup
 
 
 def _loses_apertures(processor: str, version: str) -> bool:
-    """Return True if non-kernel functions would read the bases of LDS and private memory from near address 0.
+    """Return True if compiled functions other than kernels would read the aperture bases from an address near 0.
 
-    See `WITHOUT_APERTURES`.
-    """
+    The aperture bases are those of LDS and private memory. See `WITHOUT_APERTURES`."""
     return not _has_apertures(processor) and VERSIONS[version] >= 5
 
 
 def _checked(processor: str, version: str) -> tuple[str, ...]:
-    """Return words for the cache key that tell checked objects from older ones.
+    """Return words to add to the cache key of objects that `_check_apertures` checks; empty if it is not needed.
 
-    The check is `_check_apertures`; it is needed if `_loses_apertures` is true.
-    """
+    With them, objects that were cached before this check existed are not used."""
     return ("apertures",) if _loses_apertures(processor, version) else ()
 
 
@@ -246,10 +247,9 @@ def _chosen(version: str, compiler: Compiler | None) -> Compiler:
 
 
 def _cached(compiler: Compiler, what: Sequence[str], make: Callable[[Path], bytes]) -> bytes:
-    """Return the cached result for a compiler, the words `what` and the headers; if absent, make it by `make`.
+    """Return the cached result for a compiler, the words `what` and the headers.
 
-    `make` is called with the folder of the headers.
-    """
+    If it is not cached, `make` computes it; its argument is the folder of the headers."""
     key = hashlib.sha256(
         "\0".join([compiler.identity, *compiler.clang, _library_identity(), *what]).encode()
     ).hexdigest()
@@ -278,7 +278,9 @@ def _cache() -> ObjectCache:
 
 
 def _any(version: str) -> Compiler:
-    """Return the first compiler that can write code object version `version`, or else the first one."""
+    """Return the first compiler that can write code object version `version`; if none can, the first compiler.
+
+    Raise `WireError` for an unknown version, and `NoCompiler` if there is no compiler."""
     if version not in VERSIONS:
         raise WireError(f"unknown code object version {version!r}, expected one of {', '.join(VERSIONS)}")
     found = compilers()
@@ -331,7 +333,7 @@ def _compiled(
 
 
 def _object(compiler: Compiler, words: Sequence[str], folder: str) -> None:
-    """Compile the source in a folder to an object."""
+    """Compile the source file in `folder` to the object file kernel.o."""
     run([*compiler.clang, *words, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
 
 

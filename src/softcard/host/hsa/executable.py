@@ -102,7 +102,7 @@ class Executable(RichDisplay):
         return self._device.agent.name
 
     def read_code(self, address: int, size: int) -> bytes:
-        """Return bytes of the agent's memory."""
+        """Return `size` bytes of the agent's memory from `address` on."""
         return bytes(self._device.memory.read(address, size))
 
     @property
@@ -123,7 +123,9 @@ class Executable(RichDisplay):
         return self.kernels[self.code.kernel(name).name]
 
     def address(self, name: str) -> int:
-        """Return the device address of a symbol: an agent or program variable, or a function."""
+        """Return the device address of a symbol (an agent or program variable, or a function).
+
+        Raise `WireError` for an unknown symbol."""
         if name not in self.symbols:
             raise WireError(f"the executable has no symbol {name!r}, it has {', '.join(self.symbols) or 'none'}")
         return self.symbols[name]
@@ -138,7 +140,9 @@ class Executable(RichDisplay):
     def variable(self, name: str, dtype: DTypeLike) -> NDArray[np.generic]: ...
 
     def variable(self, name: str, dtype: DTypeLike = np.uint8) -> NDArray[np.generic]:
-        """Return a variable as an array of all its elements, without a copy."""
+        """Return a variable as an array of type `dtype` that shares its memory.
+
+        Raise `WireError` if its size is not a multiple of the element size."""
         address = self.address(name)
         elf = self.code.elf
         size = max((each.size for each in (*elf.symbols, *elf.dynamic_symbols) if each.name == name), default=0)
@@ -260,10 +264,9 @@ def fits_model(code: CodeObject, device: HsaDevice) -> None:
 
 
 def has_code(code: CodeObject) -> None:
-    """Raise a `RuleError` if a kernel's section has no contents in the file.
+    """Raise a `RuleError` if the section of a kernel has no contents in the file.
 
-    That is so in files that contain debug information only.
-    """
+    Files that contain only debug information have such sections."""
     for kernel in code.kernels.values():
         section = next((each for each in code.elf.sections if each.index == kernel.symbol.section), None)
         if section is not None and section.header.type == SHT_NOBITS:

@@ -108,7 +108,7 @@ class DispatchOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuState:
-    """A device's state with its arrays and queues, for `Gpu.restore`. Its fields are private."""
+    """The state of a device, including its arrays and queues, for `Gpu.restore`. Its fields are private."""
 
     device: DeviceState
     arrays: tuple[Block, ...] = field(repr=False)
@@ -349,11 +349,10 @@ class Gpu(RichDisplay):
     ) -> Result:
         """Run a kernel of a code object to its end: load the code if it is new, dispatch the kernel, and wait.
 
-        `grid` is the number of work-items in each dimension. `args` is a sequence with one value for each argument, or
-        the whole kernarg segment as bytes. Values are numbers, NumPy arrays or `Local`; any contiguous array may be
-        passed, and it is mapped, not copied. `more` are options of `dispatch`. Errors name the kernel, with lane,
-        address and pc.
-        """
+        `grid` is the number of work-items in each dimension. `args` is a sequence with one value for each argument,
+        or the whole kernarg segment as bytes. Values are numbers, NumPy arrays or `Local`. Any contiguous array may
+        be passed; it is mapped for the launch, not copied. `more` are options of `dispatch`. Errors name the kernel,
+        the lane, the address and the pc."""
         self.device.check_open()
         found = self._executable(code).kernel(kernel)
         if more.get("queue") is not None:
@@ -445,7 +444,7 @@ class Gpu(RichDisplay):
     # ---- internals -----------------------------------------------------------------------------------------------
 
     def _executable(self, code: Code) -> Executable:
-        """Return the executable for the code that was given to `run`; code with equal contents is loaded once."""
+        """Return the executable for `code`, an argument of `run`; load it unless code with equal contents is loaded."""
         if isinstance(code, Executable):
             return code
         if isinstance(code, Kernel):
@@ -502,7 +501,7 @@ class Gpu(RichDisplay):
         return found
 
     def _own(self) -> Queue:
-        """Return the queue for launches that do not name one; after an error of that queue, make a new one."""
+        """Return the queue for launches that do not name a queue; make a new one if the old one has failed."""
         with self._lock:
             if self._queue is None or not self._queue.is_active:
                 self._queue = self.queue()
@@ -605,7 +604,9 @@ class Gpu(RichDisplay):
 
 
 def demo_code(agent: str = "gfx900") -> bytes:
-    """Return the code object of the demo kernels for the agent's generation; their source is in the same folder."""
+    """Return the code object of the demo kernels for the agent's generation; ``softcard/data`` holds their source.
+
+    Raise `RuleError` for a generation without demo kernels."""
     name = {"7": "gfx700", "8": "gfx803", "9": "gfx900"}.get(agent[3:4], "")
     from importlib.resources import files  # here: it takes long to import
 

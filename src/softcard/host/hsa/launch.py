@@ -53,13 +53,12 @@ class Result(RunStatistics):
     """The result of a launch.
 
     - `start`, `end`: times on the device's clock, which counts wave instructions and packets.
-    - `text`: the text that the kernel printed; `printf`: that output as it is in the printf buffer, without the
-      buffer's header.
+    - `text`: the text that the kernel printed; `printf`: the raw content of the printf buffer, without its
+      header.
     - `bytes`: the size of all array arguments.
     - `time`: the seconds from the writing of the packet to the end of the wait for the launch.
     - `interpreted`: the number of instructions that the reference engine executed, which is slow.
-    - `findings`: the findings of checks, with counts over all launches of the device.
-    """
+    - `findings`: the findings of checks, with counts over all launches of the device."""
 
     kernel: str
     start: int
@@ -75,10 +74,10 @@ class Result(RunStatistics):
 
     @property
     def instructions(self) -> int:
-        """The number of wave instructions retired, computed from the device's clock, so that packets count as well.
+        """The number of wave instructions retired between the launch's start and end on the device's clock.
 
-        It is 0 on a queue without profiling.
-        """
+        The clock counts packets, too, so the number includes packets that were processed in this time. It is 0 on a
+        queue without profiling."""
         return max(self.end - self.start - 1, 0)
 
 
@@ -169,7 +168,7 @@ class Launch:
         return self._result
 
     def _output(self) -> tuple[bytes, str]:
-        """Return the bytes of the printf buffer, and their text."""
+        """Return the content of the printf buffer without its header, and the text that results from it."""
         printed = b"" if self._printed is None else self._printed()
         return printed, text_of(printed, self.kernel.executable.code.formats) if printed else ""
 
@@ -285,10 +284,10 @@ def as_dim3(size: Size, what: str, least: int = 1) -> tuple[Dim3, int]:
 
 
 def group_of(kernel: Kernel, grid: Dim3, group: Size | None) -> Dim3:
-    """Return the work-group size: the given one, the one that the kernel requires, or one wave along x.
+    """Return the work-group size: `group`, or by default the size that the kernel requires.
 
-    Raise `RuleError` if the kernel requires another size than the given one.
-    """
+    If the kernel requires none, the default is one wave along x, or less if the grid is smaller.
+    Raise `RuleError` if `group` differs from the size that the kernel requires."""
     metadata = kernel.image.metadata
     required = metadata.required_workgroup_size if metadata else ()
     if group is None:
@@ -332,10 +331,9 @@ PRINTF: Final = PREFIX + "printf_buffer"
 def hidden_arguments(
     device: HsaDevice, queue: Queue, offset: Dim3, given: Mapping[str, int], printf: int = 0
 ) -> Hidden:
-    """Return the hidden arguments of a launch on `queue`: the `given` ones by value kind, else the device's.
+    """Return the hidden arguments of a launch on `queue`, with values that fit the device.
 
-    `printf` is the address of the printf buffer.
-    """
+    `given` maps value kinds to values that replace these. `printf` is the address of the printf buffer."""
     apertures = device.apertures
     return Hidden(
         global_offset=offset,

@@ -100,7 +100,7 @@ class Arrays:
         return self.enter(array).address
 
     def enter(self, array: NDArray[np.generic]) -> Block:
-        """Map an existing array that is not device memory yet, and return its block."""
+        """Map an existing array, which is not device memory yet, as device memory; return its block."""
         flat = _flat(array)
         mapped = flat if self.exact else _to_dword(flat)
         address = self._device.map(
@@ -304,7 +304,7 @@ def checked_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
 
 @lru_cache(MOST_TYPES)
 def _name(dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> str:
-    """Return the name by which messages about faults describe an array."""
+    """Return the name of an array in messages about faults: its element type and shape."""
     return f"array {dtype}{list(shape)}"
 
 

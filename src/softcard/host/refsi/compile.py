@@ -48,7 +48,9 @@ LIBRARY: Final = Path("lib", "release", "rv64imafdc", "lp64d", "libc.a")
 
 @dataclass(frozen=True, slots=True)
 class RiscvCompiler:
-    """A compiler and a linker for RV64: their command lines, with the flags that only this pair needs."""
+    """A compiler and a linker for RV64, as commands.
+
+    The commands include the flags that this compiler needs and others do not."""
 
     name: str
     compile: tuple[str, ...]

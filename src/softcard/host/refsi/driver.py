@@ -115,18 +115,17 @@ class RefSiDriver(RichDisplay):
     def findings(self) -> list[Finding]:
         """The findings of the device's checks so far, one for each code location.
 
-        They are empty without ``check="memory"``.
-        """
+        The list is empty without ``check="memory"``."""
         log = self.port.log
         return [] if log is None else log.kept
 
     # ---- memory --------------------------------------------------------------------------------------------------
 
     def allocate(self, size: int, alignment: int = BUFFER_ALIGNMENT, kind: MemoryKind = MemoryKind.DRAM) -> int:
-        """Return the address of `size` bytes of device memory, a multiple of the power of two `alignment`.
+        """Return the address of `size` newly allocated bytes of device memory.
 
-        Only DRAM can be allocated. Raise `OutOfDeviceMemory` if there is not enough.
-        """
+        The address is a multiple of `alignment`, a power of two. Only DRAM can be allocated. Raise
+        `OutOfDeviceMemory` if there is not enough."""
         if size < 0 or alignment < 1 or alignment & (alignment - 1):
             raise RuleError(
                 f"cannot allocate {size} bytes with alignment {alignment}, expected 0 bytes or more and a power of two"
@@ -137,10 +136,9 @@ class RefSiDriver(RichDisplay):
         return address
 
     def free(self, address: int) -> None:
-        """Free device memory. An address that was not allocated is ignored, as the driver does.
+        """Free the device memory at `address`; ignore an address that was not allocated, as the original driver does.
 
-        After `shutdown` this has no effect.
-        """
+        After `shutdown` the call has no effect."""
         port = self._port
         if port is not None:
             port.free(address)

@@ -83,10 +83,9 @@ class Arguments:
     """The total size in bytes of all arrays and buffers that are passed."""
 
     def add(self, argument: Argument, kind: str = "") -> None:
-        """Add `argument` as the next argument; `kind` is the type of its parameter, or "" if unknown.
+        """Add `argument` as the next argument; `kind` is the type of its parameter, or "" if that is unknown.
 
-        Raise `WireError` with the argument's number if the argument cannot be passed.
-        """
+        Raise `WireError` with the argument's number if the argument cannot be passed."""
         number = len(self.values)
         try:
             value, size = self._value(number, _converted(argument, kind))
@@ -181,7 +180,7 @@ def check_slice_signature(kernel: str, types: Sequence[str] | None) -> None:
 
 
 def odd_arguments(kernel: str, types: Sequence[str], arguments: Sequence[Argument]) -> list[str]:
-    """Return lints about arguments that can be passed although their types differ from those of the parameters."""
+    """Return lints about floats that are passed for integer or pointer parameters, which receive the float's bits."""
     return [
         f"argument {number} of kernel {kernel} is a {type(each).__name__} for a parameter of type {kind}, which "
         "receives "

@@ -295,10 +295,9 @@ class Program(RichDisplay):
 
 
 def moves(types: Sequence[str], given: int) -> bytes:
-    """Return code that moves arguments from integer registers to those in which the C ABI expects them.
+    """Return code that moves arguments from integer registers to the registers in which the C ABI expects them.
 
-    `types` are the types of the kernel's parameters; `given` is the number of words passed in a0, a1, ...
-    """
+    `types` are the types of the kernel's parameters; `given` is the number of words passed in a0, a1, ..."""
     integers, floats, lines = 0, 0, []
     for number in range(given):
         kind = types[number] if number < len(types) else ""
@@ -397,10 +396,10 @@ def _cause(address: int, pc: int, program: Program) -> str:
 
 
 def _overwritten(pc: int, program: Program) -> str:
-    """Return a note for an error message: the instruction that the ELF file has at `pc`.
+    """Return a note that the code at `pc`, where memory holds an invalid instruction, was overwritten.
 
-    Memory holds an invalid one there. The note is "" if the ELF file has no valid instruction there either.
-    """
+    The note shows the instruction that the ELF file has at `pc`. It is "" if the ELF file has no valid
+    instruction there."""
     insn = _decoded(program.image.read(pc, 4))
     return f" (the program file has {text(insn, pc)} there: its code was overwritten)" if insn else ""
 

@@ -167,31 +167,30 @@ class RefSi(RefSiDriver):
         return self.port.profile_name
 
     def kernel(self, name: str, parameters: Sequence[str] | None = None) -> Kernel:
-        """Return a kernel of the loaded program by its symbol.
+        """Return the kernel of the loaded program whose symbol is `name`.
 
-        `parameters` are the types of its C function's parameters, the instance's first: f32 and f64 are passed in float
-        registers, all others (u64, ptr, ...) in integer ones. By default they are those of debug information (-g), or
-        integers without it.
+        `parameters` are the types of the parameters of its C function, including the instance number. Parameters of
+        type f32 and f64 are passed in float registers, all others (u64, ptr, ...) in integer registers. By default
+        the types are those in the debug information (-g); without it, all parameters count as integers.
 
         >>> with RefSi.open() as device:
         ...     program = device.load_elf(demo_kernels())
         ...     print(device.kernel("crc32", ["u64", "ptr", "ptr", "u64"]).parameters)
-        ('u64', 'ptr', 'ptr', 'u64')
-        """
+        ('u64', 'ptr', 'ptr', 'u64')"""
         self._check_open()
         return check_loaded(self._program).kernel(name, parameters)
 
     def instruction_counts(self) -> dict[int, int]:
-        """Return how often the instruction at each pc has retired, on all harts: pcs are those that harts see.
+        """Return the number of times that the instruction at each pc has retired, on all harts together.
 
-        `WireError` unless the device was opened with ``count_instructions=True``.
+        The pcs are addresses as harts see them. Raise `WireError` unless the device was opened with
+        ``count_instructions=True``.
 
         >>> with RefSi.open(count_instructions=True) as device:
         ...     program = device.load_elf(demo_kernels())
         ...     result = device.launch("hello", 2, [device.array(np.frombuffer(b"hello", np.uint8))])
         ...     print(sum(device.instruction_counts().values()) == result.instructions)
-        True
-        """
+        True"""
         return self.port.instruction_counts()
 
     # ---- launches ------------------------------------------------------------------------------------------------
@@ -335,7 +334,7 @@ def _found(log: FindingLog | None, occurrences: int, kernel: str) -> tuple[Findi
 
 
 class _Prepared:
-    """A context manager that places the arguments of a launch in device memory, and frees them at its end."""
+    """A context manager that places a launch's arguments in device memory, and frees that memory on exit."""
 
     def __init__(self, device: RefSiDriver, arguments: Sequence[Argument], types: Sequence[str] = ()) -> None:
         self._arguments = Arguments(device)

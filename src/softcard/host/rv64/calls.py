@@ -1,9 +1,8 @@
 """Basic system calls of RV64 programs, with Linux's numbers, and the host-target interface of bare-metal tests.
 
-The numbers are those of ``asm-generic/unistd.h``. A program needs only these calls if it has no C library. Bare-metal
-programs make them through the host-target interface (tohost and fromhost). The module `linux` adds the other calls of
-programs for Linux.
-"""
+The numbers are those of ``asm-generic/unistd.h``. A program without a C library needs only these calls.
+Bare-metal programs make them through the host-target interface (tohost and fromhost). The module `linux` adds
+the other calls of programs for Linux."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The Linux system calls that static programs with a C library make on one hart (``asm-generic/unistd.h``).
 
-Supported are start-up, memory, the three standard streams, clocks and queries about the process. Files, threads and
-signals are not supported: opening fails as on an empty file system, and clone is refused by name. Everything that could
-differ between runs is fixed: the clock counts one nanosecond per instruction, random bytes are always the same.
-"""
+Supported are start-up, memory, the three standard streams, clocks and queries about the process. Files,
+threads and signals are not supported: the open calls fail as on an empty file system, and clone raises an
+error. Everything that could differ between runs is fixed: the clock counts one nanosecond per instruction,
+and random bytes are always the same."""
 
 from __future__ import annotations
 
@@ -51,9 +51,8 @@ _MASK64: Final = (1 << 64) - 1
 class LinuxCalls(Calls):
     """The system calls of a Linux program.
 
-    `instructions` returns the number of instructions that the program has retired, by which its clocks run. `unmapped`
-    is called after memory was unmapped.
-    """
+    `instructions` is a function that returns the number of instructions that the program has retired; clocks are
+    derived from it. `unmapped` is called after memory was unmapped."""
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class LinuxCalls(Calls):
         }
 
     def call(self, number: int, *arguments: int) -> int:
-        """Make a system call as `Calls.call` does; raise `BeyondModel` with its name if it is refused."""
+        """Make a system call as `Calls.call` does; raise `BeyondModel` that names the call if it is not supported."""
         if number in REFUSED:
             raise BeyondModel(f"Linux call {number} (a7), {REFUSED[number]}")
         return super().call(number, *arguments)

@@ -135,20 +135,19 @@ class RV64:
     ) -> ProgramResult:
         """Run an ELF file (its bytes, or its path) from its entry point to its end.
 
-        A file with the symbol ``tohost`` is a bare-metal test. It runs in machine mode, takes its own traps, and ends
-        by a store to tohost; the stored value shifted right by one is the status. Other values stored to tohost make a
-        system call or print a byte (see `HostTarget`).
+        A file with the symbol ``tohost`` is a bare-metal test. It runs in machine mode with its own trap handler,
+        and ends by a store to tohost; the stored value shifted right by one is the status. Other values stored to
+        tohost make a system call or print a byte (see `HostTarget`).
 
-        Every other file is a static program for Linux in user mode. It gets a stack with `arguments`, the system calls
-        of the module `linux`, and `stdin` as its input. Its misaligned loads and stores work.
+        Every other file is a static program for Linux in user mode. It gets a stack with `arguments`, the system
+        calls of the module `linux`, and `stdin` as its input. Misaligned loads and stores are allowed.
 
-        `on_write` is called with 1 or 2 and the bytes that the program writes. `isa` is the instruction set, and `vlen`
-        the number of bits of a vector register (by default 512, or that of Zvl*b in `isa`). `engine` is "jit",
-        "reference", or an engine, which is closed afterwards.
+        `on_write` is called with the file descriptor (1 or 2) and the bytes that the program writes. `isa` is the
+        instruction set, and `vlen` the number of bits of a vector register (by default 512, or that of Zvl*b in
+        `isa`). `engine` is "jit", "reference", or an engine object, which is closed after the run.
 
         Errors carry the pc: `GuestFault` for a trap without a handler, `BeyondModel` for an unsupported call,
-        `StepLimit` and `TimeLimit`. Their `console` holds the text that the program had printed.
-        """
+        `StepLimit` and `TimeLimit`. Their `console` holds the text that the program had printed."""
         if isinstance(engine, str) and engine not in ENGINES:
             raise WireError(f"unknown engine {engine!r}, expected jit or reference")
         data = bytes_of(source, "a RISC-V program")

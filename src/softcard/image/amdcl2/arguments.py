@@ -1,16 +1,15 @@
 """Kernel arguments of AMD OpenCL 2.0 binaries: their kinds, and their offsets in the kernarg segment.
 
-The layout follows "Argument passing and kernel setup" in the CLRX documentation; details come from the sizes in files
-that drivers wrote. The rules are:
+The layout follows "Argument passing and kernel setup" in the CLRX documentation; details come from the sizes
+in files that drivers wrote. The rules are:
 
-- A scalar takes its own size.
-- A vector takes the size of its elements, and is aligned like one element. From driver 1912.05 on, a vector of 3
-  elements takes the size of 4.
-- Buffers, queues, pipes, events and structures are passed as a pointer of 8 or 4 bytes. A pointer to LDS is passed as
-  an offset in LDS of that size.
+- A scalar is stored in as many bytes as its type has.
+- A vector is stored as its elements, one after another, and is aligned like one element. From driver 1912.05
+  on, a vector of 3 elements has the size of 4.
+- Buffers, queues, pipes, events and structures are passed as a pointer of 8 or 4 bytes. A pointer to LDS is
+  passed as an LDS offset of the same size.
 - Images and samplers are passed as a handle of 8 bytes, in 32-bit programs too.
-- From driver 1912.05 on, the size of the segment is rounded up to a multiple of 16.
-"""
+- From driver 1912.05 on, the size of the segment is rounded up to a multiple of 16."""
 
 from __future__ import annotations
 

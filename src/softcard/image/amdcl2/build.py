@@ -67,9 +67,8 @@ FLOAT_DENORM_16_64: Final = 3
 class Features:
     """The requests of a kernel for values in its initial SGPRs, with the names of the CLRX assembler.
 
-    If several are set, the strongest decides which registers are set up. From strongest to weakest they are: generic,
-    enqueue, setup, args.
-    """
+    If several are set, the strongest one determines which values the kernel receives. From strongest to weakest
+    they are: generic, enqueue, setup, args."""
 
     usesetup: bool = False
     useargs: bool = False
@@ -245,7 +244,7 @@ def setup_arguments(bits: int) -> tuple[Argument, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The facts about a kernel, besides its arguments, that its metadata records."""
+    """The facts that a kernel's metadata records in addition to its arguments."""
 
     index: int = 0
     required_work_group_size: tuple[int, int, int] = (0, 0, 0)
@@ -300,8 +299,7 @@ def build_metadata(
 def _hint(bits: int, generation: Generation, described: Described) -> tuple[Hint | None, bytes]:
     """Return the last fields of the metadata header: a record or None, and further bytes.
 
-    The fields depend on the driver generation, as each generation appended some to the header.
-    """
+    Each driver generation has other fields at the end of the header."""
     marks = 0 if described.uses_enqueue else ALL_ONES
     if generation is Generation.CATALYST_15_7:
         return None, b""
@@ -335,8 +333,8 @@ def _virtual_bytes(argument: Argument, generation: Generation) -> int:
 def _value_type(element: Element, length: int, generation: Generation) -> int:
     """Return the number that stands for a value type in metadata.
 
-    Signed scalars have numbers of their own from driver 2004.06 on.
-    """
+    Signed scalars have numbers of their own from driver 2004.06 on. Otherwise a signed type has the number of the
+    unsigned type of the same size."""
     if length > 1 or generation is not Generation.CRIMSON_16_4:
         element = _SIGNED.get(element, element)
     return _TYPES[element]

@@ -1,12 +1,11 @@
 """Containers of AMD OpenCL 2.0 programs: kernels with code objects and metadata, data, samplers, relocations.
 
-`read_container` recognises the driver generation from the file. If symbols end in ``_kernel_binary``, the driver is
-15.7. Otherwise .text holds an inner ELF file; its symbol 0 is a null symbol from driver 2004.06 on, and a real symbol
-before.
+`read_container` recognises the driver generation from the file. If symbols end in ``_kernel_binary``, the
+driver is 15.7. Otherwise .text holds an inner ELF file. Its symbol 0 is a null symbol from driver 2004.06 on,
+and a real symbol in files of older drivers.
 
-For a file with an inner ELF file, the processor is taken from the ISA note: the processor numbers in e_flags changed
-from driver to driver, and the code object has none.
-"""
+For a file with an inner ELF file, the processor is taken from the ISA note. The processor numbers in e_flags
+are not used, since they changed from driver to driver, and code objects contain no processor number."""
 
 from __future__ import annotations
 
@@ -161,7 +160,7 @@ class Container(RichDisplay):
 
     @property
     def _oldest_driver(self) -> int:
-        """The number of the oldest driver that writes notes and metadata as in this file; e_flags are ignored."""
+        """The number of the oldest driver that writes notes and metadata as in this file, regardless of e_flags."""
         if self.generation is not Generation.CRIMSON_16_4:
             return int(self.generation.value)
         if self._level:
@@ -273,9 +272,8 @@ def read_container(data: bytes) -> Container:
 def _complaints(kernel: Kernel, generation: Generation) -> list[str]:
     """Return messages about the problems of a kernel's header.
 
-    Values that drivers usually write in conflict with the rules are left out: those of reserved registers and of the
-    SGPR count, and in files of driver 15.7 that of the kernarg alignment.
-    """
+    Three fields are not reported, since drivers usually violate the rules for them: the first reserved registers,
+    and the SGPR count. In files of driver 15.7, the kernarg alignment is not reported either."""
     found = complaints(kernel.header)
     skipped: tuple[str, ...] = ("reserved_vgpr_first", "reserved_sgpr_first", "wavefront_sgpr_count")
     if generation is Generation.CATALYST_15_7:
@@ -295,7 +293,7 @@ def _repaired(notes: tuple[Note, ...]) -> Iterator[Note]:
 
 
 def _between(name: str, prefix: str, suffix: str) -> str:
-    """Return the part of a name between prefix and suffix; "" if the name has another form."""
+    """Return `name` without its prefix and suffix; "" if it does not have both, or has nothing between them."""
     if len(name) > len(prefix) + len(suffix) and name.startswith(prefix) and name.endswith(suffix):
         return name[len(prefix) : -len(suffix)]
     return ""

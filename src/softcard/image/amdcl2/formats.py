@@ -93,8 +93,7 @@ class ImageKind(IntEnum):
     def axes(self) -> int:
         """The number of axes of a texel array of this kind.
 
-        The axes are slices, z, y, x, in this order and as far as the kind has them.
-        """
+        A texel array has those axes out of slices, z, y and x that images of this kind have, in this order."""
         return {self.IMAGE_2D: 2, self.ARRAY_1D: 2, self.IMAGE_3D: 3, self.ARRAY_2D: 3}.get(self, 1)
 
     @property

@@ -24,11 +24,10 @@ MAX_ARGUMENTS: Final = 4096
 
 @dataclass(frozen=True)
 class KernelMetadata:
-    """The metadata of a kernel: its raw fields as in the file, with properties for the facts in them.
+    """The metadata of a kernel: the raw fields of the file, and properties that interpret them.
 
-    `names` are the two names in the file and, from driver 2004.06 on, the vector type hint. `rest` holds the header's
-    bytes after the known fields, and `tail` the bytes after the last name.
-    """
+    `names` are the two names in the file and, from driver 2004.06 on, the vector type hint. `rest` holds the
+    header's bytes after the known fields, and `tail` the bytes after the last name."""
 
     bits: int
     generation: Generation
@@ -77,7 +76,7 @@ class KernelMetadata:
 
     @cached_property
     def formats(self) -> dict[int, PrintfFormat]:
-        """The printf formats by number; the first one that is cut short, and all after it, are left out."""
+        """The printf formats by number. The first truncated format, and all formats after it, are left out."""
         kind, data = metadata_layout(self.bits).printf, self.tail
         count = min(self.queue.printf_count, len(data) // kind.size_bytes)
         entries = [kind.parse(data, number * kind.size_bytes) for number in range(count)]
@@ -120,10 +119,9 @@ def _size(words: tuple[int, ...]) -> tuple[int, int, int] | None:
 
 @lru_cache(4096)
 def _parsed(bits: int, data: bytes) -> ArgumentEntry | None:
-    """Return the argument entry in `data`; None if it is cut short.
+    """Return the argument entry in `data`; None if `data` is too short.
 
-    Results are cached, since kernels of a program share many equal entries.
-    """
+    Results are cached, since kernels of a program share many equal entries."""
     kind = metadata_layout(bits).entry
     return kind.parse(data) if len(data) == kind.size_bytes else None
 

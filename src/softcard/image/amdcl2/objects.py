@@ -84,8 +84,7 @@ class SamplerObject(Record, size=32):
     def of_init(cls, init: SamplerInit) -> SamplerObject:
         """Return the sampler object for a sampler that the program defines.
 
-        Raise `WireError` for unknown numbers in it.
-        """
+        Raise `WireError` if `init` contains an unknown addressing or filter mode."""
         try:
             addressing, filtering = Addressing(init.addressing), Filter(init.filter)
         except ValueError as error:
@@ -188,7 +187,9 @@ def _image(level: int, image: Texels, address: int) -> tuple[int, ...]:
 
 
 def _buffer(level: int, image: Texels, address: int) -> tuple[int, ...]:
-    """Return the V# descriptor of a 1D buffer. Its field NUM_RECORDS counts texels, but bytes on GFX8."""
+    """Return the V# descriptor of a 1D buffer.
+
+    Its field NUM_RECORDS is the number of bytes on GFX8, and the number of texels on other generations."""
     size = image.format.texel_bytes
     records = image.width * size if level == GFX8 else image.width
     word3 = _select(image.format) | image.format.nfmt << 12 | image.format.dfmt << 15

@@ -1,9 +1,8 @@
-"""Writing of changed programs whose parts have other sizes than in their file: the ELF file is laid out again.
+"""Writing of changed programs in which code, data or other contents have another size than in the original file.
 
-Code, headers, metadata, stubs, data, HSAIL, options and version may have any size, and relocations of kernels may
-differ. Everything else (symbols and sections of any kind, functions outside of kernels, notes, relocations of data) is
-kept, with its references updated.
-"""
+The ELF file gets a new layout. Code, headers, metadata, stubs, data, HSAIL, options and version may have any
+size, and relocations of kernels may differ. Everything else (symbols and sections of any kind, functions
+outside of kernels, notes, relocations of data) is kept, with its references updated."""
 
 from __future__ import annotations
 
@@ -65,9 +64,8 @@ class Piece:
 class Rewrite:
     """The contents of a section after some byte ranges (pieces) have been replaced.
 
-    Bytes between pieces are kept. If the zeros before pieces are padding, pieces start at multiples of `alignment`.
-    With `is_pinned`, bytes between pieces keep their offsets, and a piece that grows may overwrite only zeros.
-    """
+    Bytes between pieces are kept. If zeros before pieces are padding, pieces start at multiples of `alignment`.
+    With `is_pinned`, bytes between pieces keep their offsets, and a piece that grows may overwrite zeros only."""
 
     def __init__(
         self, name: str, old: bytes, pieces: Iterable[Piece], anchors: Iterable[int] = (), alignment: int = 1,
@@ -134,10 +132,9 @@ class Rewrite:
 
 
 def _padding(gap: bytes, at: int, old: int, alignment: int) -> bytes:
-    """Return the padding zeros to insert before bytes that were at offset `old` and would now begin at `at`.
+    """Return the zeros to insert at offset `at`, before bytes that were at offset `old`, to keep their alignment.
 
-    If `gap`, the old bytes before them, is not all zeros, it is returned unchanged.
-    """
+    `gap` holds the old bytes before them. If it is not all zeros, return it unchanged."""
     if any(gap):
         return gap
     kept = 0 if len(gap) < alignment else len(gap)
@@ -180,7 +177,7 @@ def patched_relocation(
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """A range of bytes in a file, or of addresses in memory, with the size that it will have."""
+    """A range of bytes in a file, or of addresses in memory, with its old and its new size."""
 
     start: int
     size: int
@@ -218,8 +215,7 @@ def _laid(regions: list[_Region], what: str, data: bytes = b"") -> dict[int, int
 def _padded_to(start: int, gap: int, alignment: int) -> int:
     """Return the alignment that explains the `gap` zeros before `start`.
 
-    It may be larger than `alignment`, as an empty section with a larger alignment may lie in between.
-    """
+    It may be larger than `alignment`, since an empty section with a larger alignment may precede `start`."""
     wide = alignment
     while wide <= gap and wide < MAX_ALIGNMENT:
         wide *= 2
@@ -383,10 +379,9 @@ VERSION, OPTIONS = "acl_version_string", "__OpenCL_compiler_options"
 
 
 def resized(source: ProgramSource, origin: Container) -> bytes:
-    """Return the bytes of `origin` with the changes of the source; parts may have any size.
+    """Return the bytes of `origin` with the changes of `source`, whose code and data may have other sizes.
 
-    Raise `CannotKeepError` if that is impossible.
-    """
+    Raise `CannotKeepError` if the changes cannot be made without losing or changing something else in the file."""
     before = source_of(origin)
     if not _is_same_shape(source, before):
         raise CannotKeepError("kernels, samplers or their targets differ from the file")
@@ -550,8 +545,7 @@ def _data(name: str, old: bytes, new: bytes) -> Rewrite:
 def _tables(inner: Elf, kernels: list[_KernelBytes], rewrites: dict[int, Rewrite]) -> Iterator[tuple[int, bytes]]:
     """Yield the section number and the new bytes of each relocation table.
 
-    The relocations of a changed kernel are placed where its first old relocation was.
-    """
+    The entries of a changed kernel replace its old ones, at the position of the first of them."""
     tables = [each for each in inner.sections if each.header.type == SHT_RELA]
     names = [each.name for each in tables]
     if len(set(names)) < len(names):
@@ -578,7 +572,9 @@ def _tables(inner: Elf, kernels: list[_KernelBytes], rewrites: dict[int, Rewrite
 
 
 def _kernel_relocations(inner: Elf, table: str, owner: _KernelBytes, rewrite: Rewrite | None) -> list[RelaEntry]:
-    """Return the relocations of a changed kernel, each with the symbol that it had or the symbol of its section."""
+    """Return the relocation entries of a changed kernel.
+
+    A relocation that the file already has keeps its symbol; a new one refers to the symbol of its section."""
     assert rewrite is not None
     known: dict[tuple[str, int, int], tuple[int, int]] = {}
     for each in inner.relocations(table):

@@ -29,10 +29,9 @@ LOW, HIGH, WHOLE = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class CodeRelocation:
-    """A relocation in a kernel's code: stores the address of a section plus `addend` at `offset`.
+    """A relocation in a kernel's code, which stores the address of a section plus `addend` at `offset`.
 
-    Depending on its type, it stores one half of the address in 4 bytes, or all of it in 8 bytes.
-    """
+    It stores the low or the high half of the address in 4 bytes, or with `whole` the full address in 8 bytes."""
 
     offset: int
     section: str
@@ -42,7 +41,7 @@ class CodeRelocation:
 
     @property
     def type(self) -> int:
-        """The relocation type as a number of ELF."""
+        """The relocation's type number, as in the ELF file."""
         return WHOLE if self.whole else HIGH if self.high else LOW
 
 
@@ -50,8 +49,7 @@ class CodeRelocation:
 class KernelSource:
     """A kernel to be written to a container.
 
-    `samplers` are the numbers of the program's samplers whose symbols precede the kernel's symbol.
-    """
+    `samplers` are the numbers of those program samplers whose symbols directly precede the kernel's symbol."""
 
     name: str
     header: KernelCode
@@ -65,13 +63,12 @@ class KernelSource:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSource:
-    """A program to be written to a container, in the form that `driver` writes for `device`.
+    """A program to be written to a container, as the driver `driver` writes it for the device `device`.
 
     `sampler_offsets` are the offsets in `read_only` that receive the addresses of `samplers`, in their order.
-    `producer_note` is the content of the producer note, in which driver 1912.05 left an address in its own memory.
-    `origin` is the container from which the program was read; everything that a `ProgramSource` does not hold is taken
-    from it.
-    """
+    `producer_note` is the content of the producer note, into which driver 1912.05 wrote an address of its own
+    memory. `origin` is the container from which the program was read, or None. Everything that a `ProgramSource`
+    does not hold is taken from `origin`."""
 
     device: str
     driver: int
@@ -92,7 +89,9 @@ class ProgramSource:
 
     @property
     def as_read(self) -> Container | None:
-        """The file that the program was read from; None if device, driver or address size were changed."""
+        """The container that the program was read from.
+
+        It is None for a new program, and if device, driver or address size were changed."""
         origin = self.origin
         if origin is None or (self.device, self.driver, self.bits) != (origin.device, origin.driver, origin.bits):
             return None
@@ -105,11 +104,11 @@ class ProgramSource:
 
 
 def source_of(container: Container, device: str = "", driver: int = 0) -> ProgramSource:
-    """Return a `ProgramSource` for a parsed container, for another device or driver if given.
+    """Return a `ProgramSource` for a parsed container.
 
-    It holds everything that `write_container` can make, including the relocations that apply to code and refer to
-    sections. Everything else is taken from `origin`, which is the container. Raise `WireError` for an unknown device.
-    """
+    By default device and driver are those of the container. The result holds everything that `write_container`
+    can build, including the relocations that apply to code and refer to sections. Everything else is taken from
+    `origin`, which is the container. Raise `WireError` for an unknown device."""
     inner = container.inner
     version = container.notes.isa_version
     if device:
@@ -165,8 +164,7 @@ def _producer_note(container: Container) -> bytes:
 def _samplers_before(container: Container) -> dict[str, tuple[int, ...]]:
     """Return the numbers of the samplers whose symbols precede each kernel's symbol, by kernel name.
 
-    Only symbols after the previous kernel's symbol count.
-    """
+    Samplers that precede an earlier kernel's symbol are not listed again."""
     found: dict[str, tuple[int, ...]] = {}
     waiting: list[int] = []
     for symbol in container.inner.symbols if container.inner is not None else ():

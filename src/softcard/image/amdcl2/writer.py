@@ -1,9 +1,8 @@
-"""Writing of AMD OpenCL 2.0 containers of all generations, and changes of the code in program files.
+"""Writing of AMD OpenCL 2.0 containers of all generations, and replacement of code in program files.
 
-A container is written from kernels, data, samplers and relocations. The order of sections and symbols, the notes and
-the constants are those of files that drivers wrote. A program that was read from a file is written as the same bytes,
-except for changes.
-"""
+A container is written from kernels, data, samplers and relocations. The order of sections and symbols, the
+notes and the constants are as in files that drivers wrote. A program that was read from a file is written
+with the same bytes, except for changes."""
 
 from __future__ import annotations
 
@@ -58,10 +57,9 @@ from softcard.isa.gcn.state import VGPRS
 
 
 def rewritten(source: ProgramSource) -> bytes | None:
-    """Return the bytes of the file from which the program was read, with its changes written into them.
+    """Return the bytes of the file from which the program was read, with the program's changes written into them.
 
-    Return None if a changed part has another size than in the file.
-    """
+    Return None if that is impossible, for example because a changed part has another size than in the file."""
     origin = source.origin
     if origin is None:
         return None
@@ -126,11 +124,10 @@ __all__ = ["CodeRelocation", "KernelSource", "ProgramSource", "source_of", "writ
 def write_container(source: ProgramSource) -> bytes:
     """Return the bytes of a container for a program.
 
-    An unchanged program returns the bytes of its file. Changes that keep all sizes are written into these bytes; for
-    other sizes the rest of the file is moved. For any other change (other kernels, names, samplers, another device) the
-    file is built anew. Raise `WireError` for features that the driver or the device does not have, and if a newly built
-    file would lose data that a `ProgramSource` cannot hold.
-    """
+    An unchanged program gives the bytes of the file from which it was read. Changes that keep all sizes are
+    written into these bytes. If sizes change, the rest of the file is moved. For any other change (other kernels,
+    names or samplers, another device) a new file is built. Raise `WireError` for features that the driver or the
+    device does not have, and if a new file would lose data that a `ProgramSource` cannot hold."""
     if source.origin is None:
         return _built(source)
     found = rewritten(source)
@@ -144,10 +141,9 @@ def write_container(source: ProgramSource) -> bytes:
 
 
 def _check_whole(origin: Container, reason: WireError) -> None:
-    """Raise a `WireError` if building the file anew would lose data of `origin`.
+    """Raise a `WireError` if building a new file would lose data of `origin`.
 
-    `reason` is the error that prevented moving the file's bytes, which would have kept the data.
-    """
+    `reason` is the error that prevented changing the existing file, which would have kept the data."""
     data = origin.elf.data
     try:
         built = _built(source_of(origin))
@@ -213,7 +209,10 @@ def _outer(source: ProgramSource) -> bytes:
 
 
 def _brig_alignment(source: ProgramSource) -> int:
-    """Return the alignment of the HSAIL section: 1 in a new file, else that in the file, such as 4 or 8."""
+    """Return the alignment of the HSAIL section.
+
+    A program that was read from a file keeps the file's alignment (1, 2, 4, 8 or 16); otherwise the alignment is
+    1."""
     section = source.origin.elf.section(".brig") if source.origin is not None else None
     return section.header.addralign if section is not None and section.header.addralign in (1, 2, 4, 8, 16) else 1
 
@@ -376,10 +375,9 @@ def _inner_symbols(
 
 
 def _sampler_slots(symbols: SymbolWriter, offsets: Mapping[int, int], plan: ElfPlan) -> None:
-    """Add the symbols of words in read-only data that get the addresses of samplers.
+    """Add a symbol for each word of the read-only data into which the loader stores a sampler's address.
 
-    `offsets` maps the numbers of samplers to the offsets of the words.
-    """
+    `offsets` maps the number of a sampler to the offset of its word."""
     for number, offset in offsets.items():
         symbols.add(f"{SAMPLER_PREFIX}{number}", plan.index(READ_ONLY), offset, 8, STT_OBJECT)
 
@@ -401,10 +399,10 @@ def _code_relocations(source: ProgramSource, code: _Placed, numbers: dict[str, i
 
 
 def _note_bytes(source: ProgramSource) -> bytes:
-    """Return the bytes of the note section: those of the file from which the program was read, if any.
+    """Return the bytes of the note section.
 
-    They may hold contents of the driver's memory, which newly made notes would not have.
-    """
+    If the program was read from a file, its notes are kept, since they may hold contents of the driver's memory
+    that newly made notes would not have."""
     inner = source.as_read.inner if source.as_read is not None else None
     kept = inner.contents(inner.section(".note")) if inner is not None else b""
     return kept or b"".join(_notes(source))
@@ -447,12 +445,12 @@ MOST_SGPRS: Final = 104
 
 
 def patched(container: Container, kernel: str, code: bytes, *, vgprs: int = 0, sgprs: int = 0) -> bytes:
-    """Return the bytes of a program file with `code` as the machine code of a kernel, of any size.
+    """Return the bytes of a program file in which the machine code of a kernel is replaced by `code`, of any size.
 
     `vgprs` and `sgprs` are the numbers of registers that the code needs; `sgprs` includes VCC and other special
-    registers. The kernel's header gets the larger of each number and its own. Relocations keep their offsets, so the
-    code must be unchanged up to the last relocated word. Raise `WireError` for code that the file cannot hold.
-    """
+    registers. A number that is larger than the one in the kernel's header replaces it. Relocations keep their
+    offsets, so the code must be unchanged up to the last relocated word. Raise `WireError` for code that the file
+    cannot hold."""
     if not code or len(code) % WORD:
         raise WireError(f"the code has {len(code)} bytes, expected a positive multiple of {WORD}")
     name = container.kernel(kernel).name
@@ -476,7 +474,9 @@ def _patched(kernel: KernelSource, code: bytes, vgprs: int, sgprs: int) -> Kerne
 
 
 def _with_registers(header: KernelCode, vgprs: int, sgprs: int) -> KernelCode:
-    """Return a kernel header that allocates at least `vgprs` and `sgprs` registers."""
+    """Return `header` with the register counts raised to `vgprs` and `sgprs` where they are smaller.
+
+    Raise `WireError` if a wave cannot have so many registers."""
     for count, most, what in ((vgprs, VGPRS, "vector"), (sgprs, MOST_SGPRS, "scalar")):
         if not 0 <= count <= most:
             raise WireError(f"the code needs {count} {what} registers, expected at most {most}")

@@ -99,7 +99,7 @@ class Machine(Protocol):
         """Return the part of the machine's state that affects the encoding of instructions, as text."""
 
     def instruction(self, assembly: Assembly, statement: Statement) -> bytes:
-        """Return the machine code of a statement; `WireError` if it is not an instruction of this machine."""
+        """Return the machine code of a statement; raise `WireError` if it is not an instruction of this machine."""
 
     def directive(self, assembly: Assembly, statement: Statement) -> bool:
         """Execute a directive of this machine; return False if the machine does not know it."""
@@ -177,7 +177,8 @@ class Assembly:
         raise WireError(f"sizes do not converge in {MAX_PASSES} passes: one depends on itself")
 
     def _shape(self) -> object:
-        """Return the addresses and symbols on which the bytes of the next pass depend, to compare passes."""
+        """Return the section addresses and symbol values, from which it is known whether two passes give equal
+        bytes."""
         return dict(self.bases), {name: (each.section, each.value) for name, each in self.symbols.items()}
 
     def _pass(self) -> None:
@@ -280,7 +281,7 @@ class Assembly:
         self.current.size += size
 
     def _count(self, size: int) -> None:
-        """Add `size` to the number of bytes of the file; `WireError` above the limit."""
+        """Add `size` to the number of bytes of the file; raise `WireError` if it exceeds the limit."""
         self._bytes += size
         if self._bytes > MAX_BYTES:
             raise WireError(
@@ -370,10 +371,9 @@ class Assembly:
         return evaluate(text, self)
 
     def number_of(self, text: str, low: int, high: int, what: str = "a number") -> int:
-        """Return the value of an expression; 0 while it is unknown.
+        """Return the value of an expression; 0 if it is unknown in this pass, since a symbol has no address yet.
 
-        Raise `WireError` if it is not from `low` to `high`; `what` describes the number in errors.
-        """
+        Raise `WireError` if the value is not from `low` to `high`; `what` describes the number in errors."""
         value = self.value(text)
         if not value.is_known:
             return max(low, 0)

@@ -23,7 +23,9 @@ MAX_ALIGNMENT: Final = 1 << 16
 
 
 def section_flags(name: str) -> tuple[str, bool]:
-    """Return the usual flags of a section of this name, and True if the section has no bytes in the file."""
+    """Return the usual flags of a section called `name`, and True if the section has no bytes in the file.
+
+    The flags are letters as in the directive ``.section``."""
     flags = next((flags for known, flags in _NAMED if name == known or name.startswith(known + ".")), "")
     return flags, name.split(".")[1:2] in (["bss"], ["sbss"])
 

@@ -53,18 +53,16 @@ class Names(Protocol):
     def value_of(self, name: str) -> Value:
         """Return the value of a symbol, of ``.``, or of a local label such as ``1b``.
 
-        `WireError` if it is undefined.
-        """
+        Raise `WireError` if it is undefined."""
 
 
 Binary = Callable[[int, int], int]
 
 
 def _wrapped(number: int) -> int:
-    """Return a result as a 64-bit number.
+    """Return the result of an operation as a 64-bit number.
 
-    It is unchanged if signed or unsigned 64 bits hold it, and else wraps around to a signed number.
-    """
+    A number that signed or unsigned 64 bits can hold is unchanged; any other one wraps around to a signed number."""
     return number if -1 << BITS - 1 <= number < 1 << BITS else _signed(number)
 
 

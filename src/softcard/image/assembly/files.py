@@ -36,10 +36,9 @@ def assemble(text: str, pc: int = 0) -> bytes:
 
 
 def assemble_program(source: str, base: int = 0x10000) -> bytes:
-    """Return the executable ELF file of RISC-V assembly text as gcc and clang write it, linked at `base`.
+    """Return the executable ELF file for RISC-V assembly text in the syntax of gcc's and clang's output.
 
-    Raise `WireError` with the line of an error.
-    """
+    The program is linked at address `base`. Raise `WireError` with the line of an error."""
     from softcard.image.assembly.program import RISCV_AGENTS, assemble
 
     return assemble(source, RISCV_AGENTS[0], base).elf()

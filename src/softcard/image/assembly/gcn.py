@@ -143,7 +143,9 @@ _PREFIX: Final = ".amdhsa_"
 
 
 def descriptor(block: Block, processor: str, features: dict[str, str]) -> KernelDescriptor:
-    """Return the kernel descriptor of an ``.amdhsa_kernel`` block, without its entry offset."""
+    """Return the kernel descriptor that an ``.amdhsa_kernel`` block describes.
+
+    Its entry offset is not set, since it depends on the addresses of code and descriptor."""
     said = {name.removeprefix(_PREFIX): value for name, value in block.fields.items()}
     target = TARGETS[targets.read_as(processor)]
     directives = _DIRECT | (_NEW if target.has_unified_registers else {})
@@ -202,8 +204,7 @@ def _made(record: type[AnyRecord], **values: Any) -> AnyRecord:
 def extra_sgprs(level: int, vcc: bool, flat_scratch: bool, xnack: bool) -> int:
     """Return the number of SGPRs that a kernel allocates for VCC, FLAT_SCRATCH and XNACK_MASK.
 
-    They follow the SGPRs that code accesses by number.
-    """
+    They follow the SGPRs that the kernel's code accesses by number."""
     if flat_scratch:
         return 4 if level < GFX8 else 6
     if xnack and level >= GFX8:
@@ -351,8 +352,8 @@ class Object:
 class GcnMachine:
     """The assembler's target for AMD GPUs of GFX7 to GFX9.
 
-    `processor` may include features (``gfx906:xnack+``). If the file names a processor, both must match.
-    """
+    `processor` may include features (``gfx906:xnack+``). If the source names a processor, it must be the same
+    one."""
 
     syntax = GCN
     align_is_power = False

@@ -32,7 +32,7 @@ class Assembled:
 
     @property
     def is_object(self) -> bool:
-        """True if the source describes a loadable file, and not only bare machine code."""
+        """True if the source describes a loadable file; False if it is bare machine code."""
         return not isinstance(self._machine, GcnMachine) or self._machine.has_kernels
 
     @property
@@ -91,11 +91,11 @@ class Assembled:
 
 
 def assemble(source: str, agent: str = "", base: int = BASE_ADDRESS) -> Assembled:
-    """Return the assembled and linked text of a file.
+    """Return the result of assembling and linking the text of a file.
 
-    `agent` is ``rv64gc`` or a processor such as ``gfx900:xnack+``; with "", the file's own target applies, or gfx900 if
-    it names none. `base` is the link address of a RISC-V program. Raise `WireError` with the line of an error.
-    """
+    `agent` is ``rv64gc`` or a processor such as ``gfx900:xnack+``; with "", the target that the file names is
+    used, or gfx900 if it names none. `base` is the link address of a RISC-V program. Raise `WireError` with the
+    line of an error."""
     is_riscv = agent in RISCV_AGENTS or (not agent and _RISCV.search(source) is not None)
     machine = RiscvMachine(base) if is_riscv else GcnMachine(agent)
     assembly = Assembly(machine, source, DIRECTIVES)

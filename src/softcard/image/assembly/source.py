@@ -39,9 +39,8 @@ RISCV: Final = Syntax(r"\#|//", ";")
 class Statement:
     """A statement of an assembly file: a label, a directive or an instruction.
 
-    `name` is its name, with a final colon for a label; the operands are the text after it. ``name = value`` is read as
-    ``.set``. `body` holds the lines of a block in another language.
-    """
+    `name` is the first word, with a final colon for a label. `rest` is the text of the operands. ``name = value``
+    is stored as a directive ``.set``. `body` holds the lines of an embedded block, such as metadata."""
 
     line: int
     name: str

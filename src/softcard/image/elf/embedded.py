@@ -35,7 +35,7 @@ def embedded(data: bytes, machine: int) -> Iterator[bytes]:
 
 
 def _end(data: memoryview, header: FileHeader) -> int:
-    """Return the size of an ELF file at the start of `data`; 0 if one of its tables lies outside of `data`."""
+    """Return the size of the ELF file that starts at the start of `data`; 0 if one of its tables exceeds `data`."""
     segments, sections = ProgramHeader.size_bytes, SectionHeader.size_bytes
     ends = [header.phoff + header.phnum * segments, header.shoff + header.shnum * sections]
     if max(ends) > len(data):

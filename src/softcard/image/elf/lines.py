@@ -45,7 +45,7 @@ END_SEQUENCE, SET_ADDRESS = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A source line of an instruction. Code in inlined functions belongs to several lines, which `frames` lists.
+    """The source line of an instruction. Code in inlined functions belongs to several lines, which `frames` lists.
 
     `frames` begins with the line of the instruction itself, and ends with that in the function that contains it. `file`
     and `line` are the first frame that is not in a library's header, if there is one; `column` counts from 1 in that
@@ -110,10 +110,9 @@ class Lines:
 
 
 def _inlined(place: Place | None, call: Call) -> Place:
-    """Return `place`, a line in inlined code, with frames for the `call` and the calls around it.
+    """Return `place`, a line in inlined code, with frames for `call` and for the calls around that call.
 
-    `place` is None if the line in inlined code is unknown.
-    """
+    `place` is None if the line in inlined code is unknown."""
     places = [] if place is None else [place]
     every = [str(each) for each in places]
     user = None if place is None or _is_library(place.file) else 0
@@ -134,10 +133,9 @@ def _is_library(file: str) -> bool:
 
 
 def _innermost(calls: Sequence[tuple[int, int, int, Call]]) -> tuple[list[int], list[Call | None]]:
-    """Return the addresses at which the innermost inlined call changes, and the innermost call from each on.
+    """Return the addresses at which the innermost inlined call changes, and the innermost call after each change.
 
-    The call is None where code is outside of inlined calls.
-    """
+    The call is None where code is outside of inlined calls."""
     begins = sorted(calls, key=lambda each: each[0])
     starts: list[int] = []
     found: list[Call | None] = []

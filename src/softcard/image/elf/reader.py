@@ -52,13 +52,15 @@ def wrong(message: str, byte: int) -> WireError:
 
 
 def check_magic(data: bytes, base: int = 0) -> None:
-    """Raise a `WireError` if data is not an ELF file; `base` is its offset in the enclosing file."""
+    """Raise a `WireError` if `data` is not an ELF file; `base` is the offset of `data` in the enclosing file."""
     if data[:4] != MAGIC:
         raise wrong(f"file starts with {data[:4].hex(' ') or 'nothing'}, expected 7f 45 4c 46 (ELF)", base)
 
 
 def check_encoding(encoding: int, base: int = 0) -> None:
-    """Raise a `WireError` if a file is not little-endian; `base` is its offset in the enclosing file."""
+    """Raise a `WireError` if `encoding`, a file's EI_DATA byte, is not little-endian.
+
+    `base` is the file's offset in the enclosing file."""
     if encoding != 1:
         raise wrong(f"EI_DATA is {encoding:#x}, expected 1 (little-endian)", base + 5)
 
@@ -71,7 +73,8 @@ class CheckedBytes:
         self.base = base
 
     def wrong(self, message: str, byte: int) -> WireError:
-        """Return a `WireError` with the byte's offset in the outermost file."""
+        """Return a `WireError` with `message`, and with the offset in the outermost file of the byte at offset
+        `byte`."""
         return wrong(message, self.base + byte)
 
     def inside(self, what: str, start: int, size: int, place: int) -> None:
@@ -84,10 +87,9 @@ class CheckedBytes:
             raise self.wrong(text, place)
 
     def aligned(self, end: int, alignment: int, section: str, place: int) -> int:
-        """Return `end` rounded up to a multiple of `alignment`; raise `WireError` if that is invalid.
+        """Return `end` rounded up to a multiple of `alignment`; raise `WireError` if the alignment is invalid.
 
-        `place` is the offset of the field that holds the alignment of the section `section`.
-        """
+        `place` is the offset of the field that holds the alignment of the section `section`."""
         if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
             text = f"section {section} has alignment {alignment:#x}, expected a power of two up to {MAX_ALIGNMENT:#x}"
             raise self.wrong(text, place)

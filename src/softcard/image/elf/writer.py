@@ -199,9 +199,9 @@ class ElfPlan:
 class SymbolWriter:
     """A symbol table and its string table, built symbol by symbol.
 
-    With `has_null`, as in most files, the string table begins with a 0 and the symbol table with a null symbol.
-    Otherwise both begin with the first real entry, and symbols without a name refer to the 0 after the first name.
-    """
+    With `has_null`, as in most files, the string table begins with a 0 byte and the symbol table with a null
+    symbol. Otherwise both begin with the first real entry, and symbols without a name refer to the 0 byte after
+    the first name."""
 
     bits: int
     has_null: bool = True

@@ -1,13 +1,13 @@
 """Offload bundles: files with objects for several processors, as ``hipcc --genco`` writes them.
 
-They are also the files of clang-offload-bundler. Host programs, libraries and objects of HIP contain bundles in the
-section ``.hip_fatbin``, one for each source file. With ``-fgpu-rdc`` they contain a section for each object, which is
-LLVM bitcode until it is linked.
+clang-offload-bundler reads and writes the same format. Host programs, libraries and objects of HIP contain
+bundles in the section ``.hip_fatbin``, one for each source file. With ``-fgpu-rdc`` they contain a section
+for each object, which is LLVM bitcode until it is linked.
 
-Source: Clang's documentation, "Clang Offload Bundler". A bundle has the magic and the number of entries, then for each
-entry its offset, its size, the length of its name, and the name. All numbers have 64 bits. An example of a name is
-``hipv4-amdgcn-amd-amdhsa--gfx906:xnack-``. Compressed bundles: "Compressed Offload Bundle Format", versions 1 to 3.
-"""
+Source: Clang's documentation, "Clang Offload Bundler". A bundle has the magic and the number of entries, then
+for each entry its offset, its size, the length of its name, and the name. All numbers have 64 bits. An
+example of a name is ``hipv4-amdgcn-amd-amdhsa--gfx906:xnack-``. Compressed bundles: "Compressed Offload
+Bundle Format", versions 1 to 3."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def holds_bundles(data: bytes) -> bool:
 
 
 def entries(data: bytes) -> tuple[Entry, ...]:
-    """Return all entries of a bundle; `WireError` if the table or an entry does not lie in the file."""
+    """Return all entries of a bundle; raise `WireError` if the table or an entry exceeds the file."""
     if not is_bundle(data):
         return tuple(_of_host(data)) if _is_host(data) else ()
     if data.startswith(COMPRESSED):

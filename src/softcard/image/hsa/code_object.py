@@ -57,9 +57,8 @@ DESCRIPTOR_SUFFIX: Final = ".kd"
 class Kernel(RichDisplay):
     """A kernel of a code object. Addresses are relative to the first byte of the loaded image.
 
-    `address` is the address of its header, to which kernel_object in a dispatch packet points; `entry` is that of its
-    first instruction. `described` holds the metadata of all kernels of the object.
-    """
+    `address` is the address of the kernel's header, to which kernel_object in a dispatch packet points. `entry`
+    is the address of its first instruction. `described` holds the metadata of all kernels of the object."""
 
     name: str
     symbol: Symbol
@@ -183,10 +182,9 @@ class LoadedCode:
         return self.loading.data
 
     def pieces(self) -> Iterator[tuple[int, bytes | bytearray | memoryview]]:
-        """Yield addresses and the bytes to be written there, in this order.
+        """Yield pairs of an address and the bytes to write there; the caller writes them in this order.
 
-        Memory then equals `data`, but the whole of `data` need not be made.
-        """
+        The memory then has the content of `data`, which is not built for an object without relocations."""
         return ((self.base + place, data) for place, data in self.loading.pieces())
 
 

@@ -91,7 +91,7 @@ class DynamicSegment:
         self.tags = {tag: value for tag, (value, _) in tags.items()}
 
     def tables(self) -> DynamicTables:
-        """Return all tables; a `WireError` if one does not lie in the file."""
+        """Return all tables; raise a `WireError` if one does not lie in the file."""
         return DynamicTables(
             strings=self.span("string table", DT_STRTAB, self.tags.get(DT_STRSZ, 0)),
             symbols=self.span("symbol table", DT_SYMTAB, self.symbol_count() * SymbolEntry.size_bytes),
@@ -110,7 +110,9 @@ class DynamicSegment:
         return Span(address, self.offset(what, address, size), size)
 
     def offset(self, what: str, address: int, size: int) -> int:
-        """Return the file offset of the `size` bytes at an address; `what` names them in errors."""
+        """Return the file offset of the `size` bytes at the address `address`.
+
+        `what` names the bytes in errors. Raise `WireError` if the file does not contain them."""
         for load in self.loads:
             if load.address <= address and address + size <= load.address + load.size:
                 return address - load.address + load.offset

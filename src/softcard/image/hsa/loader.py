@@ -139,10 +139,9 @@ class Layout:
 
 
 def lay_out(elf: HsaElf, version: str = "") -> Layout:
-    """Return the memory layout of an object; `WireError` for sizes that no real object has.
+    """Return the memory layout of an object; raise `WireError` for sizes that no real object has.
 
-    `version` is the code object version.
-    """
+    `version` is the code object version."""
     if elf.header.type == ET_REL:
         return _unlinked(elf)
     layout = _linked(elf)
@@ -175,9 +174,9 @@ def _linked(elf: HsaElf) -> Layout:
 def _counts_from_sections(elf: HsaElf) -> bool:
     """Return True if a V1 object's symbols are relative to their sections, as AMD's tools write them.
 
-    Early LLVM wrote V1 notes into files of the later form, which have PT_LOAD segments and symbols that are addresses.
-    If the symbols fit their sections under one interpretation only, that one is chosen, whatever the segment types are.
-    """
+    Files of early LLVM versions have V1 notes, too, but their symbols are addresses, and they have PT_LOAD
+    segments. If only one interpretation puts all symbols into their sections, it is chosen; otherwise PT_LOAD
+    segments decide."""
     placed = [
         (each.value, elf.sections[each.section].header)
         for each in (*elf.symbols, *elf.dynamic_symbols)
@@ -272,10 +271,9 @@ class Loading:
         return data
 
     def pieces(self) -> Iterator[tuple[int, bytes | bytearray | memoryview]]:
-        """Yield addresses and the bytes to be written there, in this order.
+        """Yield pairs of an address and the bytes to write there; the caller writes them in this order.
 
-        If the object has no relocations, this does not make `data`.
-        """
+        If the object has no relocations, `data` is not built."""
         if self.elf.relocations:
             yield 0, self.data
             return
@@ -289,10 +287,9 @@ class Loading:
         yield from ((part.address, part.data) for part in self.layout.parts)
 
     def read(self, place: int, size: int) -> bytes | bytearray | None:
-        """Return `size` bytes at the address `place` of the loaded image; None unless all of them are loaded.
+        """Return `size` bytes at the address `place` of the loaded image; None if they exceed the image.
 
-        If the object has no relocations, this does not make `data`.
-        """
+        If the object has no relocations, `data` is not built."""
         if not 0 <= place <= self.layout.size - size:
             return None
         if self.elf.relocations:

@@ -41,10 +41,10 @@ _SCALARS: Final = bytes(
 
 
 def unpack(data: bytes, *, on_demand: bool = False) -> tuple[Any, int]:
-    """Return the first value in `data` and its size in bytes; `WireError` with the offset if it is malformed.
+    """Return the first value in `data` and its size in bytes.
 
-    With `on_demand`, lists of maps in the outermost map are checked, but returned as `Elements`.
-    """
+    Raise `WireError` with the offset of the error if the value is malformed. With `on_demand`, lists of maps in
+    the outermost map are checked, but returned as `Elements`, whose values are unpacked on access."""
     reader = _Reader(data, on_demand)
     return reader.value(0), reader.at
 

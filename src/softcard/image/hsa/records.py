@@ -281,7 +281,7 @@ FILLED_IN: Final = ("priv", "debug_mode", "bulky", "cdbg_user")
 
 
 def filled_in(rsrc1: Rsrc1) -> list[str]:
-    """Return the names of the fields that the file sets although only the packet processor may set them."""
+    """Return the names of the fields that are set although only the packet processor may set them."""
     return [name for name in FILLED_IN if getattr(rsrc1, name)]
 
 
@@ -291,11 +291,10 @@ def user_sgprs(properties: CodeProperties | DescriptorProperties) -> int:
 
 
 def descriptor_faults(header: KernelDescriptor, target: Target) -> Iterator[tuple[str, str]]:
-    """Yield the problems because of which a processor cannot start a kernel with this descriptor.
+    """Yield the problems that prevent a processor from starting a kernel with this descriptor.
 
-    Each is the name of the broken rule, and a sentence with the place. The fields concerned are those of gfx90a and
-    later; earlier processors reserve their bits.
-    """
+    Each item is the name of the broken rule, and a message that names the field. Only fields of gfx90a and later
+    are checked; earlier processors reserve their bits."""
     length, first = header.kernarg_preload_length, header.kernarg_preload_offset
     if not target.has_kernarg_preload and (length or first):
         yield (

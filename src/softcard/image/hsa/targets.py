@@ -52,8 +52,8 @@ _SETTINGS: Final = ("", "any", "off", "on")
 def runs_on(name: str, agent: str) -> bool:
     """Return True if the processor `agent` runs code for the processor `name`.
 
-    That is so if both are equal, have equal instructions, or if `name` is a generic processor that stands for `agent`.
-    """
+    It does if the two processors are the same or have the same instructions, or if `name` is a generic processor
+    that stands for `agent`."""
     return name == agent or agent in GENERIC.get(name, ()) or any({name, agent} <= group for group in EQUAL)
 
 

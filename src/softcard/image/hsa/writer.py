@@ -85,7 +85,9 @@ RELATIVE64: Final = 13
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """A kernel to be written: its instructions and its header, in which the writer sets the entry offset."""
+    """A kernel to be written: its instructions, its header, and its metadata.
+
+    The writer sets the entry offset in the header."""
 
     name: str
     code: bytes = field(repr=False)
@@ -96,9 +98,8 @@ class KernelSource:
 def write_code_object(version: str, target: str, kernels: Sequence[KernelSource]) -> bytes:
     """Return the bytes of a code object.
 
-    `WireError` if a kernel has the wrong kind of header or names are not unique. Processors without a number in
-    e_flags, such as gfx804, can be named by the notes of V1 and V2 only.
-    """
+    Raise `WireError` if a kernel has the wrong kind of header or names are not unique. Processors without a
+    number in e_flags, such as gfx804, are possible in V1 and V2 only, whose notes name the processor."""
     _check(version, target, kernels)
     make = _descriptors if version in WITH_DESCRIPTORS else _codes
     parts, symbols = make(version, notes_part(version, _notes(version, target, kernels)), kernels)
@@ -338,9 +339,8 @@ def _described(kernel: KernelMetadata) -> dict[str, Any]:
 def _yaml(kernels: Sequence[KernelMetadata]) -> str:
     """Return V2 metadata as YAML.
 
-    V2 stores no argument offsets. Each argument gets the largest alignment that its offset allows, so that a reader
-    computes the same offset.
-    """
+    V2 stores no argument offsets, but readers compute them from sizes and alignments. Each argument gets the
+    smallest alignment from which a reader computes its real offset. Raise `WireError` if there is none."""
     lines = ["---", "Version: [ 1, 0 ]", "Kernels:"]
     for kernel in kernels:
         lines += [f"  - Name: {_quoted(kernel.name)}", f"    SymbolName: {_quoted(kernel.name + '@kd')}"]

@@ -103,10 +103,9 @@ class _Blocks:
         return found
 
     def under(self, indent: int, depth: int) -> Any:
-        """Return the value of a key, if it starts in a line after the key.
+        """Return the value of a key if the value starts in a line after the key; None at the end of the document.
 
-        The key is indented by `indent` columns; a sequence may be indented by as many.
-        """
+        The key is indented by `indent` columns. A sequence as its value may have the same indentation."""
         if self.at >= len(self.lines):
             return None
         line = self.lines[self.at]

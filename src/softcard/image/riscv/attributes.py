@@ -1,8 +1,8 @@
 """The attributes of a RISC-V object's code, in the section .riscv.attributes.
 
-Source: RISC-V ELF psABI, chapter "Attributes". The format version is ``A``. The section has a subsection for each
-vendor; that of "riscv" has the attributes of the file. Even tags have numbers (ULEB128), odd ones have text.
-"""
+Source: RISC-V ELF psABI, chapter "Attributes". The format version is ``A``. The section has a subsection for
+each vendor; the subsection of the vendor "riscv" has the attributes of the file. Attributes with even tags
+are numbers (ULEB128), those with odd tags are text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """The attributes of a whole file: numbers and texts, by tag name or, if that is unknown, by tag number."""
+    """The attributes of a whole file, by tag name; an attribute with an unknown tag has the tag number as key."""
 
     tags: dict[str, int | str]
 

@@ -60,12 +60,11 @@ _MASK64: Final = (1 << 64) - 1
 
 
 def loadable(image: ElfImage, data: bytes, base: int) -> ElfImage:
-    """Return the program's image as it can be placed in the memory of RV64 harts; `data` is the file's bytes.
+    """Return the program's image as it is to be placed in the memory of RV64 harts; `data` is the file's bytes.
 
-    An executable stays at its link address. A position-independent file that begins below `base` is moved up to `base`;
-    its R_RISCV_RELATIVE and DT_RELR relocations are applied. Raise `WireError` with the byte offset for every other
-    kind of file, and for the first unsupported relocation.
-    """
+    An executable stays at its link address. A position-independent file that begins below `base` is moved up to
+    `base`; its R_RISCV_RELATIVE and DT_RELR relocations are applied. Raise `WireError` with the byte offset for
+    every other kind of file, and for the first unsupported relocation."""
     if image.bits != 64:
         raise wrong("EI_CLASS is 1 (32-bit), expected 2 (64-bit): compile with -march=rv64gc -mabi=lp64d", CLASS_BYTE)
     if image.kind not in (ET_EXEC, ET_DYN):
@@ -154,7 +153,8 @@ class _Places:
         return segment.offset + at if at + size <= len(segment.data) else None
 
     def _segment_at(self, address: int) -> int | None:
-        """Return the number of the last segment that begins at or before `address`; None without one."""
+        """Return the number of the last segment that begins at or before `address`; None if there is no such
+        segment."""
         index = bisect_right(self._starts, address) - 1
         return None if index < 0 else self._order[index]
 

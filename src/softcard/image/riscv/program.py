@@ -148,7 +148,9 @@ class ElfImage:
         return (names[index], addresses[index]) if index >= 0 else ("", 0)
 
     def read(self, address: int, size: int) -> bytes:
-        """Return up to `size` bytes at `address` as in the file; fewer if the segment ends before."""
+        """Return up to `size` bytes that the file has for `address`.
+
+        The result is shorter if the segment's bytes in the file end earlier, and empty outside of all segments."""
         for segment in self.segments:
             if segment.address <= address < segment.end:
                 return segment.data[address - segment.address :][:size]

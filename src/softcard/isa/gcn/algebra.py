@@ -63,7 +63,7 @@ class WaveIntegers(IntegerAlgebra[V], Protocol[V]):
         """Return the bits of `a` in reverse order."""
 
     def entry(self, w: int, a: V, table: tuple[int, ...]) -> V:
-        """Return entry `a` of `table`, which holds 32-bit numbers; `a` has 32 bits and is below its length."""
+        """Return entry `a` of `table`, which holds 32-bit numbers; `a` has 32 bits and is below the table's length."""
 
     def ule(self, w: int, a: V, b: V) -> V:
         """Return a <= b, unsigned, width 1."""
@@ -91,7 +91,7 @@ class FloatAlgebra(Protocol[V]):
         """Return a * b + c with one rounding."""
 
     def fdiv(self, fmt: str, a: V, b: V, env: str | None = None) -> V:
-        """Return a / b, rounded by the rounding mode `rm`."""
+        """Return a / b, rounded as `env` selects."""
 
     def fsqrt(self, fmt: str, a: V, env: str | None = None) -> V:
         """Return the square root."""
@@ -100,10 +100,10 @@ class FloatAlgebra(Protocol[V]):
         """Return a == b, width 1, false for NaNs; denormal operands are flushed if MODE flushes inputs."""
 
     def flt(self, fmt: str, a: V, b: V) -> V:
-        """Return a < b, width 1, false for NaNs."""
+        """Return a < b, width 1, false for NaNs; denormal operands are flushed if MODE flushes inputs."""
 
     def fle(self, fmt: str, a: V, b: V) -> V:
-        """Return a <= b, width 1, false for NaNs."""
+        """Return a <= b, width 1, false for NaNs; denormal operands are flushed if MODE flushes inputs."""
 
     def funo(self, fmt: str, a: V, b: V) -> V:
         """Return 1 (width 1) if either operand is a NaN, else 0."""
@@ -184,10 +184,9 @@ class RegisterAlgebra(Protocol[V, S]):
         """Return vector register `n`, a per-lane value of 32 bits."""
 
     def set_v(self, n: int, v: V, where: V | None = None) -> None:
-        """Write `v` to vector register `n`, in the lanes of EXEC.
+        """Write `v` to vector register `n` in the lanes of EXEC.
 
-        If `where` (width 1) is given, only those of these lanes are written that it selects.
-        """
+        If `where` (width 1) is given, only those lanes of EXEC are written in which `where` is 1."""
 
     def mask(self, n: int) -> V:
         """Return the scalar register pair at `n` as a per-lane value of width 1: one bit per lane."""
@@ -212,11 +211,10 @@ class RegisterAlgebra(Protocol[V, S]):
         """
 
     def push(self, n: int, v: V, lane: V) -> None:
-        """Write `v` of each active lane to register `n` of the lane whose number is in `lane` (ds_permute).
+        """Write each active lane's `v` to register `n` of the lane whose number is in `lane` (ds_permute).
 
-        If several lanes write to one lane, the value of the highest is kept. An active lane to which none writes gets
-        0.
-        """
+        If several lanes write to the same lane, the value from the highest-numbered lane is kept. An active lane to
+        which no lane writes gets 0."""
 
     def lane(self, n: int, lane: S) -> S:
         """Return vector register `n` of lane `lane` (0..63)."""
@@ -253,8 +251,7 @@ class MemoryAlgebra(Protocol[V, S]):
     def store(self, space: str, bits: int, address: V, values: Sequence[V], where: V | None = None) -> None:
         """Store a value from each lane to memory; `values` are 32-bit values.
 
-        With `bits` 8 or 16 the low bits of one value are stored; otherwise `bits` / 32 values.
-        """
+        With `bits` 8 or 16 the low bits of one value are stored; otherwise `values` has `bits` / 32 elements."""
 
     def atomic(
         self,
@@ -266,16 +263,16 @@ class MemoryAlgebra(Protocol[V, S]):
         compare: V | None = None,
         where: V | None = None,
     ) -> V:
-        """Replace memory m by kind(m, v) for one lane after another, from the lowest; return the old m.
+        """Execute the atomic operation m = kind(m, v) on memory m for each lane; return the old values of m.
 
-        `bits`, the size of memory and values, is 32 or 64. `kind` is one of:
+        Lanes execute one after another, starting with the lowest. `bits`, the size of memory and values, is 32 or
+        64. `kind` is one of:
 
         - swap, cmpswap, add, sub, rsub, smin, umin, smax, umax, and, or, xor; inc and dec, which wrap as the ISA
           manuals define.
         - mskor: (m & ~compare | v).
         - wrap: m - compare if that is not below 0, else m + v.
-        - fcmpswap, fmin, fmax, fadd on binary32 or binary64.
-        """
+        - fcmpswap, fmin, fmax, fadd on binary32 or binary64."""
 
     # A scalar access whose width-1 scalar `where` is 0 does not happen; its result is then unspecified.
     def scalar_load(self, dwords: int, address: S, where: S | None = None) -> list[S]:
@@ -302,16 +299,14 @@ class MemoryAlgebra(Protocol[V, S]):
     def aperture(self, which: str) -> S:
         """Return the 64-bit base or limit of an aperture of the flat address space.
 
-        `which` is "shared" or "private" for the base, "shared_limit" or "private_limit" for the limit. The upper half
-        identifies the aperture; `isa.gcn.semantics.pointer` converts 32-bit pointers.
-        """
+        `which` is "shared" or "private" for the base, "shared_limit" or "private_limit" for the limit. The upper 32
+        bits of the address identify the aperture. `isa.gcn.semantics.pointer` converts 32-bit pointers."""
 
 
 class ControlAlgebra(Protocol[S_contra]):
     """The operations for control flow, waits, and actions without a result.
 
-    A control flow operation is the last one of an instruction's semantics.
-    """
+    If the semantics of an instruction use a control flow operation, it is their last operation."""
 
     def branch(self, c: S_contra, target: int) -> None:
         """Branch to the address `target` (a plain int) if the width-1 scalar `c` is 1, else continue."""
@@ -342,7 +337,7 @@ class ControlAlgebra(Protocol[S_contra]):
         """
 
     def trap(self, number: int) -> None:
-        """Execute s_trap; the wave continues after it if a trap handler requests that."""
+        """Execute s_trap; the wave continues with the next instruction if the trap handler requests that."""
 
 
 class WaveAlgebra(

@@ -36,20 +36,19 @@ def access_scope(insn: Insn) -> Scope:
 
 
 def is_coherent_load(insn: Insn) -> bool:
-    """Return True if a load sees stores of other work-groups without a cache invalidation (an atomic load)."""
+    """Return True if a load sees stores of other work-groups without a cache invalidation, like an atomic load."""
     return access_scope(insn) >= Scope.AGENT
 
 
 def invalidated(insn: Insn, what: str) -> Scope:
     """Return the scope for which the operation `what` invalidates first-level caches.
 
-    `what` is as in `WaveAlgebra.order`. The result is WAVE if the operation does not invalidate them.
-    """
+    `what` is named as in `ControlAlgebra.order`. The result is WAVE if the operation does not invalidate them."""
     if what.startswith("wbinvl1"):
         return Scope.AGENT
     return access_scope(insn) if what == "inv" else Scope.WAVE
 
 
 def acquires(insn: Insn, what: str) -> bool:
-    """Return True if, after a cache operation, later loads of the wave see what other work-groups have released."""
+    """Return True if a cache operation makes stores that other work-groups have released visible to later loads."""
     return invalidated(insn, what) >= Scope.AGENT

@@ -21,7 +21,7 @@ PACKAGE: Final = "softcard.isa.gcn"
 
 
 class Kind(StrEnum):
-    """The kind of remedy that must stand between the two instructions of a hazard."""
+    """The kind of remedy that must be executed between the two instructions of a hazard."""
 
     COUNT = "count"
     """A wait for a memory counter (s_waitcnt) is required."""
@@ -38,12 +38,12 @@ class Hazard:
     """A hazard: instruction `before`, instruction `after`, and the remedy that is required between them.
 
     - `need`: the required counter or number of wait states by generation; "" or 0 if nothing is required
-    - `needs`: the wait states by processor, for processors with matrix instructions; `needs_text` is their source text
+    - `needs`: the wait states by processor, for processors with matrix instructions; `needs_text` is their source
+      text
     - `manual`: the section of the ISA manual
-    - `basis`: the kind of source that the hazard comes from
-    - `doubtful`: the generations for which a check only warns, since sources disagree
-    - `absent`: the reason why the hazard is not checked, or ""
-    """
+    - `basis`: the kind of source that documents the hazard
+    - `doubtful`: the generations for which sources disagree; for these a check reports only a warning
+    - `absent`: the reason why the hazard is not checked; "" if it is checked"""
 
     id: str
     kind: Kind

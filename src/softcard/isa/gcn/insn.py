@@ -1,12 +1,13 @@
-"""Operations, and decoded instructions as semantics, engines and texts read them.
+"""Operations and decoded instructions, which the semantics, the engines and the assembly text use.
 
-An operation (`Op`) is declared once, in the file of its family, with its opcode in every generation, its signature and
-its semantics (`semantics`). An instruction (`Insn`) is one use of it, with its address, form and fields.
+An operation (`Op`) is declared once, in the file of its family, with its opcode in every generation, its
+signature and its semantics (`semantics`). An instruction (`Insn`) is one use of an operation, with its
+address, encoding and fields.
 
 Signatures
 ----------
-``"f32 = f32 f32"`` means one result and two sources, in the order of the encoding's fields (dst = src0 src1 src2).
-Types are a letter and a width:
+``"f32 = f32 f32"`` means one result and two sources, in the order of the encoding's fields (dst = src0 src1
+src2). Types are a letter and a width:
 
 ========  ====================================================================================================
 ``b32``   bits: no sign, integer inline constants; also ``b16`` ``b64`` ``b96`` ``b128`` ``b256`` ``b512``
@@ -26,11 +27,13 @@ Types are a letter and a width:
 ``table`` source only: the truth table of v_bitop3, a plain int
 ========  ====================================================================================================
 
-With a signature the semantics are a function ``semantics(*sources)`` of words (`isa.gcn.word`) that returns the result,
-or a tuple of results in the order of the signature; `semantics.execute` fetches sources (modifiers, SDWA, DPP) and
-stores results (omod, clamp, SDWA, EXEC). Without a signature (``None``) the semantics are ``semantics(b, i)``, with a
-builder `b` (`isa.gcn.builder`) and the instruction `i`, and do all that themselves.
-"""
+If an operation has a signature, its semantics are a function ``semantics(*sources)`` of words
+(`isa.gcn.word`). It returns the result, or a tuple of results in the order of the signature.
+`semantics.execute` fetches the sources (modifiers, SDWA, DPP) and stores the results (omod, clamp, SDWA,
+EXEC).
+
+If the signature is None, the semantics are ``semantics(b, i)``, with a builder `b` (`isa.gcn.builder`) and
+the instruction `i`. They fetch the sources and store the results themselves."""
 
 from __future__ import annotations
 
@@ -64,8 +67,7 @@ Row = tuple[Any, ...]
 class Accuracy:
     """The accuracy of an operation: `kind` is "exact", "approximate" (within `bound`), or "chosen".
 
-    A chosen accuracy is Softcard's own decision, since the manuals leave the result open. `source` is the reference.
-    """
+    "chosen" means that Softcard defines the result, since the manuals leave it open. `source` is the reference."""
 
     kind: str = "exact"
     bound: str = ""
@@ -76,10 +78,9 @@ EXACT = Accuracy()
 
 
 def chosen(name: str) -> dict[str, Accuracy]:
-    """Return the `Op` fields of an operation whose ordinary results depend on the Choice called `name`.
+    """Return the `Op` fields of an operation whose results for ordinary inputs depend on the Choice called `name`.
 
-    A Choice is a documented decision of Softcard where the manuals leave the behaviour open.
-    """
+    A Choice is a documented decision of Softcard where the manuals leave the behaviour open."""
     return {"accuracy": Accuracy("chosen", "", f"gcn/{name}")}
 
 
@@ -88,17 +89,18 @@ class Op:
     """One operation of the ISA. `name` is its newest mnemonic, unique in its family.
 
     - `names`, `opcodes`: the mnemonic and the opcode by generation
-    - `needs`, `lacks`: a feature that a target must have, and one that it must not have (a later processor has dropped
-      the operation or uses its opcode for another one)
+    - `needs`: a feature that a target must have in order to implement the operation
+    - `lacks`: a feature that a target must not have, because later processors have dropped the operation or use
+      its opcode for another one
     - `aliases`: further mnemonics that assemblers accept
-    - `concrete`: True if only the reference engine executes the operation; its semantics may then inspect scalar values
-    - `selectors`: a function that returns 32-bit scalars, computed from scalar registers, that select the variant (for
-      example the format of a buffer); the operation then has no signature, and its semantics are ``semantics(b, i,
-      numbers)`` with the values of these scalars
-    - `operands`: the operand list of the assembly text, for operations without a signature or with unusual kinds of
-      registers (see `encoding/shape.py`)
-    - `clamped`: the semantics with the clamp bit set, for integer results (the caller clamps floats)
-    """
+    - `concrete`: True if only the reference engine executes the operation; its semantics may then inspect scalar
+      values
+    - `selectors`: a function that returns 32-bit scalars, computed from scalar registers, that select the variant
+      (for example the format of a buffer); the operation then has no signature, and its semantics are
+      ``semantics(b, i, numbers)`` with the values of these scalars
+    - `operands`: the operand list of the assembly text, for operations without a signature or with unusual kinds
+      of registers (see `encoding/shape.py`)
+    - `clamped`: the semantics with the clamp bit set, for integer results (the caller clamps floats)"""
 
     name: str
     family: str
@@ -132,16 +134,16 @@ class Op:
 class Insn:
     """One decoded instruction at address `pc`: `size` bytes, whose 32-bit words (with a literal) are `words`.
 
-    `form` is its encoding: SOP1 SOP2 SOPC SOPK SOPP SMRD SMEM VOP1 VOP2 VOPC VOP3A VOP3B VOP3P VINTRP DS FLAT MUBUF
-    MTBUF MIMG EXP MAI, or VOP1_SDWA VOP2_SDWA VOPC_SDWA VOP1_DPP VOP2_DPP.
+    `form` is its encoding: SOP1 SOP2 SOPC SOPK SOPP SMRD SMEM VOP1 VOP2 VOPC VOP3A VOP3B VOP3P VINTRP DS FLAT
+    MUBUF MTBUF MIMG EXP MAI, or VOP1_SDWA VOP2_SDWA VOPC_SDWA VOP1_DPP VOP2_DPP.
 
-    `fields` has the fields of that encoding only. A source operand is a code of the operand space
-    (`encoding/operands.py`); in a field that can only name a VGPR, VGPR n is stored as 256 + n. Accumulation register n
-    is vector register 256 + n, so a source field holds 512 + n. The gfx942 flags sc0, nt and sc1 are called glc, slc
-    and scc here.
+    `fields` has the fields of that encoding only. The value of a source operand's field is an operand code
+    (`encoding/operands.py`), also if the field can only hold a VGPR: VGPR n is stored as 256 + n. Accumulation
+    register n is vector register 256 + n, so it is stored as 512 + n. The gfx942 flags sc0, nt and sc1 are called
+    glc, slc and scc here.
 
-    `selectors` are the values of the scalars that select the variant, if the code is specialised for them; see `Op`.
-    """
+    `selectors` are the values of the scalars that select the variant, if the code is specialised for them; see
+    `Op`."""
 
     op: Op
     target: Target
@@ -178,7 +180,9 @@ class Insn:
         return self.words[0] | (self.words[1] << 32 if len(self.words) > 1 else 0)
 
     def specific(self, numbers: tuple[int, ...]) -> Insn:
-        """Return a copy specialised for `numbers`, the values of the scalars that select the variant; see `Op`."""
+        """Return a copy specialised for `numbers`, the values of the scalars that select the variant of the operation.
+
+        `Op` describes these scalars."""
         return replace(self, selectors=numbers)
 
     @property

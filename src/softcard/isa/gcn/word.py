@@ -62,15 +62,15 @@ class Word(word.Word):
         return self._binary("smax", other)
 
     def ctlz(self) -> Self:
-        """Count the zeros above the highest 1 bit; the width if there are only zeros."""
+        """Return the number of zeros above the highest 1 bit; the width if there are only zeros."""
         return self._unary("ctlz")
 
     def cttz(self) -> Self:
-        """Count the zeros below the lowest 1 bit; the width if there are only zeros."""
+        """Return the number of zeros below the lowest 1 bit; the width if there are only zeros."""
         return self._unary("cttz")
 
     def ctpop(self) -> Self:
-        """Count the bits that are 1."""
+        """Return the number of bits that are 1."""
         return self._unary("ctpop")
 
     def bitreverse(self) -> Self:

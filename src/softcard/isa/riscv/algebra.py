@@ -45,19 +45,19 @@ class Algebra(IntegerAlgebra[V], Protocol[V, F]):
         """Return the unsigned remainder; `b` must not be zero."""
 
     def sdiv(self, w: int, a: V, b: V) -> V:
-        """Return the signed quotient rounded to zero; `b` is not 0, and a / b is not minimum / -1."""
+        """Return the signed quotient rounded to zero; `b` is not 0, and the quotient does not overflow."""
 
     def srem(self, w: int, a: V, b: V) -> V:
-        """Return the signed remainder with the sign of `a`; `b` is not 0, and a / b is not minimum / -1."""
+        """Return the signed remainder with the sign of `a`; `b` is not 0, and the quotient does not overflow."""
 
     def clmul(self, a: V, b: V) -> V:
         """Return the carry-less product of two 64-bit values, 128 bits wide."""
 
     def ctlz(self, w: int, a: V) -> V:
-        """Count the zeros above the highest 1 bit; `w` if all bits are 0."""
+        """Return the number of zeros above the highest 1 bit; `w` if all bits are 0."""
 
     def cttz(self, w: int, a: V) -> V:
-        """Count the zeros below the lowest 1 bit; `w` if all bits are 0."""
+        """Return the number of zeros below the lowest 1 bit; `w` if all bits are 0."""
 
     def ctpop(self, w: int, a: V) -> V:
         """Return the number of bits that are 1."""

@@ -1,8 +1,7 @@
-"""Assembly text of decoded instructions, in the style of GNU ``objdump -M no-aliases``, and its assembly.
+"""Conversion between decoded instructions and assembly text in the style of GNU ``objdump -M no-aliases``.
 
-The module also has the pseudo-instructions of assemblers (`PSEUDO`), which `assemble` does not accept, and the choice
-of compressed forms (`compressed`) as assemblers make it.
-"""
+The module also defines the pseudo-instructions of assemblers (`PSEUDO`), which `assemble` does not accept.
+`compressed` chooses compressed instructions as assemblers do."""
 
 from __future__ import annotations
 
@@ -156,7 +155,7 @@ def _forms() -> Mapping[str, list[Row[Expansion]]]:
 
 
 def compressed(name: str, fields: Mapping[str, int]) -> int | None:
-    """Return a compressed instruction with the effect of a base instruction with these fields, or None."""
+    """Return a compressed instruction with the same effect as the base instruction `name` with `fields`, or None."""
     forms = _forms().get(name)
     if forms is None:
         return None

@@ -14,8 +14,7 @@ from softcard.isa.riscv.word import Binary, Word
 def scaled(shift: int, *, is_word: bool = False) -> Semantics:
     """Return the semantics of shift-and-add: rd = rs2 + (rs1 << shift).
 
-    With `is_word`, only the low 32 bits of rs1 count.
-    """
+    With `is_word`, only the low 32 bits of rs1 are used, zero-extended."""
     return reg(64, lambda a, b: b + ((a[31:0] if is_word else a) << shift))
 
 
@@ -86,7 +85,7 @@ ZBB: Final = section("Zbb", (
 
 
 def product(shift: int) -> Semantics:
-    """Return the semantics of a carry-less product of rs1 and rs2: rd = its 64 bits from bit `shift` on."""
+    """Return the semantics of a carry-less product: rd = 64 bits of rs1 times rs2, from bit `shift` on."""
     return reg(64, lambda a, b: (a.clmul(b) >> shift).trunc(64))
 
 

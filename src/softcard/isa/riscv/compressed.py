@@ -1,8 +1,7 @@
 """RISC-V C extension: compressed instructions (ISA manual volume I, chapter "C"), with their expansions.
 
-Excluded values of a form (``nz`` immediates, ``rd!=0``) are reserved encodings and illegal. HINTs are executed as their
-expansions, which have no effect.
-"""
+Field values that a pattern excludes (``nz`` immediates, ``rd!=0``) are reserved encodings and illegal. HINTs
+are executed as their expansions, which have no effect."""
 
 from __future__ import annotations
 

@@ -89,10 +89,9 @@ def read(hart: Hart, number: int, privilege: int) -> int:
 def write(hart: Hart, number: int, value: int, privilege: int) -> None:
     """Write CSR `number` as code at `privilege` does; bits that the hart does not implement are ignored.
 
-    `IllegalInstruction` is raised as by `read`, and for read-only CSRs. `BeyondModel` is raised, and nothing changes,
-    for a value that would enable something that is not modelled: address translation, memory protection, interrupts, or
-    fewer extensions.
-    """
+    `IllegalInstruction` is raised in the same cases as by `read`, and for read-only CSRs. `BeyondModel` is raised
+    for a value that would enable address translation, memory protection or interrupts, or disable extensions,
+    since these are not modelled; the CSR is then unchanged."""
     rule = _rule(hart, number, privilege)
     if number >> 10 == 3:
         raise IllegalInstruction(f"write to the read-only csr {n.csr_name(number)}")
@@ -145,10 +144,9 @@ def _refuse_interrupts(hart: Hart, privilege: int, status: int) -> None:
 
 
 def enter_trap(hart: Hart, cause: int, epc: int, tval: int) -> None:
-    """Take exception `cause` of the instruction at `epc`, in M mode, or in S mode if `medeleg` delegates it.
+    """Take exception `cause` of the instruction at `epc`; S mode handles it if `medeleg` delegates it, else M mode.
 
-    The function sets pc, privilege, mepc, mcause, mtval and mstatus (in S mode sepc, scause, stval and sstatus).
-    """
+    The function sets pc, privilege, mepc, mcause, mtval and mstatus (in S mode sepc, scause, stval and sstatus)."""
     csr = hart.csr
     status = csr[n.MSTATUS]
     if hart.privilege <= S and csr.get(n.MEDELEG, 0) >> cause & 1:
@@ -170,9 +168,9 @@ def enter_trap(hart: Hart, cause: int, epc: int, tval: int) -> None:
 def leave_trap(hart: Hart, privilege: str) -> None:
     """Execute mret ("m") or sret ("s"): return to the privilege and pc that the trap saved.
 
-    `IllegalInstruction` is raised if the hart's privilege is too low, or for sret in S mode if mstatus.TSR is set.
-    `BeyondModel` is raised if an interrupt would be taken after the return. Nothing changes in either case.
-    """
+    `IllegalInstruction` is raised if the hart's privilege is too low, or for sret in S mode if mstatus.TSR is
+    set. `BeyondModel` is raised if an interrupt would be taken after the return. After either error, the hart is
+    unchanged."""
     status = hart.csr[n.MSTATUS]
     if privilege == "m":
         if hart.privilege < M:
@@ -216,8 +214,8 @@ OF: Final = {FS: "F", VS: "V"}
 class Rule:
     """The behaviour of one CSR: its read and write functions, and its requirements.
 
-    `needs` is the mask of a field of mstatus that must not be off; `counter` is True for a user-mode view of a counter.
-    """
+    `needs` is the mask of a field of mstatus: if that field is "off", accesses are illegal. `counter` is True for
+    a user-mode view of a counter."""
 
     read: Callable[[Hart], int]
     write: Callable[[Hart, int], None] = lambda hart, value: None
@@ -259,8 +257,8 @@ def _user_counter(number: int) -> Rule:
 def _words(field: int, *parts: tuple[int, int, int]) -> Rule:
     """Return the rule of a CSR whose fields are stored in state words shared with translated code.
 
-    Each part is (word, lowest bit of the field in the CSR, mask of the word). A write sets `field` of mstatus to dirty.
-    """
+    Each of `parts` is (index of the state word, lowest bit of the field in the CSR, mask of the value). A write
+    sets `field` of mstatus to dirty."""
 
     def get(hart: Hart) -> int:
         return sum((hart.words[word] & mask) << low for word, low, mask in parts)
@@ -274,7 +272,7 @@ def _words(field: int, *parts: tuple[int, int, int]) -> Rule:
 
 
 def _write_vstart(hart: Hart, value: int) -> None:
-    """Write vstart, which has as many bits as an element index needs."""
+    """Write vstart; only as many bits as the largest element index needs are stored."""
     hart.words[state.VSTART] = value & hart.vlen - 1
     hart.csr[n.MSTATUS] |= VS
 
@@ -325,8 +323,7 @@ def _pmp_config(hart: Hart, entry: int) -> int:
 def _check_pmp(hart: Hart) -> None:
     """Raise `BeyondModel` unless PMP entry 0 permits access to all of memory.
 
-    If it does, it decides every access, regardless of the other entries.
-    """
+    An entry 0 of this kind decides every access, regardless of the other entries."""
     config, address = _pmp_config(hart, 0), hart.csr[n.PMPADDR0]
     rights = config & ~(PMP_MODE | PMP_LOCKED) == PMP_OPEN & ~PMP_MODE
     reaches = {PMP_NAPOT: address & PMP_ALL == PMP_ALL, PMP_TOR: address >= PMP_ALL}

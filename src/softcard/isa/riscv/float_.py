@@ -77,7 +77,9 @@ def classify(t: str) -> Semantics:
 
 
 def to_int(t: str, w: int, *, signed: bool = True) -> Semantics:
-    """Return the semantics of a conversion: rd = rs1 as a `w`-bit integer, sign-extended even if unsigned."""
+    """Return the semantics of a conversion: rd = rs1 as a `w`-bit integer.
+
+    The integer is sign-extended to 64 bits, also if it is unsigned."""
     return lambda o, i: put(o, w, i.rd, o.f_to_int(w, signed, t, o.f(i.rs1, t), i.rm))
 
 
@@ -97,7 +99,9 @@ def load(t: str, w: int) -> Semantics:
 
 
 def store(w: int) -> Semantics:
-    """Return the semantics of a float store: memory[rs1 + imm] = the low `w` bits of rs2, NaN-boxed or not."""
+    """Return the semantics of a float store: memory[rs1 + imm] = the low `w` bits of rs2.
+
+    Whether the value in rs2 is NaN-boxed makes no difference."""
     return lambda o, i: o.store(w, address(o, i), low(o, w, o.f_raw(i.rs2)))
 
 

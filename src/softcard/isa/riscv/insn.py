@@ -22,9 +22,8 @@ class Spec:
     """The table entry of one mnemonic: its extension, control flow and semantics.
 
     `flow` is one of ``next`` (falls through), ``branch`` (conditional, pc-relative), ``jump`` (pc-relative),
-    ``indirect`` (computed) and ``system`` (executed by the reference engine only). `extension` is one letter or name: I
-    M A F D V Zve64d Zicsr Zifencei Zicond Zfh Zba Zbb Zbc Zbs Priv.
-    """
+    ``indirect`` (computed) and ``system`` (executed by the reference engine only). `extension` is the name of one
+    extension: I M A F D V Zve64d Zicsr Zifencei Zicond Zfh Zba Zbb Zbc Zbs Priv."""
 
     name: str
     extension: str
@@ -37,13 +36,12 @@ class Spec:
 class Insn:
     """One decoded instruction. Fields that an instruction does not have are 0.
 
-    - `imm`: the sign-extended immediate in bytes (lui, auipc: shifted by 12); for csr instructions the CSR number,
-      where `rs1` may be the 5-bit immediate
-    - vector registers are in the fields at their bit positions: vd and vs3 in `rd`, vs1 in `rs1`, vs2 in `rs2`; if `vm`
-      is 0, v0 is the mask
-    - `word`: the fetched word; a compressed instruction has a 16-bit `word` and `length` 2, the name and the fields of
-      its base instruction, and its own mnemonic in `alias`
-    """
+    - `imm`: the sign-extended immediate in bytes (for lui and auipc, shifted left by 12); for csr instructions
+      the CSR number, and `rs1` may be the 5-bit immediate
+    - vector registers are in the fields at their bit positions: vd and vs3 in `rd`, vs1 in `rs1`, vs2 in `rs2`;
+      if `vm` is 0, v0 is the mask
+    - `word`: the fetched word; a compressed instruction has a 16-bit `word` and `length` 2, the name and the
+      fields of its base instruction, and its compressed mnemonic in `alias`"""
 
     spec: Spec
     word: int

@@ -154,15 +154,16 @@ def high(a_signed: bool, b_signed: bool) -> Binary:
 
 
 def divisor(b: Word) -> Word:
-    """Return `b`, or 1 if it is zero, to divide by; the quotient of a division by zero is not used."""
+    """Return the number to divide by: `b`, or 1 if `b` is zero.
+
+    If `b` is zero, the caller does not use the quotient."""
     return (b == 0).select(1, b)
 
 
 def signed_divisor(a: Word, b: Word) -> Word:
-    """Return `b`, or 1 if it is zero or a / b overflows.
+    """Return the number to divide by: `b`, or 1 if `b` is zero or a / b overflows.
 
-    a / 1 and a % 1 are the specified results of an overflow.
-    """
+    If a / b overflows, a / 1 and a % 1 are the quotient and the remainder that the ISA manual specifies."""
     overflow = (a == 1 << a.width - 1) & (b == -1)
     return overflow.select(1, divisor(b))
 

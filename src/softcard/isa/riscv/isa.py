@@ -29,10 +29,9 @@ MOST_VLEN: Final = 1 << 16
 
 
 class Isa:
-    """The instruction set of a hart. Equal names give the same object: see `isa_of`.
+    """The instruction set of a hart. `isa_of` returns the same object for equivalent names.
 
-    `least_vlen` is the minimum width of vector registers in bits that Zvl*b requires; 0 if the name has no Zvl*b.
-    """
+    `least_vlen` is the minimum width of vector registers in bits that Zvl*b requires; 0 if the name has no Zvl*b."""
 
     def __init__(self, name: str, extensions: frozenset[str], least_vlen: int = 0) -> None:
         self.name = name
@@ -72,7 +71,10 @@ def isa_of(name: str) -> Isa:
 
 
 def _least_vlen(name: str, found: re.Match[str], has_vectors: bool) -> int:
-    """Return the minimum width of vector registers, in bits, that the name part Zvl*b or Zve* in `found` requires."""
+    """Return the minimum width of vector registers, in bits, that an extension (Zvl*b or Zve*) requires.
+
+    `found` is the match of the extension in `name`. Zve* requires no minimum (0). Raise `WireError` if the width
+    is invalid, or if the instruction set lacks V."""
     word = found[1].capitalize()
     if found["bits"] is None:
         if not has_vectors:

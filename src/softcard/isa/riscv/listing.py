@@ -17,10 +17,9 @@ _TARGET = re.compile(r"0x[0-9a-f]+$")
 
 
 class Line(NamedTuple):
-    """A line of a listing: the instruction at `pc`, or a halfword that does not decode, with its error `refusal`.
+    """A line of a listing: the instruction at `pc`, or bytes that do not decode, with the error in `refusal`.
 
-    `label` is the label of the address, or "".
-    """
+    `label` is the label of the address, or ""."""
 
     pc: int
     code: bytes
@@ -37,10 +36,9 @@ class Line(NamedTuple):
 def listing(code: bytes, pc: int = 0, names: Mapping[int, str] | None = None) -> tuple[Line, ...]:
     """Return every instruction of `code`, which starts at address `pc`, in order.
 
-    The text, after ``.option norvc``, assembles to the same bytes. A halfword that does not decode becomes ``.half`` or
-    ``.word``. Labels are those in `names`, which may be outside of the code, and the targets of branches within the
-    code. An odd byte at the end is left out.
-    """
+    The text, after ``.option norvc``, assembles to the same bytes. An instruction that does not decode becomes
+    ``.half`` or ``.word``. Labels are those in `names`, which may be outside of the code, and the targets of
+    branches within the code. An odd byte at the end is not listed."""
     found = [*_parts(code, pc)]
     places = {place for place, *_ in found}
     labels = {place: name for place, name in (names or {}).items() if LABEL.fullmatch(name)}
@@ -59,7 +57,7 @@ Part = tuple[int, bytes, "Insn | None", "SoftcardError | None"]
 
 
 def _parts(code: bytes, pc: int) -> list[Part]:
-    """Return the address and bytes of each instruction, with its decoded form or the error."""
+    """Return address, bytes, decoded instruction (or None) and decoding error (or None) of each instruction."""
     found: list[Part] = []
     at = 0
     while at + 2 <= len(code):
@@ -77,7 +75,7 @@ def _parts(code: bytes, pc: int) -> list[Part]:
 
 
 def _goal(insn: Insn | None, pc: int) -> int | None:
-    """Return the target of a branch or jump whose target is in the instruction; None for other instructions."""
+    """Return the target of a branch or jump with a pc-relative target; None for other instructions."""
     return pc + insn.imm & (1 << 64) - 1 if insn is not None and insn.spec.flow in ("branch", "jump") else None
 
 

@@ -23,22 +23,22 @@ class HartPort(Protocol):
         """Return the halfword at `address`, as an instruction fetch reads it."""
 
     def page(self, address: int, access: str) -> int | None:
-        """Return the offset with which engines may access the 4 KiB page of `address` directly, in host memory.
+        """Return the host address minus the guest address (modulo 2**64) of the 4 KiB page that contains `address`.
 
-        It is host address minus guest address (modulo 2**64), valid for every byte of the page. The result is None if
-        each access must use `load`, `store` or `fetch`. `access` is "load" or "store".
-        """
+        With this offset engines access every byte of the page directly in host memory. The result is None if each
+        access must use `load`, `store` or `fetch`. `access` is "load" or "store"."""
 
 
 @runtime_checkable
 class ExtentPort(HartPort, Protocol):
-    """A port that can return the whole range in which an offset from `page` is valid.
+    """A port that can return the whole address range in which a result of `page` is valid.
 
-    Engines then need not query every page.
-    """
+    With such a port engines need not query every page."""
 
     def extent(self, address: int, access: str) -> tuple[int, int]:
-        """Return the guest range (start, end) around `address` in which the offset that `page` returns is valid."""
+        """Return the guest range (start, end) around `address` in which the offset that `page` returns is valid.
+
+        `access` is "load" or "store"."""
 
 
 @runtime_checkable

@@ -1,8 +1,7 @@
 """Instruction tables: one entry (`Row`) defines encoding, decoding and assembly text of an instruction.
 
-The operands of an entry are written as in assembly text, for example ``"rd, imm(rs1)"``. Words that name an `Operand`
-are placeholders, everything else is literal; a part in square brackets is optional in the input.
-"""
+The operands of an entry are written as in assembly text, for example ``"rd, imm(rs1)"``. Words that name an
+`Operand` are placeholders; all other text is literal. Text in square brackets is optional in the input."""
 
 from __future__ import annotations
 
@@ -19,13 +18,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A placeholder in operand texts: the field that it stands for, and its notation.
+    """A placeholder in operand texts: the field whose value it represents, and its notation.
 
-    - `show`, `read`: functions that format and parse the operand; both get the address of the instruction, or None if
-      it is unknown; `read` raises `ValueError` for an invalid operand
+    - `show`, `read`: functions that format and parse the operand; both get the address of the instruction, or
+      None if it is unknown; `read` raises `ValueError` for an invalid operand
     - `absent`: the value of an operand that is left out
-    - `form`: a regular expression of valid texts
-    """
+    - `form`: a regular expression of valid texts"""
 
     field: str
     show: Callable[[int, int | None], str]

@@ -104,10 +104,9 @@ class Hart(Stateful, RichDisplay):
       module
     - `csr`: the raw values of the other control and status registers by number (see `csr.py` for their rules)
     - `port`: the hart's memory interface
-    - `isa`: its instruction set
-    - `vectors`: the vector registers, one after another, as little-endian elements: a memoryview for each element width
-      in bits (8, 16, 32, 64)
-    """
+    - `isa`: the hart's instruction set
+    - `vectors`: the vector registers, one after another, as little-endian elements: a memoryview for each element
+      width in bits (8, 16, 32, 64)"""
 
     STATE = ("own_words", "own_vectors", "csr", "privilege")
 

@@ -33,7 +33,7 @@ def immediate(o: SystemOps, i: Insn) -> Value:
 
 
 def csrrw(source: Source) -> SystemSemantics:
-    """Return the semantics of csrrw: rd = CSR; CSR = source. It does not read the CSR if rd is x0."""
+    """Return the semantics of csrrw: rd = CSR; CSR = source. If rd is x0, the CSR is not read."""
 
     def semantics(o: SystemOps, i: Insn) -> None:
         new = source(o, i)
@@ -63,10 +63,9 @@ def csrr_bits(source: Source, f: Binary) -> SystemSemantics:
 
 
 def guarded(trap_bit: int, semantics: SystemSemantics) -> SystemSemantics:
-    """Return `semantics` made illegal in U mode, and in S mode if the mstatus bit `trap_bit` is set.
+    """Return semantics like `semantics`, but with an illegal-instruction exception if the privilege is too low.
 
-    `trap_bit` is a mask.
-    """
+    The instruction is illegal in U mode, and in S mode if the bit of mstatus in the mask `trap_bit` is set."""
 
     def guard(o: SystemOps, i: Insn) -> None:
         if allowed(o.hart, trap_bit):

@@ -47,11 +47,10 @@ class Expansion:
 
     @classmethod
     def parse(cls, text: str) -> Expansion:
-        """Parse the text of an expansion.
+        """Parse the text of an expansion, such as ``addi rd, rd, imm``.
 
-        An operand that is a known placeholder is copied from that field of the compressed instruction; any other is a
-        fixed value.
-        """
+        If an operand in the text is the name of an `Operand`, its value is copied from that field of the compressed
+        instruction. Any other operand is a constant."""
         name, _, given = text.partition(" ")
         row = BASE[name]
         parts, words = (re.findall(r"[\w']+", operands) for operands in (given, row.operands))

@@ -41,15 +41,15 @@ class Word(word.Word):
         return type(self)(self.algebra, self.width, getattr(self.algebra, operation)(self.width, self.value))
 
     def ctlz(self) -> Self:
-        """Count the zeros above the highest 1 bit; the width if there are only zeros."""
+        """Return the number of zeros above the highest 1 bit; the width if there are only zeros."""
         return self._counted("ctlz")
 
     def cttz(self) -> Self:
-        """Count the zeros below the lowest 1 bit; the width if there are only zeros."""
+        """Return the number of zeros below the lowest 1 bit; the width if there are only zeros."""
         return self._counted("cttz")
 
     def ctpop(self) -> Self:
-        """Count the bits that are 1."""
+        """Return the number of bits that are 1."""
         return self._counted("ctpop")
 
     def bswap(self) -> Self:
@@ -74,9 +74,8 @@ def on_values(f: Binary, w: int) -> Callable[[Ops, Value, Value], Value]:
 def recorded(f: Callable[..., Word | tuple[Word, ...]], *widths: int) -> Callable[..., Value]:
     """Convert a function of words of the given widths to a function ``(o, ...)`` of an algebra and its values.
 
-    The result of `f` may be a tuple of words. `f` runs once, and its operations on the algebra are recorded. So the use
-    of words costs no time when an instruction executes.
-    """
+    The result of `f` may be a tuple of words. `f` runs only once, to record its operations on the algebra.
+    Executing an instruction repeats only these operations, without words."""
     names = _Names()
     operands = [f"a{k}" for k in range(len(widths))]
     result = f(*(Word(cast("Ops", names), w, cast("Value", name)) for w, name in zip(widths, operands, strict=True)))

@@ -70,7 +70,10 @@ def _filling(slots: SearchStrategy[int], starts: SearchStrategy[int] = WORD) -> 
 
 
 def _around(commands: SearchStrategy[UserCommand], wrong: SearchStrategy[UserCommand] | None, draw: DrawFn) -> bytes:
-    """Draw valid commands; with `wrong`, also an invalid one and commands after it, which are never reached."""
+    """Draw valid commands as code-buffer bytes.
+
+    If `wrong` is given, an invalid command drawn from it follows, and then further commands, which are never
+    reached."""
     some = st.lists(commands, max_size=MOST_COMMANDS)
     if wrong is None:
         return user_code(draw(some))

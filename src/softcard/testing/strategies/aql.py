@@ -25,11 +25,10 @@ def aql_packets(
 ) -> SearchStrategy[Drawn[bytes]]:
     """Draw packets of 64 bytes: dispatches of the kernel at `kernel_object` and both kinds of barriers.
 
-    The packets include their headers. `signals` are handles of signals with value 0 for barriers to wait for; packets
-    wait for and signal no others. A valid packet has a small grid of small work-groups without LDS or private memory.
-    `breaks` lists the ids of the rules that may be broken, one at a time; a device reports reserved bits
-    (``hsa/packet-types``) and fence scopes only as lints.
-    """
+    The packets include their headers. `signals` are handles of signals with value 0. Barriers wait only for these
+    signals, and packets use no other signals. A valid packet has a small grid of small work-groups without LDS or
+    private memory. `breaks` lists the ids of the rules that may be broken, one at a time; a device reports
+    reserved bits (``hsa/packet-types``) and fence scopes only as lints."""
     kernels = st.integers(1, 3).flatmap(
         lambda dimensions: _dispatches(dimensions, kernel_object=kernel_object, kernarg_address=kernarg_address)
     )

@@ -1,4 +1,4 @@
-"""Strategies for AMD HSA code objects: valid ones, and ones with a single damage."""
+"""Strategies for AMD HSA code objects: valid ones, and ones with exactly one defect."""
 
 from __future__ import annotations
 
@@ -38,15 +38,14 @@ def code_objects(
 ) -> SearchStrategy[Drawn[bytes]]:
     """Draw code objects for `agent` as bytes, of one of `versions`, with one to three kernels.
 
-    The kernels of a valid one are those of `gcn_kernels`: they take no arguments and access no memory. `breaks` lists
-    the possible damages:
+    The kernels of a valid code object are those of `gcn_kernels`: they take no arguments and access no memory.
+    `breaks` lists the possible defects:
 
     - ``elf/`` and ``magic``, ``class``, ``data`` (byte order), ``type`` or ``machine``: a wrong header field
     - ``elf/segment``: a segment outside of the file
     - ``elf/sections``: a section table outside of the file
     - ``elf/cut``: the file ends too early
-    - ``hsa/os-abi``, ``hsa/abi-version``: unknown values
-    """
+    - ``hsa/os-abi``, ``hsa/abi-version``: unknown values"""
     for version in versions:
         if version not in VERSIONS:
             raise WireError(f"unknown code object version {version!r}, expected some of {', '.join(VERSIONS)}")
@@ -114,7 +113,7 @@ def _damaged(valid: Maker[bytes], damage: Damage, draw: DrawFn) -> bytes:
 
 
 def _field(record: type[Record], name: str, values: SearchStrategy[int]) -> Damage:
-    """Return a damage: a function that sets field `name` of the ELF header to one of `values`."""
+    """Return a function that sets field `name` of the ELF header to one of `values`."""
     slot = record.slot(name)
 
     def damage(data: bytes, draw: DrawFn) -> bytes:
@@ -138,7 +137,7 @@ def _no_magic(data: bytes, draw: DrawFn) -> bytes:
 
 
 def _segment_outside(data: bytes, draw: DrawFn) -> bytes:
-    """Return the file with its first segment made larger than the file."""
+    """Return the file with the size of its first segment increased beyond the end of the file."""
     header = FileHeader.parse(data)
     at = header.phoff + ProgramHeader.offset_of("filesz")
     return _put(data, at, len(data) + draw(st.integers(1, 1 << 32)), 8)

@@ -1,4 +1,4 @@
-"""The result type of every strategy: a value, with the name of the mistake in it."""
+"""The result type of every strategy: a drawn value, with the name of the mistake that it contains."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Maker = Callable[[DrawFn], T]
 
 
 class Drawn(NamedTuple, Generic[T]):
-    """A drawn value for a parser or a driver. `breaks` names the one mistake in it; None for a valid value.
+    """A drawn value for a parser or a driver.
 
-    The name is the id of the broken rule, or the name of a damage.
-    """
+    `breaks` is the name of the only mistake in it, or None for a valid value: the id of the violated rule, or the
+    name of a defect."""
 
     value: T
     breaks: str | None = None
@@ -30,9 +30,8 @@ def drawn(
 ) -> SearchStrategy[Drawn[T]]:
     """Draw a valid value in about half of the cases, else a value with one of the selected mistakes.
 
-    Values shrink towards valid ones. `breaks` selects the possible mistakes, which are equally probable; None selects
-    all. An unknown mistake raises `WireError`.
-    """
+    Failing examples are shrunk towards valid values. `breaks` selects the possible mistakes, which are equally
+    probable; None selects all. An unknown mistake raises `WireError`."""
     for name in breaks or ():
         if name not in mistakes:
             raise WireError(

@@ -50,7 +50,7 @@ def fletcher_schemas(*, breaks: Collection[str] | None = None) -> SearchStrategy
 
 
 def _schema(arrow: Any, kinds: SearchStrategy[Any], wrong: Callable[[DrawFn], Any] | None, draw: DrawFn) -> pa.Schema:
-    """Draw a schema with valid fields; with `wrong`, followed by an invalid one."""
+    """Draw a schema with valid fields; if `wrong` is given, an invalid field drawn from it follows."""
     names = draw(st.lists(NAMES, min_size=wrong is None, max_size=MOST_FIELDS, unique=True))
     fields = [arrow.field(name, draw(kinds), draw(st.booleans())) for name in names]
     if wrong is not None:

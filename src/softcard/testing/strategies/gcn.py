@@ -37,14 +37,13 @@ RESERVED: Final = range(209, 235)
 def gcn_kernels(agent: str = "gfx900", *, breaks: Collection[str] | None = None) -> SearchStrategy[Drawn[bytes]]:
     """Draw machine code for `agent` that ends with s_endpgm.
 
-    Valid code sets s0 to s7, v0 to v7, VCC and SCC, computes with them in all active lanes, and leaves the results
-    there. The results are the same on any hardware, since the code has only instructions that are neither approximate
-    nor left open by the manuals. It has neither branches nor memory accesses.
+    Valid code sets s0 to s7, v0 to v7, VCC and SCC, computes with them in all active lanes, and leaves the
+    results in these registers. The results are the same on any hardware, since the manuals define the result of
+    every instruction exactly. The code has neither branches nor memory accesses.
 
-    `breaks` lists the possible mistakes, one instruction at a time: ``gcn/encoding`` (no encoding begins with these
-    bits), ``gcn/opcode`` (the encoding has no such operation), ``gcn/register`` (a reserved operand code) or
-    ``gcn/cut`` (the code ends within the instruction).
-    """
+    `breaks` lists the possible mistakes, one of which is in one instruction: ``gcn/encoding`` (no encoding begins
+    with these bits), ``gcn/opcode`` (the encoding has no such operation), ``gcn/register`` (a reserved operand
+    code) or ``gcn/cut`` (the code ends within the instruction)."""
     processor = target(agent)
     instructions = _instructions(processor)
     wrong = {
@@ -60,10 +59,10 @@ def gcn_kernels(agent: str = "gfx900", *, breaks: Collection[str] | None = None)
 def _program(
     processor: Target, instructions: SearchStrategy[bytes], wrong: SearchStrategy[bytes] | None, draw: DrawFn
 ) -> bytes:
-    """Draw code that sets the registers and computes; with `wrong`, also an invalid instruction and more code.
+    """Draw code that sets the registers and computes with them.
 
-    The code after the invalid instruction is never reached.
-    """
+    If `wrong` is given, an invalid instruction drawn from it follows, and then further code, which is never
+    reached."""
     code = _first_values(processor, draw) + b"".join(draw(st.lists(instructions, max_size=MOST_INSTRUCTIONS)))
     if wrong is not None:
         code += draw(wrong) + b"".join(draw(st.lists(instructions, max_size=MOST_INSTRUCTIONS)))
@@ -85,7 +84,7 @@ def _first_values(processor: Target, draw: DrawFn) -> bytes:
 
 @cache
 def _moves(processor: Target) -> tuple[tuple[bytes, ...], bytes]:
-    """Return the moves of a literal (without the literal) to all registers, and the code that sets VCC and SCC."""
+    """Return the moves of a literal to each register, without the literals, and the code that sets VCC and SCC."""
     literal = 0x1234_5678
     names = [f"s_mov_b32 s{n}" for n in range(REGISTERS)] + [f"v_mov_b32 v{n}" for n in range(REGISTERS)]
     moves = tuple(assemble(processor, f"{name}, {literal:#x}")[:4] for name in names)
@@ -153,7 +152,7 @@ def _instruction(draw: DrawFn, processor: Target, op: Op, form: str) -> bytes:
 
 
 def _register(draw: DrawFn, slot: Slot) -> int:
-    """Draw the number of a vector register operand: the first of its adjacent registers."""
+    """Draw the number of a vector register operand; if the operand has several registers, it is the first number."""
     return draw(st.integers(0, REGISTERS - slot.words))
 
 

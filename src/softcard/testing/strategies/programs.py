@@ -12,8 +12,7 @@ from softcard.core.errors import WireError, close_to
 def generated_programs(name: str) -> SearchStrategy[str]:
     """Draw programs, as text, of one generator: ``opencl``, ``rv64``, ``gcn``, ``refsi``, ``acceldev`` or ``aql``.
 
-    All programs have defined behaviour; docs/campaigns.md describes them. Another name raises `WireError`.
-    """
+    All programs have defined behaviour; docs/campaigns.md describes them. An unknown `name` raises `WireError`."""
     if name not in GENERATORS:
         raise WireError(
             f"unknown generator {name!r}{close_to(name, GENERATORS) or ', expected one of ' + ', '.join(GENERATORS)}"

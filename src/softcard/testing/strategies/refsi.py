@@ -93,7 +93,10 @@ def _commands(memory: range) -> SearchStrategy[Command]:
 
 
 def _around(commands: SearchStrategy[Command], wrong: SearchStrategy[tuple[int, ...]] | None, draw: DrawFn) -> bytes:
-    """Draw valid commands; with `wrong`, also an invalid one and commands after it, which are never reached."""
+    """Draw valid commands as command-buffer bytes.
+
+    If `wrong` is given, an invalid command drawn from it follows, and then further commands, which are never
+    reached."""
     some = st.lists(commands, max_size=MOST_COMMANDS)
     chunks = [chunk for command in draw(some) for chunk in command.encode()]
     if wrong is not None:
@@ -103,7 +106,7 @@ def _around(commands: SearchStrategy[Command], wrong: SearchStrategy[tuple[int, 
 
 
 def _cut(commands: SearchStrategy[Command], draw: DrawFn) -> bytes:
-    """Draw commands without FINISH, the last of which lacks chunks of its payload."""
+    """Draw a command buffer without FINISH whose last command lacks chunks of its payload."""
     whole = draw(st.lists(commands, max_size=MOST_COMMANDS))
     last = draw(commands.filter(lambda command: bool(command.payload))).encode()
     chunks = [chunk for command in whole for chunk in command.encode()]

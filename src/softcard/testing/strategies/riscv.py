@@ -39,12 +39,12 @@ CUSTOM: Final = (0x0B, 0x2B, 0x5B, 0x7B)
 def riscv_kernels(*, breaks: Collection[str] | None = None) -> SearchStrategy[Drawn[bytes]]:
     """Draw machine code of RV64GC with Zbc that returns to the address in x1.
 
-    Valid code sets x8 to x15 and f8 to f15, computes with them and leaves the results there. The results are the same
-    on any hardware. The code has neither branches nor memory accesses, and runs at any address.
+    Valid code sets x8 to x15 and f8 to f15, computes with them and leaves the results in these registers. The
+    results are the same on any hardware. The code has neither branches nor memory accesses, and runs at any
+    address.
 
-    `breaks` lists the possible mistakes, one instruction at a time: ``riscv/encoding`` (reserved, or custom),
-    ``riscv/length`` (longer than 32 bits) or ``riscv/rounding-mode`` (5 or 6).
-    """
+    `breaks` lists the possible mistakes, one of which is in one instruction: ``riscv/encoding`` (reserved, or
+    custom), ``riscv/length`` (longer than 32 bits) or ``riscv/rounding-mode`` (5 or 6)."""
     instructions = st.sampled_from(_rows()).flatmap(_instruction)
     rounded = st.sampled_from([row for row in _rows() if any(part.name == "rm" for part in row.pattern.fields)])
     wrong: dict[str, SearchStrategy[bytes]] = {
@@ -62,10 +62,10 @@ def riscv_kernels(*, breaks: Collection[str] | None = None) -> SearchStrategy[Dr
 
 
 def _program(instructions: SearchStrategy[bytes], wrong: SearchStrategy[bytes] | None, draw: DrawFn) -> bytes:
-    """Draw code that sets the registers and computes; with `wrong`, also an invalid instruction and more code.
+    """Draw code that sets the registers and computes with them.
 
-    The code after the invalid instruction is never reached.
-    """
+    If `wrong` is given, an invalid instruction drawn from it follows, and then further code, which is never
+    reached."""
     code = _first_values(draw(st.integers(0, 0xFFFFF)))
     code += b"".join(draw(st.lists(instructions, max_size=MOST_INSTRUCTIONS)))
     if wrong is not None:
@@ -108,7 +108,7 @@ def _computes(spec: Spec, word: int) -> bool:
 
 
 def _is_free(expansion: Expansion) -> bool:
-    """Return True if a compressed form uses no implicit register, such as the stack pointer."""
+    """Return True if the expansion of a compressed instruction uses no implicit register, such as the stack pointer."""
     return not any(expansion.fixed.get(name) for name in REGISTERS)
 
 

@@ -1,7 +1,6 @@
 """The kernels that come with Softcard: those of Fletcher's examples, and some of general use.
 
-`find` returns one of them by name. A module is imported when the first of its kernels is used.
-"""
+`find` returns a kernel by its name. A module is imported when the first of its kernels is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels of Fletcher's examples, with the results of their hardware."""
+"""The kernels of Fletcher's examples, which produce the same results as the examples' hardware."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ The host can stop the kernel only between two slices.
     handshake=Handshake(idle_when_done=True, restartable=False),
 )
 def sum_numbers(job: Job) -> Iterator[None]:
-    """Compute the sum of all numbers modulo 2**64; with an empty range, never finish, as in hardware."""
+    """Compute the sum of all numbers modulo 2**64. With an empty range, the kernel never finishes, as in hardware."""
     first, last = job.rows()
     if first == last:
         job.hang(f"Sum waits for its last row, but the range {first} to {last} is empty")
@@ -53,7 +53,7 @@ ROWS_AS_BUILT: Final = 4
 
 
 def _mapped(job: Job, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return abs(A) + add and abs(B) + add; abs(-128) is -128 in 8 bits."""
+    """Return the columns abs(A) + add and abs(B) + add for the rows of `batch`; abs(-128) is -128 in 8 bits."""
     add = np.uint8(job.control("add"))
     columns = [np.abs(column.to_numpy()).view(np.uint8) + add for column in batch.columns]
     return pa.RecordBatch.from_arrays([pa.array(c.view(np.int8)) for c in columns], schema=job.map.batch("W").schema)
@@ -69,7 +69,9 @@ _prim_map_made = kernel(
 
 @_prim_map_made
 def prim_map(job: Job) -> Iterator[None]:
-    """Compute C = abs(A) + add and D = abs(B) + add for all rows. Neither the register sum nor the result is driven."""
+    """Compute C = abs(A) + add and D = abs(B) + add for all rows.
+
+    The kernel sets neither the register sum nor the result."""
     for part in job.slices("R"):
         job.write("W", _mapped(job, part))
         yield
@@ -77,7 +79,7 @@ def prim_map(job: Job) -> Iterator[None]:
 
 @_prim_map_made
 def _prim_map_as_built(job: Job) -> None:
-    """Compute the columns of `prim_map` for four rows, as the example does."""
+    """Compute the columns of `prim_map` for the first four rows only, as the example's hardware does."""
     first, last = job.rows("R")
     if last - first < ROWS_AS_BUILT:
         job.hang(f"PrimMap waits for {ROWS_AS_BUILT} rows, but the range {first} to {last} has {last - first}")
@@ -100,10 +102,10 @@ HOBBITS: Final = (("name", pa.utf8()), ("age", pa.uint8()))
     custom=("c:32:age_limit",),
 )
 def soda_beer(job: Job) -> Iterator[None]:
-    """Copy hobbits of age_limit or more to Beer and the others to Soda.
+    """Copy hobbits whose age is age_limit or more to Beer, and the others to Soda.
 
-    The result counts them, Beer in the low half and Soda in the high one (choice fletcher/soda-beer).
-    """
+    The low half of the result is the number of rows of Beer, the high half that of Soda (choice
+    fletcher/soda-beer)."""
     beers = sodas = 0
     for part in job.slices("Hobbits"):
         grown = pc.greater_equal(part["age"], pa.scalar(job.control("age_limit"), pa.uint32()))
@@ -137,13 +139,17 @@ def _print_all(job: Job, name: str) -> Iterator[None]:
     handshake=Handshake(idle_when_done=False),
 )
 def string_read(job: Job) -> Iterator[None]:
-    """Emit every string as a line of text. The result is not driven, and done comes without idle."""
+    """Emit every string as a line of text.
+
+    The kernel does not set the result, and sets the status bit done without idle."""
     return _print_all(job, "StringRead")
 
 
 @kernel("listprim", read={"src": [("vec", VECTOR)]}, write={"dst": [("vec", VECTOR)]})
 def listprim(job: Job) -> Iterator[None]:
-    """Emit every vector as a line of text. The example's write path is unfinished: dst stays unchanged."""
+    """Emit every vector as a line of text.
+
+    The kernel does not write to dst, because the example's write path is unfinished."""
     return _print_all(job, "src")
 
 
@@ -175,7 +181,7 @@ def next_state(register: int) -> int:
 
 @cache
 def _states(seed: int) -> NDArray[np.uint8]:
-    """Return one period of the shift register's states, beginning with the state after `seed`."""
+    """Return all states of one period of the shift register, beginning with the state that follows `seed`."""
     found, register = [], seed
     for _ in range(PERIOD):
         register = next_state(register)
@@ -185,7 +191,7 @@ def _states(seed: int) -> NDArray[np.uint8]:
 
 @cache
 def _characters() -> NDArray[np.uint8]:
-    """Return one period of the lines of text that the example generates, each of 64 characters, concatenated."""
+    """Return the characters of one period of the example's text, which consists of lines of 64 characters each."""
     lines = np.stack([_states(seed) for seed in range(LANES)], axis=1) & np.uint8(0x7F)
     lines[(lines < FIRST_PRINTABLE) | (lines == DELETE)] = ord(".")
     return lines.ravel()
@@ -262,15 +268,15 @@ _string_write_made = kernel(
 
 @_string_write_made
 def string_write(job: Job) -> Iterator[None]:
-    """Write lastidx random strings of strlen_min + (random and strlen_mask) characters, modulo 256."""
+    """Write lastidx random strings. Their lengths are strlen_min + (a random number AND strlen_mask), modulo 256."""
     return _run(job, as_built=False)
 
 
 @_string_write_made
 def _string_write_as_built(job: Job) -> Iterator[None]:
-    """Write the strings of `string_write` through the generator's 0.0.20 writer, which loses all characters but the
-    first's.
-    """
+    """Write the strings of `string_write` as the writer of generator version 0.0.20 does.
+
+    That writer writes only the characters of the first string; the characters of all others are lost."""
     return _run(job, as_built=True)
 
 

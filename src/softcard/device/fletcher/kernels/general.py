@@ -38,10 +38,9 @@ OPERATIONS: Final[tuple[Callable[[Any, Any], Any], ...]] = (
     custom=("c:8:operation",),
 )
 def arithmetic(job: Job) -> Iterator[None]:
-    """Compute column c = a op b in 64 bits, wrapping around: op is + - * min max and or xor for operation 0 to 7.
+    """Compute column c = a op b in 64 bits, wrapping around; the result is the number of rows.
 
-    The result is the number of rows.
-    """
+    The register operation selects op: 0 to 7 are +, -, *, min, max, and, or, xor."""
     number = job.control("operation")
     if number >= len(OPERATIONS):
         raise RuleError(f"operation is {number}, expected 0 to {len(OPERATIONS) - 1}", rule=CUSTOM_CONTROL)
@@ -68,8 +67,8 @@ def filter_kernel(
 ) -> Kernel:
     """Return a kernel that copies the rows of In that `keep` selects to Out; its result is their number.
 
-    Both RecordBatches have the schema `schema`; `custom` are custom registers, `doc` is the kernel's description.
-    """
+    Both RecordBatches have the schema `schema`. `custom` are the kernel's custom registers, and `doc` is its
+    description."""
 
     def run(job: Job) -> Iterator[None]:
         for part in job.slices("In"):
@@ -110,10 +109,9 @@ REGEX_SLICE_ROWS = 1 << 16
     write={"Counts": [("lines", pa.uint64())]},
 )
 def regex_count(job: Job) -> Iterator[None]:
-    """Write to Counts, for each pattern (RE2 syntax, anywhere in a line), the number of matching lines of Text.
+    """Write to Counts the number of lines of Text that match each pattern; the result is the sum of these numbers.
 
-    The result is the sum of the counts.
-    """
+    The patterns have RE2 syntax and may match anywhere in a line."""
     patterns = job.batch("Patterns").column(0).to_pylist()
     counts = np.zeros(len(patterns), np.uint64)
     for part in job.slices("Text", rows=REGEX_SLICE_ROWS):
@@ -141,9 +139,9 @@ GROUP_SLICE_ROWS = 1 << 20
     write={"Out": [("key", pa.int64()), ("sum", pa.int64()), ("count", pa.int64())]},
 )
 def group_by(job: Job) -> Iterator[None]:
-    """Write each key to Out once, in order, with the wrapping sum and the count of its values. The result counts the
-    keys.
-    """
+    """Write each key to Out once, in ascending order, with the wrapping sum and the count of its values.
+
+    The result is the number of keys."""
     schema = job.map.batch("Out").schema
     groups = schema.empty_table()
     for part in job.slices("In", rows=GROUP_SLICE_ROWS):

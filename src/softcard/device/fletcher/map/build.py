@@ -57,10 +57,9 @@ _BEHAVIOURS: Final[dict[Access, Behaviour]] = {Access.STROBE: "strobe", Access.R
 
 
 def all_fields(plan: FletcherMap) -> FletcherMap:
-    """Return `plan` with its fields.
+    """Return a copy of `plan` with all bit fields of its registers.
 
-    In profile `spec`, wide registers are pairs of 32-bit registers, and strobes can be read back.
-    """
+    In profile `spec`, wide registers are pairs of 32-bit registers, and strobes can be read back."""
     fields = tuple(_spec_fields(plan) if plan.profile == "spec" else _hardware_fields(plan))
     return replace(plan, fields=fields)
 
@@ -164,18 +163,18 @@ def fletcher_map(
 ) -> FletcherMap:
     """Return the register map of a design that works on `batches`: schemas, or RecordBatches.
 
-    A schema names its RecordBatch in the metadata ``fletcher_name``; it has ``fletcher_mode`` = ``write`` if the kernel
-    writes the RecordBatch.
+    A schema's metadata ``fletcher_name`` is the name of its RecordBatch. If the kernel writes the RecordBatch,
+    the metadata ``fletcher_mode`` must be ``write``.
 
-    The `profile` selects the rules. Profile `fletchgen` follows the generator, given `batches` as files; it flattens
-    the children of a RecordBatch and of a schema in different ways. Profile `runtime` follows the run-time library,
-    with `batches` queued in this order. Profile `spec` follows the text of the Fletcher specification.
+    The `profile` selects the rules. Profile `fletchgen` follows the generator, which would read `batches` from
+    files; it flattens the children of a RecordBatch and of a schema in different ways. Profile `runtime` follows
+    the run-time library, with `batches` queued in this order. Profile `spec` follows the text of the Fletcher
+    specification.
 
     `custom` are custom registers such as ``c:16:cat``; `offset` is in bytes, `bus_width` is 32 or 64 bits.
 
     Raise `RuleError` if the tool of the profile rejects the design, `WireError` for invalid arguments, and
-    `BeyondModel` for Arrow types that the specification does not cover.
-    """
+    `BeyondModel` for Arrow types that the specification does not cover."""
     if profile not in PROFILES:
         raise WireError(f"profile is {profile!r}, expected one of {', '.join(PROFILES)}")
     if bus_width not in BUS_WIDTHS:
@@ -212,8 +211,7 @@ def sources(batches: Sequence[pa.Schema | pa.RecordBatch], profile: Profile) -> 
 def _generator_sources(batches: Sequence[pa.Schema | pa.RecordBatch]) -> tuple[Source, ...]:
     """Return the RecordBatches in the order in which the generator fletchgen assigns their registers.
 
-    The generator skips schemas without a name, and uses equal schemas with equal names only once.
-    """
+    The generator skips schemas without a name, and uses several equal schemas with the same name only once."""
     found: dict[str, Source] = {}
     # The generator reads all schema files before the RecordBatch files.
     for batch in sorted(batches, key=lambda each: isinstance(each, pa.RecordBatch)):
@@ -317,7 +315,9 @@ class Placer:
 
 
 def _check_generator(source: Source) -> None:
-    """Raise an error for fields that the generator rejects even if a RecordBatch provides their buffers."""
+    """Raise an error for fields that the generator rejects even if it reads a RecordBatch.
+
+    For such a field the RecordBatch has buffers, but the generator cannot make a stream."""
     for index, field in enumerate(source.schema):
         if is_ignored(field):
             continue

@@ -1,9 +1,8 @@
 """The differences between Fletcher's generator and its run-time library that break a design.
 
-According to the Fletcher specification, both map schemas to buffers in the same way. In fact, they treat batch order,
-nullable children, lists within lists, and some types differently. Then host and hardware disagree, without an error at
-run time.
-"""
+According to the Fletcher specification, both map schemas to buffers in the same way. In fact, they differ in
+batch order, nullable children, lists within lists, and some types. If a design depends on such a difference,
+host and hardware use different registers, and no error occurs at run time."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding(RichDisplay):
-    """A finding about a design. `place` is a RecordBatch, a field (``Alpha.s.item``) or a custom register."""
+    """A finding about a design. `place` is the name of a RecordBatch, field (``Alpha.s.item``) or custom register."""
 
     severity: Severity
     place: str
@@ -90,8 +89,8 @@ class Finding(RichDisplay):
 class Moved:
     """A register whose byte address on the host differs from that in hardware.
 
-    An address is None if the host or the hardware lacks the register.
-    """
+    `generator` is the address in hardware and `runtime` the address on the host; None means that the register is
+    missing."""
 
     name: str
     generator: int | None
@@ -102,9 +101,8 @@ class Moved:
 class Agreement(RichDisplay):
     """The result of comparing the generator's register map of a design with that of the run-time library.
 
-    A map is None if its tool rejects the design; `moved` needs both maps. A host must queue RecordBatches in the order
-    `queue_order`.
-    """
+    `generator` or `runtime` is None if that tool rejects the design; `moved` is then empty. A host must queue
+    RecordBatches in the order `queue_order`."""
 
     findings: tuple[Finding, ...]
     queue_order: tuple[str, ...]
@@ -137,10 +135,9 @@ def check_design(
 ) -> Agreement:
     """Compare the generator's map of `batches` with that of the run-time library.
 
-    The host must queue the batches in this order. The options are those of `fletcher_map`. If one of these tools
-    rejects the design, the result has a finding; no error is raised. An argument that is not a schema raises
-    `WireError`.
-    """
+    The comparison assumes that the host queues the batches in this order. The options are those of
+    `fletcher_map`. If the generator or the library rejects the design, the result has a finding; no error is
+    raised. Raise `WireError` for an argument that is not a schema."""
     queue = sources(batches, "runtime")
     given = {source.name for source, batch in zip(queue, batches, strict=True) if isinstance(batch, pa.RecordBatch)}
     fields = chain.from_iterable(_fields(source, _reading(source, given)) for source in queue)
@@ -182,8 +179,8 @@ def _refusal(profile: str, error: SoftcardError) -> Finding:
 def _reading(source: Source, given: set[str]) -> Reading:
     """Return the rules by which the generator maps the fields of `source` to buffers.
 
-    If a RecordBatch with the same name is in `given`, they are those for a RecordBatch, else those for a schema.
-    """
+    They are the rules for a RecordBatch if `given` contains the name of `source`, and those for a schema
+    otherwise."""
     return Reading.BATCH if source.name in given else Reading.SCHEMA
 
 
@@ -308,8 +305,7 @@ def _nullable_children(
 def _joined_names(place: str, batch: str, generator: tuple[FlatBuffer, ...], passes: str) -> Iterator[Finding]:
     """Yield findings about the register names that the generator joins from parts.
 
-    Names of lists within lists can be equal, and some are joined without a ``_``.
-    """
+    The registers of lists within lists can get equal names. The generator also omits the ``_`` in some names."""
     for name, count in Counter(generator_name(batch, buffer) for buffer in generator).items():
         if count > 1:
             message = f"{count} buffers would be called {name}, so the generator stops; {passes}"
@@ -327,8 +323,8 @@ def _joined_names(place: str, batch: str, generator: tuple[FlatBuffer, ...], pas
 def _customs(texts: Sequence[str]) -> Iterator[Finding]:
     """Yield findings about the run-time library's SetArguments, which writes custom registers as 32-bit items.
 
-    It writes one item after another from the first custom register on, whatever the registers' widths are.
-    """
+    SetArguments writes consecutive 32-bit items from the first custom register on, even if registers are wider or
+    narrower."""
     index, seen_status = 0, ""
     for text in texts:
         try:
@@ -356,8 +352,7 @@ def _customs(texts: Sequence[str]) -> Iterator[Finding]:
 def _moved(generator: FletcherMap, runtime: FletcherMap) -> Iterator[Moved]:
     """Yield the registers whose address differs between the maps, in the generator's order.
 
-    Those that only the run-time library has come last.
-    """
+    Registers that only the run-time library has follow at the end."""
     there, here = _addresses(generator), _addresses(runtime)
     for key, (name, address) in there.items():
         other = here.get(key, ("", None))[1]

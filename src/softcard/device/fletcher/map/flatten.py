@@ -30,7 +30,7 @@ _NUMBER: Final = re.compile(rb"\s*\+?([0-9]+)")
 
 
 class Reading(Enum):
-    """The sets of rules by which a schema is flattened to buffers: those of tools and of the specification."""
+    """The sets of rules by which a schema is flattened to buffers. The tools and the specification differ."""
 
     SCHEMA = "schema"
     """The generator's rules for schemas: children have no validity buffers."""
@@ -50,7 +50,7 @@ _RECORDED: Final = (Reading.BATCH, Reading.RUNTIME)
 
 
 class Shape(Enum):
-    """The kinds of memory layout of Arrow types."""
+    """The memory layouts of Arrow types."""
 
     FIXED = "fixed"
     BINARY = "binary"
@@ -64,9 +64,8 @@ class Shape(Enum):
 class FlatBuffer:
     """One buffer of a field of a schema.
 
-    `path` has the names of the field and of its nested fields, without lists. `node` has the indices of the field and
-    of its nested fields, including those of list items.
-    """
+    `path` has the names of the field and of its nested fields; list items have no name in it. `node` has the
+    indices of the field and of its nested fields, including those of list items."""
 
     path: Path
     node: Node
@@ -75,11 +74,10 @@ class FlatBuffer:
 
 @dataclass(frozen=True, slots=True)
 class FlatStream:
-    """A stream of a field. `parts` are the parts of its registers' names after the field's name.
+    """A hardware stream of a field. The names of its registers consist of the field's name and `parts`.
 
-    `node` identifies the array whose elements the stream carries: the field itself, list items (child 0), or struct
-    members. The characters of a string count as its child 0.
-    """
+    `node` identifies the array whose elements the stream carries: the field itself, list items (child 0), or
+    struct members. The characters of a string count as its child 0."""
 
     parts: Path
     path: Path
@@ -90,8 +88,7 @@ class FlatStream:
 class Flattened:
     """The buffers of a schema.
 
-    If a field that is not supported ended the RecordBatch early, `cut` has its name and type.
-    """
+    If the tool drops all fields from the first unsupported one on, `cut` has the name and type of that field."""
 
     buffers: tuple[FlatBuffer, ...]
     cut: tuple[Path, str] | None = None
@@ -116,7 +113,9 @@ _FIXED_SIZE_LIST: Final = _ids("FIXED_SIZE_LIST")
 
 
 def shape(kind: pa.DataType) -> Shape:
-    """Return a type's memory layout in the generator and the run-time library; OTHER if they do not support it."""
+    """Return the memory layout that the generator and the run-time library use for type `kind`.
+
+    Return OTHER if they do not support the type."""
     number = kind.id
     if number in _FIXED:
         return Shape.FIXED
@@ -130,7 +129,7 @@ def shape(kind: pa.DataType) -> Shape:
 
 
 def storage(kind: pa.DataType) -> pa.DataType:
-    """Return the type that is stored in memory: for an extension type, its storage type."""
+    """Return the type that is stored in memory for `kind`: the storage type of an extension type, otherwise `kind`."""
     while isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     return kind
@@ -275,7 +274,9 @@ def field_streams(field: pa.Field, index: int) -> tuple[FlatStream, ...]:
 
 
 def _inner_streams(kind: pa.DataType, parts: Path, path: Path, node: Node, found: list[FlatStream]) -> None:
-    """Append to `found` the streams inside type `kind`, whose own elements travel in an enclosing stream."""
+    """Append to `found` the streams inside a value of type `kind`.
+
+    The elements of type `kind` themselves travel in an enclosing stream, which is not appended."""
     if is_list_of_primitives(kind):
         found.append(FlatStream(parts, path, node))
         _stream_children(kind, parts, path, node, found)
@@ -304,7 +305,9 @@ def _stream_children(kind: pa.DataType, parts: Path, path: Path, node: Node, fou
 
 
 def is_list_of_primitives(kind: pa.DataType) -> bool:
-    """Return True if a type has its own stream inside another: strings, and lists of fixed-width values."""
+    """Return True if values of type `kind` inside another type have their own stream.
+
+    Such types are strings and lists of fixed-width values."""
     match shape(kind):
         case Shape.BINARY:
             return True
@@ -317,9 +320,8 @@ def is_list_of_primitives(kind: pa.DataType) -> bool:
 def check_streams(field: pa.Field) -> None:
     """Raise `RuleError` for a field for which the generator cannot create a stream.
 
-    Such fields are structs without members, fields with invalid metadata, and fields of type fixed_size_binary with one
-    element per cycle.
-    """
+    Such fields are structs without members, fields with invalid metadata, and fields of type fixed_size_binary
+    whose elements are transferred one per cycle."""
     todo = [field]
     while todo:
         child = todo.pop()
@@ -339,10 +341,9 @@ def check_streams(field: pa.Field) -> None:
 
 
 def _check_counts(field: pa.Field, most: int | None) -> None:
-    """Check the numbers of elements and lengths per cycle that a field's metadata requests.
+    """Raise an error for an invalid number of elements or lengths per cycle in the field's metadata.
 
-    `most` is the maximum number, or None for no limit.
-    """
+    `most` is the maximum number, or None for no limit."""
     for key in (VALUES_PER_CYCLE, LENGTHS_PER_CYCLE):
         number = count_per_cycle(field, key)
         if most is not None and number is not None and number > most:

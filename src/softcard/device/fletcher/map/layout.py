@@ -1,9 +1,8 @@
 """The classes of a Fletcher design's register map, which `build.fletcher_map` makes.
 
-All addresses are byte addresses on the bus, including the map's `offset`. The text of the Fletcher specification counts
-registers of four bytes, and its tables count bytes. A host program counts registers from the map's start
-(`register_index`).
-"""
+All addresses are byte addresses on the bus, including the map's `offset`. The Fletcher specification uses
+other units: its text counts registers of four bytes, its tables count bytes. A host program counts registers
+from the map's start (`register_index`)."""
 
 from __future__ import annotations
 
@@ -35,10 +34,10 @@ class Mode(Enum):
 class BufferSlot:
     """The 64-bit register for the address of one Arrow buffer.
 
-    `batch` is an index of `FletcherMap.batches`. `path` has the names of the field and of nested struct members,
-    without lists. `node` has the indices of the field and of its nested children, including list items, so that
-    (`node`, `kind`) is unique in a batch. `address` is the byte address of the register's low half.
-    """
+    `batch` is an index of `FletcherMap.batches`. `path` has the names of the field and of nested struct members;
+    list items have no name in it. `node` has the indices of the field and of its nested children, including list
+    items, so that (`node`, `kind`) is unique in a batch. `address` is the byte address of the register's low
+    half."""
 
     batch: int
     path: tuple[str, ...]
@@ -98,10 +97,9 @@ class ProfileStream:
 class MmioField:
     """A named range of bits of a register.
 
-    `lsb` is its lowest bit in the bus word that contains byte `address`. A field that is wider than the rest of this
-    word continues in the next words. On a 32-bit bus, the field's bit 0 is bit `lsb` of the register at `address`. On a
-    64-bit bus, a field at address 4 has `lsb` 32.
-    """
+    `lsb` is its lowest bit in the bus word that contains byte `address`. If the field does not fit into this
+    word, it continues in the next words. On a 32-bit bus, the field's bit 0 is bit `lsb` of the register at
+    `address`. On a 64-bit bus, a field at address 4 has `lsb` 32."""
 
     name: str
     address: int
@@ -113,11 +111,10 @@ class MmioField:
 
 @dataclass(frozen=True)
 class FletcherMap(RichDisplay):
-    """The register map of a design, with `size_bytes` bytes from `offset` to the end of the last register.
+    """The register map of a design. It occupies `size_bytes` bytes, from `offset` to the end of the last register.
 
-    `buffers` are the buffer registers of all RecordBatches, in register order. `profile_enable` and `profile_clear` are
-    None only in profile `spec` without profiled fields.
-    """
+    `buffers` are the buffer registers of all RecordBatches, in register order. `profile_enable` and
+    `profile_clear` are None only in profile `spec` if no field is profiled."""
 
     profile: Profile
     bus_width: int

@@ -49,8 +49,7 @@ def _pair(one: str, other: str) -> str:
 def _kernel_ports(plan: FletcherMap) -> Iterator[str]:
     """Yield the port names of the generated kernel.
 
-    They are clock, reset, those of some registers, and three for each field.
-    """
+    These are clock, reset, the ports of some registers, and three ports for each field."""
     yield "kcd"
     buffers = {buffer.name for buffer in plan.buffers}
     profile = plan.profile_enable if plan.profile_enable is not None else plan.offset + plan.size_bytes

@@ -1,9 +1,8 @@
 """The registers that every Fletcher design has, the counters of a profiled stream, and custom registers.
 
-Custom registers are written in the syntax of the generator fletchgen. Offsets count bytes: those of `DEFAULT` from the
-start of the map, those of `COUNTERS` from the stream's first counter. Everything else in a register map derives from
-Arrow schemas: see `layout`.
-"""
+Custom registers are written in the syntax of the generator fletchgen. Offsets are in bytes. Those in
+`DEFAULT` count from the start of the map, those in `COUNTERS` from the stream's first counter. The other
+registers of a map are derived from Arrow schemas: see `layout`."""
 
 from __future__ import annotations
 
@@ -96,7 +95,7 @@ STREAM_BYTES: Final = len(PROFILE_COUNTERS) * REGISTER_BYTES
 
 
 def address_space(width: int) -> int:
-    """Return the number of bytes of address space that a register of `width` bits takes, a multiple of 4."""
+    """Return the number of bytes that a register of `width` bits occupies in the address space, a multiple of 4."""
     return REGISTER_BYTES * -(-width // REGISTER_BITS)
 
 
@@ -126,9 +125,8 @@ class CustomText:
 def parse_custom(text: str) -> CustomText:
     """Return the custom register that ``behaviour:width:name[:init]`` describes.
 
-    Raise `RuleError` for any other text. The generator searches for this pattern and ignores the text around it; here
-    such text is an error (choice fletcher/custom-text).
-    """
+    Raise `RuleError` for a text of any other form. The generator searches for this pattern and ignores the text
+    around it; here, additional text is an error (choice fletcher/custom-text)."""
     match = _PATTERN.fullmatch(text)
     if match is None:
         found = _PATTERN.search(text)

@@ -1,1 +1,1 @@
-"""The launch of kernels: from a dispatch packet and metadata to the initial state of a wave."""
+"""The launch of kernels: the computation of a wave's initial state from a dispatch packet and metadata."""

@@ -1,10 +1,9 @@
 """The initial machine state of HSA kernels: the registers that packet processor and SPI set.
 
-This module converts a kernel dispatch packet and the kernel's header in memory to a `Dispatch` for the wave engines.
-Its sources are "Initial kernel register state", "Flat scratch" and "AMD Kernel Code Object" of the ROCm Code Object
-specification. If that contradicts itself or is silent, they are the prologues that LLVM generates and the choices in
-`choices.toml`.
-"""
+This module converts a kernel dispatch packet and the kernel's header in memory to a `Dispatch` for the wave
+engines. Its sources are "Initial kernel register state", "Flat scratch" and "AMD Kernel Code Object" of the
+ROCm Code Object specification. Where the specification contradicts itself or is silent, the sources are the
+prologues that LLVM generates and the choices in `choices.toml`."""
 
 from __future__ import annotations
 
@@ -66,9 +65,9 @@ class Scratch:
     def resource_descriptor(self, level: int) -> tuple[int, int, int, int]:
         """Return the V# of the private memory, in the format of GFX level `level`.
 
-        The runtime writes it to amd_queue_t.scratch_resource_descriptor. It is swizzled by 4 bytes over 64 lanes and
-        adds the lane to the index. It has stride 0, `size_bytes` records, and four unsigned 32-bit components XYZW.
-        """
+        The runtime writes this V# to amd_queue_t.scratch_resource_descriptor. It is swizzled by 4 bytes over 64 lanes
+        and adds the lane to the index. It has stride 0, `size_bytes` records, and four unsigned 32-bit components
+        XYZW."""
         word1 = self.address >> 32 & 0xFFFF | 1 << 31  # swizzle enable
         element_size = 0 if level == GFX9 else 1 << 19
         word3 = 0xFAC | 4 << 12 | 4 << 15 | element_size | 3 << 21 | 1 << 23
@@ -79,11 +78,10 @@ class Scratch:
 class Surroundings:
     """The inputs of a launch that come from the agent and the queue, not from the packet.
 
-    `queue` is the address of amd_queue_t. `descriptor` is its scratch_resource_descriptor if that does not match
-    `scratch`. The apertures are flat addresses whose upper halves select LDS and private memory. With `ptr32`
-    (SH_MEM_CONFIG.PTR32, the small machine model) pointers have 32 bits, and the apertures themselves are the upper
-    halves.
-    """
+    `queue` is the address of amd_queue_t. `descriptor` is the queue's scratch_resource_descriptor if it does not
+    match `scratch`, else None. `shared_base` and `private_base` are the apertures: flat addresses whose upper
+    halves select LDS and private memory. With `ptr32` (SH_MEM_CONFIG.PTR32, the small machine model) pointers
+    have 32 bits, and the apertures contain only these upper halves."""
 
     target: Target
     memory: GpuMemory
@@ -229,11 +227,10 @@ def _check_registers(vgprs: int, waves: int, target: Target) -> None:
 
 
 def work_groups(packet: KernelDispatchPacket, workitem_id: int, *, packed: bool = False) -> tuple[Shapes, Words32]:
-    """Return the shapes of the work-groups and the table of all work-groups, x fastest; both are read-only.
+    """Return the shapes of the work-groups and the table of all work-groups; both are read-only.
 
-    `workitem_id` is the field enable_vgpr_workitem_id of the kernel. `packed` is True if one register has all
-    coordinates of a work-item.
-    """
+    In the table, x varies fastest. `workitem_id` is the field enable_vgpr_workitem_id of the kernel. `packed` is
+    True if one register has all coordinates of a work-item."""
     total = prod(packet.groups)
     if total > MAX_GROUPS:
         raise BeyondModel(f"the grid has {total} work-groups, expected at most {MAX_GROUPS} in one dispatch")
@@ -256,19 +253,18 @@ def _table(grid: Size, workgroup: Size, coordinates: int, packed: bool) -> tuple
 
 
 def _edges(ends: tuple[bool, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield three numbers for each shape of work-groups, in the order of the shapes.
+    """Yield a tuple of three numbers for each shape of work-groups, in the order of the shapes.
 
-    A number is 1 if work-groups of the shape are at the edge in x, y or z, else 0. `ends` has True for each axis in
-    which the work-groups at the edge have another size.
-    """
+    Each number is for one axis (x, y, z). It is 1 if work-groups of the shape are at the grid's edge on this axis
+    and have another size there, else 0. `ends` has True for each axis with such work-groups."""
     return itertools.product(*((0, 1) if differs else (0,) for differs in ends))
 
 
 def _ids(counts: tuple[int, ...], ends: tuple[bool, ...]) -> Words32:
-    """Return the table of all work-groups; `counts` has the number of work-groups in x, y and z.
+    """Return the table of all work-groups: the coordinates and the shape number of each.
 
-    `ends` has True for each axis in which the work-groups at the edge have another size.
-    """
+    `counts` has the number of work-groups in x, y and z. `ends` has True for each axis in which the work-groups
+    at the edge have another size."""
     groups = np.zeros((*reversed(counts), 4), np.uint32)
     for axis, count in enumerate(counts):
         if count > 1:
@@ -304,9 +300,8 @@ def _user_words(
 def _flat_scratch_init(around: Surroundings, private_bytes: int) -> tuple[int, int]:
     """Return the two words of the initial FLAT_SCRATCH.
 
-    On GFX9 they are an address. On GFX7 and GFX8 they are the offset of the queue's private memory and the bytes per
-    work-item.
-    """
+    On GFX9 they are the address of the queue's private memory. On GFX7 and GFX8 they are the offset of that
+    memory and the bytes per work-item."""
     scratch = around.scratch
     if around.target.level == GFX9:
         address = scratch.address if scratch else 0
@@ -318,9 +313,8 @@ def _flat_scratch_init(around: Surroundings, private_bytes: int) -> tuple[int, i
 def _scratch_gap(memory: GpuMemory, scratch: Scratch | None, lane_bytes: int) -> int:
     """Return the number of unused bytes between the private memory of two waves.
 
-    It is 0 unless the bounds of private memory are checked. With this check, the queue's private memory must be for
-    exactly `lane_bytes` per work-item; otherwise it is allocated anew.
-    """
+    It is 0 unless the bounds of private memory are checked. With this check, raise `DispatchRefused` if the
+    queue's private memory is not for exactly `lane_bytes` per work-item, so that new private memory is allocated."""
     known = memory.guard.strides.get(scratch.address) if memory.guard is not None and scratch else None
     if known is None:
         return 0

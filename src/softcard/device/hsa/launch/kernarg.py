@@ -1,8 +1,7 @@
 """The kernarg segment of a kernel: the caller's arguments at their offsets, and hidden arguments.
 
-A runtime adds the hidden arguments. In code objects of V2 to V6 they are identified by their value kinds, so that one
-table serves all versions; the metadata has their offsets.
-"""
+A runtime adds the hidden arguments. In code objects V2 to V6 the metadata identify hidden arguments by their
+value kinds and contain their offsets, so one table is enough for all versions."""
 
 from __future__ import annotations
 
@@ -50,9 +49,8 @@ class Hidden:
 def segment_bytes(kernel: KernelMetadata | None, size: int) -> int:
     """Return the size in bytes of a kernel's kernarg segment.
 
-    It is `size`, from the kernel's header, or more if the arguments need more. Raise `WireError` for more than
-    `MAX_KERNARG_BYTES`, because a damaged header can contain any size.
-    """
+    The result is `size`, which the kernel's header contains, or more if the arguments need more. Raise
+    `WireError` for more than `MAX_KERNARG_BYTES`, because a damaged header can contain any size."""
     found = size if kernel is None else max(size, kernel.end)
     if found > MAX_KERNARG_BYTES:
         raise WireError(f"the kernarg segment has {found} bytes, expected at most {MAX_KERNARG_BYTES}")
@@ -94,9 +92,8 @@ def blank_kernarg(kernel: KernelMetadata, size: int, packet: KernelDispatchPacke
 def filled_kernarg(kernel: KernelMetadata, blank: bytes, values: Sequence[Value]) -> bytes:
     """Return a copy of `blank`, which `blank_kernarg` returned, with the arguments `values` filled in.
 
-    `values` are those of the arguments that are not hidden. Raise `WireError` for a value that does not fit its
-    argument.
-    """
+    `values` has the values of the arguments that are not hidden, in order. Raise `WireError` for a value that
+    does not fit its argument."""
     data = bytearray(blank)
     for number, (argument, value) in enumerate(zip(kernel.explicit, values, strict=True)):
         try:

@@ -45,7 +45,7 @@ CACHED_PLANS: Final = 64
 
 
 class DispatchRefused(RuleError):
-    """The error for a packet that the packet processor cannot start; `code` is the queue error that it reports."""
+    """The error for a packet that the packet processor cannot start; `code` is the resulting queue error."""
 
     def __init__(self, message: str, code: int, rule: Rule | None = None) -> None:
         super().__init__(message, rule=rule)
@@ -98,8 +98,7 @@ class LaunchPlan:
     def has_arguments(self, memory: GpuMemory, kernel_object: int) -> bool:
         """Return True if the header at `kernel_object` shows that the kernel has a kernarg segment.
 
-        This is the case if the segment's size in the header is not 0 and a user SGPR gets its address.
-        """
+        This is the case if the segment's size in the header is not 0 and a user SGPR holds the segment's address."""
         if not self.facts.properties.enable_sgpr_kernarg_segment_ptr:
             return False
         header = KernelCode if self.facts.is_kernel_code else KernelDescriptor
@@ -111,8 +110,8 @@ class LaunchPlan:
 class Preload:
     """The kernel arguments that are preloaded into user SGPRs.
 
-    They are `dwords` dwords of the kernarg segment from byte `offset` on, in registers from number `sgpr` on.
-    """
+    They are `dwords` dwords of the kernarg segment, starting at byte `offset`. They are in consecutive registers,
+    starting at number `sgpr`."""
 
     sgpr: int
     offset: int
@@ -167,10 +166,9 @@ def _faults(facts: LaunchFacts, data: bytes, target: Target) -> Iterator[tuple[s
 
 
 def _preload(data: bytes, target: Target, enabled: int, rsrc2: Rsrc2) -> Preload | None:
-    """Return the preloaded arguments that a kernel descriptor requests, or None.
+    """Return the preloaded arguments that a kernel descriptor requests, or None if it requests none.
 
-    `enabled` is the number of user SGPRs before those of the arguments.
-    """
+    `enabled` is the number of user SGPRs that precede the preloaded arguments."""
     if not target.has_kernarg_preload:
         return None
     header = KernelDescriptor.parse(data)
@@ -199,8 +197,7 @@ def _doubt(facts: LaunchFacts, data: bytes, target: Target) -> str:
 def _oddities(facts: LaunchFacts, preload: Preload | None) -> Iterator[tuple[str, str, Rule]]:
     """Yield a lint for each requirement of the ROCm Code Object specification that the header violates.
 
-    Each has a name, a message and a rule.
-    """
+    Each lint is a tuple of a name, a message and a rule."""
     rsrc1, rsrc2 = facts.compute_pgm_rsrc1, facts.compute_pgm_rsrc2
     asked = user_sgprs(facts.properties) + (0 if preload is None else preload.dwords)
     if asked != rsrc2.user_sgpr_count:
@@ -218,8 +215,8 @@ def _oddities(facts: LaunchFacts, preload: Preload | None) -> Iterator[tuple[str
 def _system_sgprs(rsrc2: Rsrc2, is_architected: bool) -> list[int]:
     """Return the register numbers of work-group id x, y and z, work-group info, and scratch wave offset.
 
-    If `is_architected`, FLAT_SCRATCH initially holds the address of private memory, so that no register has the offset.
-    """
+    If `is_architected`, FLAT_SCRATCH initially holds the address of private memory, and no register holds the
+    scratch wave offset. The number of a disabled register is `NOWHERE`."""
     enabled = (
         rsrc2.enable_sgpr_workgroup_id_x,
         rsrc2.enable_sgpr_workgroup_id_y,

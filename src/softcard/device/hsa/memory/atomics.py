@@ -1,8 +1,7 @@
 """Atomic operations of the host on guest memory; waves on other threads may access the memory at the same time.
 
-They are executed by the same machine code that waves use. The names of operations are those of HSA signals. All are
-sequentially consistent, which satisfies every memory order.
-"""
+They are executed by the same machine code that waves use. The operations have the names of HSA signal
+operations. All are sequentially consistent, which satisfies every memory order."""
 
 from __future__ import annotations
 
@@ -28,25 +27,25 @@ OPERATIONS: Final = {
 
 @native
 def load32(place: int) -> int:
-    """Return the dword at address `place` of this process."""
+    """Return the dword at address `place` in the address space of this process."""
     return A32.load(place)
 
 
 @native
 def load64(place: int) -> int:
-    """Return the quadword at address `place` of this process."""
+    """Return the quadword at address `place` in the address space of this process."""
     return A64.load(place)
 
 
 @native
 def store32(place: int, value: int) -> None:
-    """Store the dword `value` at address `place` of this process."""
+    """Store the dword `value` at address `place` in the address space of this process."""
     A32.store(place, value)
 
 
 @native
 def store64(place: int, value: int) -> None:
-    """Store the quadword `value` at address `place` of this process."""
+    """Store the quadword `value` at address `place` in the address space of this process."""
     A64.store(place, value)
 
 
@@ -54,8 +53,8 @@ def store64(place: int, value: int) -> None:
 class Compiled:
     """The machine code functions for atomic access to words of one width; values are unsigned.
 
-    The first argument is the word's address in this process; only for `change` it is the second.
-    """
+    The word's address in this process is the first argument of `load` and `store`, and the second argument of
+    `change`."""
 
     load: Callable[[int], int]
     store: Callable[[int, int], None]

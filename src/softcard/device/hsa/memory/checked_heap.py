@@ -1,9 +1,8 @@
 """The heap for the check `memory`: blocks end at their exact last byte, and freed blocks are quarantined.
 
-A block has its own pages, and the rest of its last page is guarded (`Guarded`): accesses there are reported, and have
-the same effect as without the check. The page after that is always unmapped. Freed memory goes into quarantine: its
-addresses are not reused, and all of its memory is guarded.
-"""
+Each block has its own pages. The rest of its last page is guarded (`Guarded`): accesses to it are reported,
+and have the same effect as without the check. The page after it is always unmapped. Freed memory goes into
+quarantine: its addresses are not reused, and all of it is guarded."""
 
 from __future__ import annotations
 
@@ -94,7 +93,7 @@ class CheckedHeap(Heap):
         self._rams[address] = ram, used
 
     def is_shared(self, address: int) -> bool:
-        """Return True if freeing the block at `address` changes no mapping."""
+        """Return True if freeing the block at `address` leaves its memory mapped, for reuse by a later allocation."""
         found = self.allocations.at(address)
         return found is not None and found.name in POOLED
 
@@ -123,7 +122,7 @@ class CheckedHeap(Heap):
         used: int | None = None,
         owner: str = "",
     ) -> int:
-        """Map a buffer or region, and guard the memory after its used bytes; see `Heap.map`."""
+        """Map a buffer or region, and guard the memory after its first `used` bytes; see `Heap.map`."""
         with self._lock:
             address = super().map(what, name, writable, copies, type)
             block = self._windows[address]
@@ -162,10 +161,9 @@ class CheckedHeap(Heap):
     # ---- private memory ------------------------------------------------------------------------------------------
 
     def allocate_private(self, lane_bytes: int, waves: int) -> tuple[int, int]:
-        """Allocate private memory for `waves` waves of `lane_bytes` per work-item.
+        """Allocate private memory for `waves` waves, with `lane_bytes` bytes per work-item.
 
-        A guarded gap follows the memory of each wave. Return the address and the total bytes.
-        """
+        A guarded gap follows the memory of each wave. Return the address and the total bytes."""
         lane_bytes = align_up(lane_bytes, WORD)
         own = lane_bytes * LANES
         stride = align_up(own, PAGE_SIZE) + GAP

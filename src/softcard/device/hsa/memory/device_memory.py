@@ -41,11 +41,10 @@ class AgentState(Stateful):
 class DeviceMemory:
     """The memory of one agent: `gpu` is the memory as waves access it, and `heap` the allocator.
 
-    `types` are the kinds of memory, and `state` are the registers that a driver sets. `fine_mtype` is the memory type
-    of queues, signals and kernel arguments; the host sees changes of such memory at once. A block is freed and an array
-    is unmapped only while `exclusive` prevents packets from being processed; all other changes are possible while waves
-    run. With a `check`, bounds of blocks are exact to the byte.
-    """
+    `types` are the kinds of memory, and `state` are the registers that a driver sets. `fine_mtype` is the memory
+    type of queues, signals and kernel arguments; the host sees changes of such memory at once. Freeing a block
+    and unmapping an array wait until `exclusive` prevents packets from being processed. All other changes are
+    possible while waves run. With a `check`, bounds of blocks are exact to the byte."""
 
     def __init__(
         self, agent: Agent, settings: Settings, exclusive: Exclusive, check: MemoryCheck | None = None
@@ -81,7 +80,7 @@ class DeviceMemory:
             raise BeyondModel(f"cannot allocate {size} bytes of device memory: {error}") from None
 
     def junk(self, address: int, size: int) -> None:
-        """Fill newly allocated memory with the word of the setting `poison` or of the check, if there is one."""
+        """Fill newly allocated memory with the word that the setting `poison` or a check selects, if there is one."""
         if self._fill:
             fill(self.gpu, address, size, self._fill)
 

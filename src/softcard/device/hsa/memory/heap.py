@@ -33,9 +33,9 @@ SLAB_BYTES: Final = 1 << 16
 class Places:
     """The ranges of guest addresses from which the heap allocates.
 
-    Blocks are in the `arena`, which has 4 GiB at most; on GFX7 and GFX8 the addresses of private memory begin at its
-    first byte. Mappings are in the `windows`, and so are blocks that do not fit in the arena.
-    """
+    Blocks are allocated in the `arena`, which has 4 GiB at most. Blocks that do not fit there, and mappings, are
+    allocated in the `windows`. On GFX7 and GFX8, the addresses of private memory count from the first byte of the
+    arena."""
 
     arena: range
     windows: range
@@ -192,11 +192,10 @@ class Heap(Stateful):
         used: int | None = None,
         owner: str = "",
     ) -> int:
-        """Map a buffer or region at an address that the heap chooses, `copies` times in a row.
+        """Map a buffer or region `copies` times in a row at an address that the heap chooses; return the address.
 
-        Return the address. `used` is the number of bytes that the caller requested. `owner` is the name of the
-        component that has to unmap the buffer. Both matter only to checks.
-        """
+        `used` is the number of bytes that the caller requested. `owner` is the name of the component that has to
+        unmap the buffer. Only checks use these two."""
         with self._lock:
             size = size_of(what)
             lead = 0
@@ -255,8 +254,8 @@ def checked_block(size: int, alignment: int) -> None:
 class ExternalAllocations(Stateful):
     """The mappings at addresses that a driver has chosen.
 
-    The allocators `spaces` must not return addresses in these mappings.
-    """
+    The ranges of these mappings are reserved in the allocators `spaces`, which then do not return addresses in
+    them."""
 
     STATE = ("_mapped", "_reserved")
 
@@ -293,7 +292,9 @@ class ExternalAllocations(Stateful):
         self._mapped.update((each.base, each) for each in new)
 
     def _reserve(self, address: int, end: int, name: str) -> None:
-        """Reserve the addresses from `address` to `end` in the allocators, so that these do not return them."""
+        """Reserve the addresses from `address` to `end` in the allocators, so that these do not return them.
+
+        Raise `RuleError` if the range overlaps the device's own memory."""
         for space in self._spaces:
             at, stop = max(address, space.base), min(end, space.end)
             known = sorted((start, its) for start, its in self._reserved.items() if start < stop and at < its)
@@ -306,7 +307,7 @@ class ExternalAllocations(Stateful):
                 at = max(at, its)
 
     def _release(self, address: int, end: int) -> None:
-        """Release the reserved addresses from `address` to `end` that are not mapped any more."""
+        """Release the reserved ranges between `address` and `end` in which nothing is mapped any more."""
         for start, stop in list(self._reserved.items()):
             if start < end and address < stop and not self._gpu.between(start, stop):
                 del self._reserved[start]

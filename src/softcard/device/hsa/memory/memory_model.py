@@ -1,12 +1,12 @@
 """The memory model: the machine code of each memory operation, by segment, order and scope.
 
-For processors before gfx90a, it contains the tables "Memory operation constraints for global segment", "... for group
-segment" and "Memory fence constraints" of the ROCm Code Object specification. From gfx90a on, `_composed` makes the
-sequences by the rules of LLVM's memory models.
+For processors before gfx90a, it contains the tables "Memory operation constraints for global segment", "...
+for group segment" and "Memory fence constraints" of the ROCm Code Object specification. From gfx90a on,
+`_composed` makes the sequences by the rules of LLVM's memory models.
 
-Errata of these tables: the second "Atomic RMW scacq" row of the group table is scar; the name ``buffer_wbinv_vol`` in
-the global table is ``buffer_wbinvl1_vol``; ``s_waitcnt 0`` waits for all counters.
-"""
+The tables contain errors, which are corrected here: the second "Atomic RMW scacq" row of the group table is
+for scar; ``buffer_wbinv_vol`` in the global table means ``buffer_wbinvl1_vol``; ``s_waitcnt 0`` means a wait
+for all counters."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def lower(
 ) -> tuple[str, ...]:
     """Return the instructions of a memory operation on one dword, as text such as ``"s_waitcnt vmcnt(0)"``.
 
-    - `agent`: the processor that executes them.
+    - `agent`: the processor for which the instructions are.
     - `rmw`: the read-modify-write operation, one of `RMW`.
     - `returns`: True if the read-modify-write returns the previous value.
     - `pcie`: True for host memory across PCIe, which does not support all operations (clause "PCIe Gen3 Atomic
@@ -231,9 +231,8 @@ def lower(
     - `tg_split`: True if waves of a work-group may run on different compute units (gfx90a and later).
     - `cache`: "nontemporal" or "volatile", for ordinary loads and stores of global memory.
 
-    Operation, order, scope and segment may be given by the words of the ROCm Code Object specification. Raise
-    `WireError` for words or combinations that it does not have.
-    """
+    Operation, order, scope and segment may be named as in the ROCm Code Object specification. Raise `WireError`
+    for names or combinations that the specification does not have."""
     try:
         words = Operation(operation), Order(order), Scope(scope), Segment(segment)
     except ValueError as error:
@@ -272,8 +271,8 @@ def _composed(
 ) -> tuple[str, ...]:
     """Return the instructions of an operation by the rules of LLVM's memory models.
 
-    They consist of those for a release, the access itself, and those for an acquire, as far as the order requires them.
-    """
+    The instructions of a release precede the access, and those of an acquire follow it, if the order requires
+    them."""
     if operation not in _OPERATIONS or order not in _OPERATIONS[operation] or scope not in _scopes_of(segment):
         raise WireError(f"the memory model has no {operation} {order} at scope {scope} for the {segment} segment")
     wait = WAIT.value if segment is Segment.GLOBAL else "s_waitcnt vmcnt(0) lgkmcnt(0)"
@@ -319,8 +318,7 @@ def _written_back(agent: Target, scope: Scope) -> tuple[str, ...]:
 def _invalidated(agent: Target, scope: Scope, *, wide: bool) -> tuple[str, ...]:
     """Return the instructions that invalidate caches, as an acquire at `scope` needs.
 
-    `wide` is True if other compute units take part.
-    """
+    `wide` is True if the operation synchronises with other compute units."""
     if not wide:
         return ()
     if agent.has_xccs:

@@ -29,10 +29,9 @@ not name them.
 
 
 def obstacle(kind: str) -> tuple[str, Rule] | None:
-    """Return the reason and the rule because of which PCIe cannot carry a read-modify-write of kind `kind`.
+    """Return the reason why PCIe cannot carry a read-modify-write of kind `kind`, and the rule that says so.
 
-    Return None if PCIe can carry it.
-    """
+    Return None if PCIe can carry it."""
     operation = KINDS.get(kind, kind)
     if operation in CAS_LOOPS or operation not in PCIE_ATOMICS:
         return f"{operation} needs a compare-and-swap loop", rules.PCIE_LOOPS
@@ -49,7 +48,9 @@ class PcieCompleter:
         self._supported = has_pcie_atomics(agent, enabled)
 
     def check(self, kind: str, bits: int, address: int) -> None:
-        """Raise `AccessFault` if the platform lacks PCIe atomics, or if PCIe does not support this operation."""
+        """Raise `AccessFault` if the platform lacks PCIe atomics, or if PCIe does not support the operation `kind`.
+
+        `bits` is the width of the operation."""
         text = (
             f"atomic {KINDS.get(kind, kind)} of {bits // 8} bytes at {address:#x}: the address is in host memory, "
             "accessed over PCIe, "
@@ -92,9 +93,8 @@ class MemoryTypes:
         """Return the kind of memory for an allocation.
 
         The default is coarse-grained (NC) memory of the device. With `host` it is memory of the host, which is
-        fine-grained by default: CC on an APU, UC on other agents. Read-modify-writes by waves cross PCIe if the host's
-        memory is not cached (CC or UC). Raise `WireError` for an unknown memory type.
-        """
+        fine-grained by default: CC on an APU, UC on other agents. A read-modify-write of a wave goes over PCIe if it
+        accesses host memory that is not cached (CC or UC). Raise `WireError` for an unknown memory type."""
         try:
             return self._known[Mtype[mtype.upper()] if isinstance(mtype, str) else mtype, host]
         except KeyError:

@@ -1,8 +1,7 @@
 """Segment and flat addresses, apertures, null values and the swizzling of private memory ("Flat addressing").
 
-The same conversions serve the large machine model (64-bit flat addresses) and the small one (32 bits). With
-`null_check` they also convert null, for which a kernel uses v_cmp and v_cndmask.
-"""
+The same conversions are used for the large machine model (64-bit flat addresses) and the small one (32 bits).
+With `null_check` they also convert the null address. A kernel does this with v_cmp and v_cndmask."""
 
 from __future__ import annotations
 
@@ -103,11 +102,10 @@ def null(segment: Segment) -> int:
 
 
 def to_flat(apertures: Apertures, segment: Segment, address: int, kernarg: int = 0, null_check: bool = False) -> int:
-    """Convert an address in `segment` to a flat address (HSAIL stof); return it.
+    """Convert an address in `segment` to a flat address (HSAIL stof); return the flat address.
 
-    `kernarg` is the value of Kernarg Segment Ptr. With `null_check`, the segment's null address gives the flat null
-    address.
-    """
+    `kernarg` is the value of Kernarg Segment Ptr. With `null_check`, the segment's null address is converted to
+    the flat null address."""
     if segment in _GLOBAL:
         return address
     if null_check and address == null(segment):
@@ -120,11 +118,10 @@ def to_flat(apertures: Apertures, segment: Segment, address: int, kernarg: int =
 
 
 def to_segment(apertures: Apertures, segment: Segment, address: int, kernarg: int = 0, null_check: bool = False) -> int:
-    """Convert a flat address to an address in `segment` (HSAIL ftos); return it.
+    """Convert a flat address to an address in `segment` (HSAIL ftos); return the segment address.
 
-    `kernarg` is the value of Kernarg Segment Ptr. With `null_check`, the flat null address gives the segment's null
-    address.
-    """
+    `kernarg` is the value of Kernarg Segment Ptr. With `null_check`, the flat null address is converted to the
+    segment's null address."""
     if segment in _GLOBAL:
         return address
     if null_check and address == 0:
@@ -152,10 +149,9 @@ def is_in(apertures: Apertures, segment: Segment, address: int, null_check: bool
 
 
 def swizzled(offset: int, lane: int, element_bytes: int = 4) -> int:
-    """Return the offset, in a wave's private memory, of byte `offset` of the private memory of `lane`.
+    """Return the offset in a wave's private memory at which byte `offset` of the private memory of `lane` is stored.
 
-    Lanes are interleaved by elements of `element_bytes`.
-    """
+    Lanes are interleaved by elements of `element_bytes`."""
     if element_bytes not in ELEMENT_BYTES:
         raise WireError(f"the interleave size is {element_bytes}, expected 2, 4, 8 or 16", rule=rules.SWIZZLE_SIZES)
     if not 0 <= lane < LANES:
@@ -167,8 +163,7 @@ def swizzled(offset: int, lane: int, element_bytes: int = 4) -> int:
 def split_access(offset: int, size: int, element_bytes: int = 4) -> list[tuple[int, int]]:
     """Return the accesses into which a swizzled access of `size` bytes must be split on GFX8 and earlier.
 
-    Each one is a pair of offset and number of bytes.
-    """
+    Each access is a pair of an offset and a number of bytes."""
     parts, end = [], offset + size
     while offset < end:
         count = min(element_bytes - offset % element_bytes, end - offset)

@@ -146,10 +146,9 @@ class Progress:
 
 @dataclass(slots=True, eq=False)
 class Queue(RichDisplay):
-    """One AQL queue of a device: made by `HsaDevice.create_queue`, or adopted (`HsaDevice.adopt_queue`).
+    """One AQL queue of a device, created by `HsaDevice.create_queue` or adopted by `HsaDevice.adopt_queue`.
 
-    `address` is the address of amd_queue_t, which is the queue's handle.
-    """
+    `address` is the address of amd_queue_t, which is the queue's handle."""
 
     device: QueueOwner
     processor: PacketProcessor = field(repr=False)
@@ -251,26 +250,27 @@ class Queue(RichDisplay):
 
     @property
     def doorbell(self) -> Signal:
-        """The doorbell signal; for an adopted queue the one whose handle hsa_queue_t currently contains.
+        """The doorbell signal. For an adopted queue, it is the signal whose handle hsa_queue_t currently contains.
 
-        Raise an error if that handle does not belong to a doorbell.
-        """
+        Raise an error if that handle does not belong to a doorbell."""
         return Signal(self.device, self._handle(_DOORBELL_AT)) if self.own is None else self.own[0]
 
     @property
     def inactive_signal(self) -> Signal:
-        """The queue_inactive_signal; for an adopted queue the one whose handle amd_queue_t currently contains.
+        """The queue_inactive_signal. For an adopted queue, it is the signal whose handle amd_queue_t currently
+        contains.
 
-        Raise an error if that handle does not belong to a signal.
-        """
+        Raise an error if that handle does not belong to a signal."""
         return Signal(self.device, self._handle(_INACTIVE_AT)) if self.own is None else self.own[1]
 
     def _handle(self, at: int) -> int:
-        """Return the signal handle at offset `at` of amd_queue_t."""
+        """Return the signal handle that amd_queue_t contains at offset `at`."""
         return int.from_bytes(self.device.memory.read(self.address + at, 8), "little")
 
     def inactive_now(self) -> Signal | None:
-        """Return the signal whose handle queue_inactive_signal currently contains; None if it is 0."""
+        """Return the signal whose handle the field queue_inactive_signal currently contains.
+
+        Return None if the handle is 0 or does not belong to a user signal."""
         try:
             handle = self._handle(_INACTIVE_AT)
             if self.own is not None and handle == self.own[1].address:
@@ -287,10 +287,9 @@ class Queue(RichDisplay):
         return self.device.memory.read(self.address + _DESCRIPTOR_AT, _SCRATCH_FIELDS.size)
 
     def scratch(self, said: bytes) -> tuple[Scratch | None, tuple[int, int, int, int]]:
-        """Return the private memory that `said` describes, and the V# for kernels.
+        """Return the private memory that `said` describes, and the V# that kernels get for it.
 
-        `said` is the result of `scratch_words`.
-        """
+        `said` is the result of `scratch_words`."""
         *words, location, size = _SCRATCH_FIELDS.unpack(said)
         hidden = self.device.hidden_private_base
         scratch = None
@@ -362,11 +361,13 @@ class Queue(RichDisplay):
 
     @property
     def limit(self) -> int:
-        """The index of the first packet that no doorbell has announced yet."""
+        """The end of the packets that doorbells have announced: the index of the first packet that is not announced
+        yet."""
         return int(self.words[Q["limit"]])
 
     def write_packet(self, index: int, data: bytes) -> None:
-        """Write a packet to its slot and submit it: the body first, then the header with release."""
+        """Write a packet to the slot of `index` and submit it: write the body first, then store the header with
+        release."""
         self.check_producer()
         if len(data) != PACKET_BYTES:
             raise RuleError(f"the packet has {len(data)} bytes, expected {PACKET_BYTES}", rule=rules.PACKET_SIZE)
@@ -434,7 +435,7 @@ class Queue(RichDisplay):
             raise RuleError(f"queue {self.number} was destroyed")
 
     def check_producer(self) -> None:
-        """Raise `RuleError` if the queue was destroyed or its device closed, so that packets are not processed."""
+        """Raise `RuleError` if the queue was destroyed or its device closed; new packets would not be processed."""
         if self.is_destroyed:
             raise RuleError(f"queue {self.number} was destroyed")
         if self.closed:
@@ -447,13 +448,13 @@ class Queue(RichDisplay):
         self.forget_launches()
 
     def forget_launches(self) -> None:
-        """Drop cached launches, because the queue, or something that several launches depend on, has changed."""
+        """Drop cached launches, because the queue or a shared input of several launches has changed."""
         self.processor.forget(self)
         if self.templates is not None:
             self.templates.drop()
 
     def snapshot(self) -> QueueState:
-        """Return the queue's state that is not in guest memory, for `restore`."""
+        """Return that state of the queue that is not in guest memory, for `restore`."""
         words = self.words
         return replace(self.progress), self.scratch_block, int(words[Q["limit"]]), int(words[Q["active"]])
 

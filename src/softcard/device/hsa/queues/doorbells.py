@@ -1,4 +1,4 @@
-"""Hardware doorbells: a write-only page with one doorbell per queue, and the meaning of a doorbell's value."""
+"""Hardware doorbells: a write-only page with one doorbell per queue, and the encoding of doorbell values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DoorbellPage:
         self.width = 8 if level == GFX9 else 4
 
     def host_address(self, offset: int, unit: Unit) -> int | None:
-        """Return None, because code must not access this region directly: stores have side effects."""
+        """Return None, so that code does not access this region directly: stores to it have side effects."""
         return None
 
     def read(self, offset: int, size: int, unit: Unit) -> bytes:
@@ -61,8 +61,8 @@ DWORDS = PACKET_BYTES // 4
 def legacy_value(index: int, size: int, level: int) -> int:
     """Return the value to write to a legacy doorbell in order to announce all packets before `index`.
 
-    On GFX7 it counts dwords, modulo twice the ring `size`. Doorbells have 32 bits, whatever size a damaged queue has.
-    """
+    On GFX7 the value counts dwords, modulo twice the ring size `size`. Doorbells have 32 bits, whatever size a
+    damaged queue has."""
     if level == GFX7:
         return (index & (size << 1) - 1) * DWORDS & U32
     return index & U32
@@ -71,10 +71,9 @@ def legacy_value(index: int, size: int, level: int) -> int:
 def limit_of(value: int, level: int, read_id: int, size: int) -> int:
     """Return the index after the last packet that the doorbell value `value` announces.
 
-    Of the possible indices it is the one nearest to `read_id`, the packet processor's read index. A GFX7 value counts
-    dwords in a ring of twice the `size`. A GFX8 value counts packets modulo 2**32. A GFX9 value is the id of the last
-    packet.
-    """
+    A GFX7 value counts dwords modulo twice the ring size `size`, a GFX8 value counts packets modulo 2**32. Such a
+    value stands for several indices; the result is the one nearest to `read_id`, the packet processor's read
+    index. A GFX9 value is the id of the last packet."""
     if level > 8:
         return value + 1 & U64
     if level == GFX7:

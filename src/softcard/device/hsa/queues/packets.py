@@ -1,9 +1,8 @@
-"""The layout of AQL packets, 64 bytes each. This module defines the layout only; it executes nothing.
+"""The layout of AQL packets, 64 bytes each. This module defines only the layout; it executes nothing.
 
-The layout and the header bits are those of the HSA Platform System Architecture Specification, "AQL packet header" and
-"Kernel dispatch packet". The ROCm Code Object specification only refers to it. Vendor packets are those of AMD's
-runtime.
-"""
+The layout and the header bits are those of the HSA Platform System Architecture Specification, "AQL packet
+header" and "Kernel dispatch packet", to which the ROCm Code Object specification refers. Vendor packets are
+those of AMD's runtime."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class PacketFields(TypedDict, total=False):
 
 
 class SizedPacketFields(PacketFields, total=False):
-    """The fields of a kernel dispatch packet as keywords, all but `dimensions`."""
+    """The fields of a kernel dispatch packet as keywords, including the sizes of grid and work-groups."""
 
     workgroup_size_x: int
     workgroup_size_y: int
@@ -102,7 +101,7 @@ class KernelDispatchPacket(Record, size=64):
 
     @property
     def header(self) -> int:
-        """The first word, whose store submits a packet: type, barrier bit, fence scopes."""
+        """The first 16-bit word: type, barrier bit, fence scopes. A store of this word submits the packet."""
         return int.from_bytes(self.pack()[:2], "little")
 
     @property
@@ -176,7 +175,7 @@ class AmdFormat(IntEnum):
 
 
 class PacketHeader(Record, size=2):
-    """The header of every packet, which is its first two bytes."""
+    """The header of a packet, which is the first two bytes of every packet."""
 
     type: int = bits(7, 0, of=16)
     barrier: int = bits(8, 8, of=16, default=0)
@@ -237,7 +236,9 @@ class BarrierValuePacket(Record, size=64):
 
 
 def signals_waited_for(data: bytes) -> list[int] | None:
-    """Return the nonzero handles of the signals that a packet waits for, from its fields; None if unknown."""
+    """Return the nonzero handles of the signals that a packet waits for, from its fields.
+
+    Return None if the signals are unknown."""
     if data[0] in (PacketType.BARRIER_AND, PacketType.BARRIER_OR):
         return [handle for handle in BarrierPacket.parse(data).dep_signal if handle]
     if data[0] == PacketType.VENDOR_SPECIFIC and data[2] == AmdFormat.BARRIER_VALUE:
@@ -279,9 +280,8 @@ def header(
 def is_pm4(data: bytes) -> bool:
     """Return True if a ring slot contains PM4 commands instead of an AQL packet, as on GFX7 and GFX8.
 
-    They begin with a NOP, whose header has bits set that are reserved in packets. On GFX7 the lowest byte of that NOP
-    is 2.
-    """
+    The commands begin with a NOP, whose header has bits set that are reserved in packets. On GFX7 the lowest byte
+    of that NOP is 2."""
     return data[3] >= PM4_TYPE_3 and data[1] == PM4_NOP and data[0] in (0, 2)
 
 

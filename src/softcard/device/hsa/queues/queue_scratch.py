@@ -70,8 +70,7 @@ class QueueScratch:
     def grow(self, queue: Queue, packet: bytes) -> bool:
         """Allocate the private memory that a kernel dispatch packet needs and its queue lacks.
 
-        Return True if that succeeded.
-        """
+        Return True if the memory was allocated."""
         wanted = int.from_bytes(packet[24:28], "little")
         if not self._is_dynamic or wave_scratch_bytes(wanted) * SCRATCH_WAVES > U32:
             return False
@@ -84,12 +83,11 @@ class QueueScratch:
         return True
 
     def bounded(self, queue: Queue, around: Surroundings, lane_bytes: int) -> Surroundings:
-        """Return `around` with private memory of exactly `lane_bytes` per work-item, whose bounds are checked.
+        """Return a copy of `around` that has private memory of exactly `lane_bytes` per work-item, with checked bounds.
 
         A driver gives a queue one block for all waves and all kernels. In such a block, an access past the end of a
-        work-item's private memory accesses that of another wave, or faults. Because only waves access private memory,
-        this memory can replace the driver's.
-        """
+        work-item's private memory accesses the memory of another wave, or faults. Only waves access private memory,
+        so checked memory can replace the driver's block. Return `around` itself if bounds are not checked."""
         heap, given = self._memory.heap, around.scratch
         if not isinstance(heap, CheckedHeap) or given is None or given.address in heap.check.strides:
             return around
@@ -121,10 +119,9 @@ class QueueScratch:
             queue.scratch_block = 0
 
     def _fields(self, address: int, lane_bytes: int, waves: int, size: int) -> bytes:
-        """Return the bytes of amd_queue_t from compute_tmpring_size to scratch_workitem_byte_size.
+        """Return the new bytes of amd_queue_t from the field scratch_resource_descriptor to scratch_workitem_byte_size.
 
-        They describe private memory of `size` bytes at `address`.
-        """
+        They describe private memory of `size` bytes at `address`."""
         wave_bytes = wave_scratch_bytes(lane_bytes)
         descriptor, location, tmpring = (0, 0, 0, 0), 0, 0
         if address:

@@ -165,7 +165,9 @@ class QueueTable:
         return Queue(owner, self._processor, number, slot, address, ring_address, size, ring, (doorbell, inactive))
 
     def _new_ring(self, size: int) -> tuple[NDArray[np.uint8], int]:
-        """Allocate a ring full of INVALID packets; return it and its address. Legacy hardware maps it twice."""
+        """Allocate a ring full of INVALID packets; return its array and its address.
+
+        On legacy hardware the ring is mapped twice."""
         memory, size_bytes = self._memory, size * PACKET_BYTES
         if self._agent.is_legacy:
             raw = lazy_zeros(size_bytes + PAGE_SIZE)
@@ -200,7 +202,7 @@ class QueueTable:
                 memory.free(queue.ring_address)
 
     def _release(self, queue: Queue) -> None:
-        """Release an adopted queue and end its running packet, even while the processor serves other queues."""
+        """Release an adopted queue and stop its running packet; other queues may be processed at the same time."""
         executor = self._executor
         queue.watch.stopped = "its queue was destroyed"
         with self.lock:

@@ -1,8 +1,7 @@
 """The layout of hsa_queue_t, amd_queue_t and amd_signal_t in memory. The module executes nothing.
 
-The sources are "AMD Queue" and "Signals" of the ROCm Code Object specification. For bits that it skips (amd_queue_t
-0x8c to 0xff) or describes wrongly, they are the headers of AMD's runtime.
-"""
+The sources are "AMD Queue" and "Signals" of the ROCm Code Object specification. The headers of AMD's runtime
+are the source for bits that the specification omits (amd_queue_t 0x8c to 0xff) or describes wrongly."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ class SignalKind(IntEnum):
 
 
 class HsaQueue(Record, size=40):
-    """The structure hsa_queue_t, which programs see of a queue."""
+    """The structure hsa_queue_t, the part of a queue that programs may access."""
 
     type: int = u32(default=QueueType.MULTI)
     features: int = u32(default=QueueFeature.KERNEL_DISPATCH)
@@ -63,7 +62,9 @@ class HsaQueue(Record, size=40):
 
 
 class AmdQueue(Record, size=256):
-    """The structure amd_queue_t. max_cu_id and max_wave_id are the number minus 1, as the runtime stores them."""
+    """The structure amd_queue_t.
+
+    The fields max_cu_id and max_wave_id are the numbers of CUs and waves minus 1, as in AMD's runtime."""
 
     hsa_queue: HsaQueue = nested(HsaQueue, default=HsaQueue())
     reserved_28: bytes = reserved(16)

@@ -1,8 +1,7 @@
 """Signals: amd_signal_t in guest memory, and the host's operations of "Signal kernel machine code".
 
-All state is in guest memory, where kernels change it too, so the operations are atomic. An operation on a doorbell
-signal is a store to the address that the signal contains.
-"""
+All state is in guest memory. Kernels change it, too, so the operations are atomic. An operation on a doorbell
+signal is a store to the address that the signal contains."""
 
 from __future__ import annotations
 
@@ -49,7 +48,9 @@ RMW_ORDERS: Final = frozenset({"rlx", "scacq", "screl", "scar"})
 
 
 class Condition(IntEnum):
-    """The conditions of a wait. HSA has the first four, the ROCm Code Object specification six (erratum 6)."""
+    """The conditions of a wait.
+
+    HSA has only the first four; the ROCm Code Object specification has all six (erratum 6)."""
 
     EQ = 0
     NE = 1
@@ -76,11 +77,10 @@ _HOLDS: Final[dict[Condition, Callable[[int, int], bool]]] = {
 class Signal:
     """The signal at `address`, with its operations as the host performs them.
 
-    Values are signed and have `bits` bits. In the small machine model they have 32 bits, and the upper half of the
-    field is not used. Raise `RuleError` for an `order` that HSA does not allow for the operation, for an operation that
-    the signal's kind does not support, and for a signal whose memory was freed. Raise `AccessFault` if the address does
-    not hold a signal.
-    """
+    Values are signed and have `bits` bits. In the small machine model they have 32 bits, and the upper half of
+    the value field is not used. Raise `RuleError` for an `order` that HSA does not allow for the operation, for
+    an operation that the signal's kind does not support, and for a signal whose memory was freed. Raise
+    `AccessFault` if `address` is not the address of a signal."""
 
     __slots__ = ("_block", "_parts", "_version", "_view", "_world", "address", "bits", "word")
 
@@ -148,7 +148,9 @@ class Signal:
         return value
 
     def store(self, value: int, order: str = "screl") -> None:
-        """Set the value (HSA's Signal Store); a store to a doorbell announces packets up to index `value`."""
+        """Set the signal to `value` (HSA's Signal Store).
+
+        If the signal is a doorbell, announce the packets up to index `value` instead."""
         if order not in STORE_ORDERS:
             _refuse(order, STORE_ORDERS, "store")
         view = self.view()
@@ -209,12 +211,11 @@ class Signal:
         timeout_seconds: float | None = None,
         order: str = "scacq",
     ) -> int:
-        """Wait until the value fulfils `condition` with respect to `compare`; return it.
+        """Wait until the value fulfils `condition` with respect to `compare`; return the value.
 
         After the timeout, return the last value. A device without its own thread processes packets during the wait.
         Without a timeout, raise `RuleError` with the queue's error if the value cannot change any more. Ctrl-C also
-        ends the kernels that can change the value.
-        """
+        ends the kernels that can change the value."""
         if order not in LOAD_ORDERS:
             _refuse(order, LOAD_ORDERS, "wait")
         try:
@@ -284,7 +285,7 @@ class Signal:
         self._world.signal_changed(self.address)
 
     def _store_legacy(self, value: int) -> None:
-        """Execute the store to an AMD_SIGNAL_KIND_LEGACY_DOORBELL, step by step in guest memory."""
+        """Store `value` to an AMD_SIGNAL_KIND_LEGACY_DOORBELL, by the same steps in guest memory as a kernel."""
         memory = self._world.memory
         hardware = self.view()[_VALUE] & U64
         lock, most, write, read, size, level = self._legacy(hardware)
@@ -324,8 +325,7 @@ def event_of(view: memoryview) -> tuple[int, int]:
 def notify(world: World, mailbox: int, event: int) -> None:
     """Send the event with the id `event` of a signal whose mailbox is at address `mailbox`.
 
-    Store the id in the mailbox, then send an interrupt with the id's low 8 bits.
-    """
+    Store the id in the mailbox, then send an interrupt with the low 8 bits of the id."""
     if mailbox:
         Word(world.memory, mailbox).store(event)
         world.interrupt(event & 0xFF)
@@ -357,9 +357,8 @@ class Timestamps:
         return self._ticks[0] if self.clock is None else self.clock.now()
 
     def configure(self, words: Any) -> None:
-        """Make the machine code that processes a queue's packets use the same clock.
+        """Make the machine code that processes a queue's packets use the same clock as this object.
 
-        `words` are the words of the queue's `QueueBlock`.
-        """
+        `words` are the words of the queue's `QueueBlock`."""
         if self.clock is not None:
             words[Q["clock_gettime"]], words[Q["clock_id"]] = self.clock.function, self.clock.id

@@ -1,1 +1,1 @@
-"""The memory system, DMA and schedule of the profile that follows the published driver."""
+"""The memory system, the DMA controller and the schedule of the profile that follows the reference driver."""

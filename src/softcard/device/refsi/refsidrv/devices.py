@@ -22,7 +22,9 @@ Span = tuple[Ram, int]
 
 
 class ReferenceCrash(GuestFault):
-    """The error that the reference driver would crash or hang its host process (`refsi/reference-crash`)."""
+    """The error for an operation at which the reference driver would crash or hang its host process.
+
+    See the choice `refsi/reference-crash`."""
 
 
 class Device(Protocol):
@@ -30,7 +32,7 @@ class Device(Protocol):
 
     @property
     def size(self) -> int:
-        """The number of bytes that the device claims; address decoding ignores it."""
+        """The number of bytes that the device occupies; address decoding ignores it."""
 
     def span(self, offset: int, size: int, unit: Unit) -> Span | None:
         """Return the memory for direct access to `size` bytes at `offset`; None if not all of it is memory."""
@@ -48,10 +50,9 @@ class Device(Protocol):
         """
 
     def slow_span(self, offset: int, size: int, unit: Unit) -> Span | None:
-        """Return the memory that `load` and `store` access for all of `size` bytes at `offset`.
+        """Return the memory that `load` and `store` access, if these would access all of `size` bytes at `offset`.
 
-        Return None if these accesses have side effects, or do not reach memory.
-        """
+        Return None if such accesses have side effects, or do not reach memory."""
 
 
 class Bus:
@@ -78,10 +79,9 @@ class Bus:
         return self._bases[index - 1], self._bases[index] if index < len(self._bases) else MASK64 + 1
 
     def ram_around(self, address: int) -> tuple[int, int, Ram] | None:
-        """Return the plain memory that `address` belongs to, as start, end and RAM object; else None.
+        """Return the plain memory that `address` belongs to, as start, end and RAM object; None if it belongs to none.
 
-        The end is limited by the next device's base.
-        """
+        The end is limited by the next device's base."""
         found = self.find(address)
         if found is None or type(found[0]) is not RamDevice or found[1] >= found[0].size:
             return None
@@ -90,7 +90,7 @@ class Bus:
         return base, min([base + found[0].size, *later[:1]]), found[0].ram
 
     def add(self, base: int, device: Device) -> bool:
-        """Map `device` at `base`; return False, without effect, if another device has that address."""
+        """Map `device` at `base`; return False, without effect, if another device already occupies that address."""
         found = self.find(base)
         if found is not None and found[1] < found[0].size:
             return False
@@ -126,10 +126,9 @@ class RamDevice:
         return self.ram.size
 
     def span(self, offset: int, size: int, unit: Unit) -> Span | None:
-        """Return the memory for a range inside it, else None.
+        """Return the memory for a range that is inside this memory, else None.
 
-        As in the reference driver, the sum of offset and size may wrap around.
-        """
+        As in the reference driver, the sum of offset and size may wrap around."""
         if offset + size & MASK64 > self.size:
             return None
         if offset > self.size:
@@ -169,11 +168,11 @@ class RomDevice(RamDevice):
         return bytes(self.ram.view[offset : offset + size])
 
     def store(self, offset: int, data: bytes, unit: Unit) -> bool:
-        """Return False: the host writes through `span`."""
+        """Return False: only the host can write, and it uses `span`."""
         return False
 
     def slow_span(self, offset: int, size: int, unit: Unit) -> Span | None:
-        """Return None, since reads and writes do not access the same memory here."""
+        """Return None, because stores are refused here."""
         return None
 
 

@@ -1,8 +1,7 @@
 """The reference driver's DMA controller: a set of registers for each unit.
 
-A transfer is performed at once when it is started. The RefSi M1 specification does not describe this controller; see
-the choices `refsi/dma-*`, profile refsidrv.
-"""
+A transfer is performed at once when it is started. The RefSi M1 specification does not describe this
+controller; see the choices `refsi/dma-*` for profile refsidrv."""
 
 from __future__ import annotations
 
@@ -110,7 +109,7 @@ class DmaDevice(Stateful):
         return None
 
     def load(self, offset: int, size: int, unit: Unit) -> bytes | None:
-        """Read 8 bytes, or the low 4, of the register that contains `offset`."""
+        """Read 8 bytes, or the low 4 bytes, of the register that contains `offset`; return None for other sizes."""
         if size not in (4, 8) or not 0 <= offset < self.size:
             return None
         index = offset // REGISTER_BYTES
@@ -119,10 +118,9 @@ class DmaDevice(Stateful):
         return value.to_bytes(REGISTER_BYTES, "little")[:size]
 
     def store(self, offset: int, data: bytes, unit: Unit) -> bool:
-        """Write 8 bytes to the register that contains `offset`; return False if that is refused.
+        """Write 8 bytes to the register that contains `offset`; return False if the access is refused.
 
-        Also a transfer or a wait that the write starts may be refused.
-        """
+        The access is also refused if the transfer or the wait that it starts is refused."""
         if len(data) != REGISTER_BYTES or not 0 <= offset < self.size:
             return False
         index, value = offset // REGISTER_BYTES, int.from_bytes(data, "little")
@@ -169,10 +167,9 @@ class DmaDevice(Stateful):
 
 
 def _shape(registers: list[int], sizes: tuple[int, ...]) -> Shape | None:
-    """Return the shape of the transfer that the registers describe; None if the reference driver refuses it.
+    """Return the shape of the transfer that the registers describe; None if the driver refuses the transfer.
 
-    `sizes` has the sizes of the transfer by dimension, bytes of a row first.
-    """
+    `sizes` has the bytes of a row, then the counts of the second and third dimension."""
     used = DMA_CTRL.decode(registers[CTRL])
     if len(sizes) == 1:
         return None if used["STRIDE_SRC"] or used["STRIDE_DST"] else Shape(sizes, (), ())
@@ -195,8 +192,7 @@ def _shape(registers: list[int], sizes: tuple[int, ...]) -> Shape | None:
 def _copy(source: Span, target: Span, shape: Shape, check_limits: Callable[[], None]) -> None:
     """Copy the rows of a transfer; each row is read as a whole before it is written (choice refsi/dma-overlap).
 
-    Rows are moved one by one if they overlap. `check_limits` is called regularly.
-    """
+    If rows overlap, they are copied one after another. `check_limits` is called regularly."""
     for (ram, start), strides, what in ((source, shape.source, "read"), (target, shape.target, "write")):
         over = start + shape.end(strides) - ram.size
         if over > OVERRUN:
@@ -221,11 +217,11 @@ def _offset(strides: tuple[int, ...], plane: int, row: int) -> int:
 def _move(
     source: Span, source_skip: int, target: Span, target_skip: int, length: int, check_limits: Callable[[], None]
 ) -> None:
-    """Move one row of `length` bytes, from `source_skip` bytes after the start of the source span.
+    """Copy one row of `length` bytes.
 
-    It goes to `target_skip` bytes after the start of the target span. Bytes after the end of a memory read as zeros and
-    are not written (choice refsi/dma-overrun).
-    """
+    The row begins `source_skip` bytes after the start of `source`, and is copied to `target_skip` bytes after the
+    start of `target`. Bytes past the end of a memory read as zeros and are not written (choice
+    refsi/dma-overrun)."""
     (from_ram, from_start), (to_ram, to_start) = source, target
     first, into = from_start + source_skip, to_start + target_skip
     room = max(min(length, to_ram.size - into), 0)
@@ -239,10 +235,9 @@ def _move(
 
 
 def _copy_at_once(source: Span, target: Span, shape: Shape, check_limits: Callable[[], None]) -> bool:
-    """Copy all rows by strided assignments.
+    """Copy all rows by strided assignments; return True.
 
-    Return False, without effect, for a single row, or if ranges overlap or exceed a memory.
-    """
+    Return False, without effect, for a single row, or if the ranges overlap or exceed a memory."""
     if shape.rows * shape.planes == 1:
         return False
     spans = [

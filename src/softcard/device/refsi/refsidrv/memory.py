@@ -70,10 +70,9 @@ class Config:
 
 
 def scaling_factor(scale_a: int, scale_b: int) -> int:
-    """Return the scaling factor SCALE of a window, the product of the factors in its two fields.
+    """Return the scaling factor SCALE of a window, the product of the factors in the fields SCALE_A and SCALE_B.
 
-    A value n of SCALE_A stands for 2**(n - 1), or 0 if n is 0; a value n of SCALE_B stands for n + 1.
-    """
+    If SCALE_A is 0, its factor is 0, otherwise 2**(SCALE_A - 1). The factor of SCALE_B is SCALE_B + 1."""
     return (1 << scale_a - 1) * (scale_b + 1) if scale_a else 0
 
 
@@ -95,17 +94,16 @@ class WindowDevice(Stateful):
 
     @property
     def size(self) -> int:
-        """The size in bytes, as mapped; the size in the registers if the window is not mapped."""
+        """The size in bytes at the time of mapping; the size in the registers if the window is not mapped."""
         return self.mapped.size if self.target is not None else self.config.size
 
     # -- registers ----------------------------------------------------------------------------------------------
 
     def write(self, register: int, value: int) -> None:
-        """Write a register of this window; `register` is the offset of the register array that contains it.
+        """Write a register of this window; `register` is the offset of the register array that contains the register.
 
-        A change of a mapped window unmaps it and clears its ACTIVE bit. If the window is then active but not mapped, it
-        is mapped. Raise `AccessFault` if that fails.
-        """
+        If the window is mapped, a change of its configuration unmaps it and clears its ACTIVE bit. If the window is
+        then active but not mapped, it is mapped. Raise `AccessFault` if that fails."""
         old = self.config
         if register == WINDOW_BASE.offset:
             self.config = replace(old, base=value)
@@ -127,7 +125,7 @@ class WindowDevice(Stateful):
             self._map()
 
     def open(self, config: Config) -> None:
-        """Map the window as `config` describes. G1 does this without registers."""
+        """Map the window as `config` describes. G1 uses this, because it has no window registers."""
         self.config = config
         self._map()
 
@@ -177,21 +175,24 @@ class WindowDevice(Stateful):
         return None if found is None else found[0].span(found[1], size, unit)
 
     def load(self, offset: int, size: int, unit: Unit) -> bytes | None:
-        """Read as the target does without direct access; the last byte of the window is out of bounds."""
+        """Read from the target with its `load`; an access that includes the last byte of the window is out of
+        bounds."""
         found = self._target_at(offset, unit)
         if found is None or offset + size & MASK64 >= self.config.size:
             return None
         return found[0].load(found[1], size, unit)
 
     def store(self, offset: int, data: bytes, unit: Unit) -> bool:
-        """Write as the target does without direct access; the last byte of the window is out of bounds."""
+        """Write to the target with its `store`; an access that includes the last byte of the window is out of
+        bounds."""
         found = self._target_at(offset, unit)
         if found is None or offset + len(data) & MASK64 >= self.config.size:
             return False
         return found[0].store(found[1], data, unit)
 
     def slow_span(self, offset: int, size: int, unit: Unit) -> Span | None:
-        """Return the target's memory at `offset`; the last byte of the window is out of bounds."""
+        """Return the target's memory at `offset`; an access that includes the last byte of the window is out of
+        bounds."""
         found = self._target_at(offset, unit)
         if found is None or offset + size & MASK64 >= self.config.size:
             return None
@@ -213,8 +214,8 @@ ELEMENT: Final = 8
 def copy_elements(source: Span, target: Span, count: int) -> None:
     """Copy `count` elements of 8 bytes, one after the other.
 
-    If the target starts inside the source, elements read bytes that earlier elements have just written.
-    """
+    If the target begins inside the source, later elements are read from bytes that earlier elements have
+    overwritten."""
     (from_ram, first), (to_ram, into) = source, target
     size = count * ELEMENT
     distance = into - first
@@ -231,9 +232,9 @@ def copy_elements(source: Span, target: Span, count: int) -> None:
 def _onto_itself(old: bytes, distance: int) -> bytes:
     """Return the result of an element-wise copy of `old` to a target `distance` (1 to 7) bytes later.
 
-    The first bytes of each element are the last bytes of the previous element, as just written. Some of those may in
-    turn come from the element before that one. 8 repetitions suffice, as the number of such bytes decreases each time.
-    """
+    The copy of each element overwrites the first bytes of the next element before that is read. So these bytes
+    come from the end of the previous element, and some of them from the element before that one. 8 repetitions
+    are enough, because the number of such bytes decreases each time."""
     new = np.frombuffer(old, dtype=np.uint8).reshape(-1, ELEMENT).copy()
     for _ in range(ELEMENT):
         new[1:, :distance] = new[:-1, ELEMENT - distance :].copy()
@@ -323,7 +324,7 @@ class RefsidrvMemory(Stateful):
         return None if found is None else found[0].span(found[1], size, unit)
 
     def read(self, address: int, size: int, unit: Unit) -> bytes:
-        """Read inside one device; raise `AccessFault` if the device refuses."""
+        """Read `size` bytes from one device; raise `AccessFault` if the device refuses the access."""
         found = self.bus.find(address)
         if found is not None:
             span = found[0].span(found[1], size, unit)
@@ -337,7 +338,7 @@ class RefsidrvMemory(Stateful):
         raise refused("read", address, size)
 
     def write(self, address: int, data: bytes, unit: Unit) -> None:
-        """Write inside one device; raise `AccessFault` if the device refuses."""
+        """Write `data` to one device; raise `AccessFault` if the device refuses the access."""
         found = self.bus.find(address)
         if found is not None:
             span = found[0].span(found[1], len(data), unit)
@@ -360,10 +361,9 @@ class RefsidrvMemory(Stateful):
         return None if span is None else span[0].view[span[1] : span[1] + size]
 
     def copy64(self, source: int, target: int, count: int, unit: Unit) -> None:
-        """Carry out COPY_MEM64: check both ranges against the size of their device, then copy elements.
+        """Execute COPY_MEM64: check both ranges against the size of their device, then copy elements.
 
-        Elements are copied by `slow_span`, or by the devices' `load` and `store`.
-        """
+        Elements are copied in the memory that `slow_span` returns, or else by the devices' `load` and `store`."""
         if source % REGISTER_BYTES:
             raise AccessFault(
                 f"the source of COPY_MEM64 is {source:#x}, expected a multiple of 8", address=source, access="read"
@@ -384,9 +384,9 @@ class RefsidrvMemory(Stateful):
     ) -> None:
         """Copy `size` bytes, from offset `first` in the source to the same offset in the target.
 
-        `sides` are the device of the source, with an offset in it, and that of the target; `addresses` are the device
-        addresses of both. If source and target are plain memory, all elements are copied at once.
-        """
+        `sides` are two pairs of a device and an offset in it, for the start of the source and of the target.
+        `addresses` are the device addresses of both. If source and target are plain memory, all elements are copied
+        at once."""
         (reader, source), (writer, target) = ((device, offset + first) for device, offset in sides)
         spans = reader.slow_span(source, size, unit), writer.slow_span(target, size, COMMAND_PROCESSOR)
         if spans[0] is not None and spans[1] is not None:
@@ -430,7 +430,7 @@ class RefsidrvMemory(Stateful):
         return tuple(self.memories.values())
 
     def snapshot(self) -> Any:
-        """Return the state, for `restore`; it refers to devices by name."""
+        """Return the state, for `restore`. In it, the devices are referred to by name."""
         names = {id(device): name for name, device in self._named.items()}
         bus = tuple((base, names[id(device)]) for base, device in self.bus.items())
         leads = tuple(each.target and (names[id(each.target[0])], each.target[1]) for each in self.windows)
@@ -449,8 +449,7 @@ class RefsidrvMemory(Stateful):
 class RefsidrvPort:
     """A hart's port to `RefsidrvMemory`, with the accesses of the reference driver's simulator.
 
-    The first byte of an access alone selects the memory; a register gets the whole access.
-    """
+    Only the first byte of an access selects the memory; a register gets the whole access."""
 
     def __init__(self, memory: RefsidrvMemory, unit: Unit) -> None:
         self._memory = memory
@@ -492,10 +491,9 @@ class RefsidrvPort:
             raise refused(f"reserved {access}", address, size)
 
     def page(self, address: int, access: str) -> int | None:
-        """Return host minus guest address of the byte at `address`; None if it is not memory.
+        """Return the host address minus the guest address of the byte at `address`; None if it is not in memory.
 
-        The memory may end inside the page; `Ram` also owns the host memory of the rest of that page.
-        """
+        The memory may end inside the page. The host memory of the rest of that page then also belongs to the `Ram`."""
         span = self._span(address)
         if span is None:
             return None
@@ -505,8 +503,7 @@ class RefsidrvPort:
     def extent(self, address: int, access: str) -> tuple[int, int]:
         """Return the range around `address` in which the result of `page` is valid.
 
-        It ends at other devices and at the ends of the memory.
-        """
+        The range ends at other devices and at the ends of the memory."""
         span, found = self._span(address), self._memory.bus.neighbours(address)
         assert span is not None
         ram, offset = span

@@ -1,9 +1,8 @@
 """The reference driver's schedule of harts, reproduced exactly.
 
-Races and faults depend on it. One thread steps the harts round robin, 5000 instructions each. After a hart's time slice
-its mcause is checked: if it is not zero, the hart traps then, regardless of when it was set. A fault leaves mcause set,
-which blocks the device.
-"""
+The outcome of races and faults depends on this schedule. One thread steps the harts round robin, 5000
+instructions each. After a hart's time slice its mcause is checked. If it is not zero, the hart traps then,
+even if mcause was set earlier. A fault does not reset mcause, so the device cannot run later kernels."""
 
 from __future__ import annotations
 
@@ -84,8 +83,7 @@ def fault_text(cause: int, pc: int, value: int) -> str:
 class RefsidrvSchedule:
     """The executor of kernel commands in the reference driver's order.
 
-    With `profiling`, counters 3 to 17 count (see `profiler.py`).
-    """
+    If `profiling` is True, counters 3 to 17 count instructions (see `profiler.py`)."""
 
     def __init__(self, accelerator: Accelerator, profile: bool = False) -> None:
         self._accelerator = accelerator
@@ -144,7 +142,9 @@ class RefsidrvSchedule:
             accelerator.instance_filter.end()
 
     def run_boot(self, count: int, entry: int, pc: int) -> Failure | None:
-        """Run `count` new harts from `pc` (G1): instruction by instruction until hart 0 reaches `entry`."""
+        """Run `count` new harts from `pc` (RefSi G1 only).
+
+        Time slices have one instruction until hart 0 reaches `entry`."""
         accelerator = self._accelerator
         accelerator.active = count
         self._return_address = NO_ADDRESS
@@ -220,11 +220,10 @@ class RefsidrvSchedule:
         self._spend(max(done, 1))
 
     def _check_return(self, hart: Hart, exit_: Exit, early: bool) -> None:
-        """Reproduce the fetch at an instance's return address, which faults if no memory is there.
+        """Reproduce the fetch at an instance's return address, which faults if there is no memory at this address.
 
-        The reference driver fetches there before it checks for the end of the instance, except at the end of a time
-        slice. `early` is True if the instance ended before the end of its time slice.
-        """
+        The reference driver fetches at this address before it checks for the end of the instance, except at the end
+        of a time slice. `early` is True if the instance ended before the end of its time slice."""
         if self.profiling:
             if exit_.why is Why.TRAP:
                 count_trapped(hart, exit_.pc)
@@ -335,10 +334,9 @@ class RefsidrvSchedule:
         return True
 
     def _exited(self, hart: Hart, code: int, how: str) -> None:
-        """End a hart. A code other than 0 stops all harts; with 0, the last running hart ends the group.
+        """End a hart. A `code` other than 0 stops all harts; with 0, the last running hart ends the group.
 
-        `how` is the reason that the event `InstanceEnded` gives.
-        """
+        `how` is the reason in the event `InstanceEnded`."""
         instance = self._instance(hart)
         if how != "stopped":
             self._accelerator.take_registers(END, hart, hart.pc)

@@ -1,10 +1,9 @@
-"""Data caches that become stale: with `coherence="strict"` each hart has a cache of its own in front of DRAM.
+"""Data caches that may hold stale data: with `coherence="strict"` each hart has its own cache in front of DRAM.
 
-"Changes to device memory made by the cores when running the kernel will not always be fully observable before the next
-command is executed" (RUN_INSTANCES). Each hart has an unlimited write-back cache of 64-byte lines with a dirty bit per
-byte (choice `refsi/cache-model`): its stores reach memory, and its loads see others' stores, only after `sync`.
-Addresses are physical.
-"""
+"Changes to device memory made by the cores when running the kernel will not always be fully observable before
+the next command is executed" (RUN_INSTANCES). Each hart has an unlimited write-back cache of 64-byte lines
+with a dirty bit per byte (choice `refsi/cache-model`). Only `sync` writes a hart's stores to memory, and
+makes the stores of other harts visible to its loads. Addresses are physical."""
 
 from __future__ import annotations
 
@@ -31,10 +30,9 @@ class Line(Stateful):
 
 @dataclass(frozen=True, slots=True)
 class Newer:
-    """Bytes that are newer than the bytes a reader got.
+    """Bytes that are newer than the bytes that a reader received.
 
-    They are in the cache of hart `holder`, or in memory if `holder` is None.
-    """
+    They are in the cache of hart `holder`, or in memory if `holder` is None."""
 
     address: int
     seen: bytes
@@ -57,14 +55,14 @@ class DataCaches(Stateful):
         self._written = written
 
     def load(self, hart: int, address: int, size: int) -> bytes:
-        """Read as `hart` from its cache lines, which are filled from memory at the first access."""
+        """Return the `size` bytes at `address` from the cache of `hart`; missing lines are first filled from memory."""
         parts = []
         for line, start, length in _split(address, size):
             parts.append(self._line(hart, line).data[start : start + length])
         return b"".join(parts)
 
     def store(self, hart: int, address: int, data: bytes) -> None:
-        """Write as `hart`, to its cache lines only."""
+        """Write `data` to the cache lines of `hart` only, not to memory."""
         done = 0
         for base, start, length in _split(address, len(data)):
             line = self._line(hart, base)
@@ -87,7 +85,7 @@ class DataCaches(Stateful):
             lines.clear()
 
     def clear(self) -> None:
-        """Drop all lines; dirty bytes are lost (reset)."""
+        """Drop all lines without writing back their dirty bytes, for a reset."""
         for lines in self._lines:
             lines.clear()
 

@@ -38,9 +38,8 @@ _NO_SEAT: Final = {1: ("hart_id", rules.WINDOW_PER_HART), 2: ("core_id", rules.W
 class Location:
     """The location of the `size` bytes of an access.
 
-    They are in one region, which may be reached through a window and then may be several runs of bytes. `physical` is
-    the address of the first byte.
-    """
+    All bytes are in one region of memory or registers. If the access goes through a window, they may be several
+    contiguous runs in that region. `physical` is the address of the first byte."""
 
     mapping: Mapping
     physical: int
@@ -74,7 +73,7 @@ class Location:
             yield from self.window.runs(self.offset, self.size, self.seat)
 
     def at(self, skip: int, size: int) -> Location:
-        """Return the location of `size` bytes of this location, which begin after its first `skip` bytes."""
+        """Return the location of the `size` bytes of this location that follow its first `skip` bytes."""
         if self.window is None:
             return Location(self.mapping, self.physical + skip, size)
         offset = self.offset + skip
@@ -107,11 +106,10 @@ class Decoder:
         raise self._missing(address, size, access, physical)
 
     def span(self, address: int, unit: Unit, access: str) -> tuple[int, int, Location] | None:
-        """Return the widest range (start, end) around `address` in which host minus device address is constant.
+        """Return the widest range around `address` in which host address minus device address is constant.
 
-        The third element is the location of `address`. Return None if `locate` would refuse the byte at `address` for
-        `unit`.
-        """
+        The result is (start, end, location of `address`). Return None if `locate` would refuse the byte at `address`
+        for `unit`."""
         try:
             place = self.locate(address, 1, unit, access)
         except AccessFault:
@@ -137,7 +135,9 @@ class Decoder:
         return start, end, place
 
     def _through(self, window: Window, address: int, size: int, unit: Unit, access: str) -> Location:
-        """Return the location of an access through `window`, as only that window claims the addresses."""
+        """Return the location of an access through `window`; no other window or memory contains the addresses.
+
+        Raise `AccessFault` if the window does not permit the access."""
         what = f"{access} of {size} bytes at {address:#x} through {window.name}"
         if not window.base <= address <= address + size <= window.end:
             raise _fault(f"{what} exceeds the bounds of the window", address, access, rules.WINDOW_SIZE)
@@ -184,10 +184,9 @@ class Decoder:
     def _refuse_overlap(
         self, address: int, size: int, access: str, windows: list[Window], physical: list[Mapping]
     ) -> None:
-        """Raise an error for an access to two areas: windows or memories.
+        """Raise an error for an access whose bytes are in more than one area (window or memory).
 
-        The areas either overlap at the address, or the access crosses from one area to the next.
-        """
+        Either several areas contain the same address, or the access crosses from one area to the next."""
         names = [window.name for window in windows] + [mapping.name for mapping in physical]
         starts = [window.base for window in windows] + [mapping.base for mapping in physical]
         ends = [window.end for window in windows] + [mapping.end for mapping in physical]

@@ -63,7 +63,7 @@ class Memory(Protocol):
         """Return the location of these bytes for `unit`; raise `AccessFault` with the rule if it has none."""
 
     def protected(self, place: Location) -> bool:
-        """Return True if harts may not write to a byte of `place`."""
+        """Return True if `place` contains a byte that harts must not write."""
 
     def moved(self, unit: Unit, source: Side, target: Side) -> None:
         """Record the end of a copy from `source` to `target`."""
@@ -71,7 +71,7 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A transfer that was started, with the register values at its start, already checked and translated."""
+    """A started transfer, which was checked, and whose addresses were translated, at its start."""
 
     unit: Unit
     id: int
@@ -103,7 +103,7 @@ class Context(Stateful):
         self.unfinished: deque[int] = deque()
 
     def next_id(self) -> int:
-        """Return the ID for the next transfer; after the largest ID follows 1."""
+        """Return the ID of the next transfer. The ID after the largest one is 1."""
         self.started = 1 if self.started == LAST_ID else self.started + 1
         self.unfinished.append(self.started)
         return self.started
@@ -111,18 +111,16 @@ class Context(Stateful):
     def finish(self, transfer: Transfer) -> None:
         """Record that `transfer` is complete.
 
-        DONESEQ advances when all older transfers are complete as well.
-        """
+        DONESEQ advances past a transfer only when all older transfers are complete as well."""
         del self.outstanding[transfer.id]
         while self.unfinished and self.unfinished[0] not in self.outstanding:
             self.done = self.unfinished.popleft()
 
 
 class DmaController(Stateful):
-    """The memory region of the DMA registers. Offsets are in bytes; accesses are 8 aligned bytes.
+    """The memory region of the DMA registers. Offsets are in bytes; an access must be 8 aligned bytes.
 
-    See the rule register-whole.
-    """
+    The rule register-whole requires that."""
 
     STATE = ("_contexts",)
     size = DMA_SIZE
@@ -161,7 +159,9 @@ class DmaController(Stateful):
         return value.to_bytes(REGISTER_BYTES, "little")
 
     def write(self, offset: int, data: bytes, unit: Unit) -> None:
-        """Write one register as `unit`; DMACTRL may start a transfer, DMADONESEQ waits."""
+        """Write one register as `unit`.
+
+        A write to DMACTRL may start a transfer; a write to DMADONESEQ waits for transfers."""
         index = self._index(offset, len(data), "write")
         value = int.from_bytes(data, "little")
         context = self.context(unit)
@@ -182,7 +182,7 @@ class DmaController(Stateful):
 
     @property
     def named(self) -> int:
-        """A bit mask of the registers that can be written."""
+        """A bit mask of the register numbers that are in use: bit n is set if there is a register n."""
         return sum(1 << offset for _, register, offset in DMA.elements() if register is not None)
 
     def borrow_context(self, unit: Unit) -> Context | None:
@@ -296,11 +296,10 @@ class DmaController(Stateful):
             self._perform_oldest(context)
 
     def _side(self, name: str, address: int, shape: Shape, strides: tuple[int, int], unit: Unit) -> Side:
-        """Return source or destination of a transfer, with translated addresses.
+        """Return the source or the destination of a transfer, with translated addresses.
 
-        `name` is "source" or "destination". Raise `AccessFault` unless all of it lies in one memory to which `unit` has
-        such access.
-        """
+        `name` is "source" or "destination". Raise `AccessFault` unless all of its bytes lie in one memory, which
+        `unit` may read (source) or write (destination)."""
         access, rule = ("read", rules.DMA_SOURCE) if name == "source" else ("write", rules.DMA_DESTINATION)
         extent = shape.extent(strides)
         try:
@@ -353,7 +352,7 @@ class DmaController(Stateful):
             self._memory.telemetry.emit(transfer.event)
 
     def _drop(self) -> None:
-        """Drop all outstanding transfers, as an error or an interrupt has ended one."""
+        """Drop all outstanding transfers, after an error or an interrupt has ended a transfer."""
         for context in self._contexts.values():
             context.outstanding.clear()
             context.unfinished.clear()
@@ -381,10 +380,10 @@ def _array(context: Context, first: int, count: int) -> tuple[int, ...]:
 
 
 def _strides(context: Context, first: int, shape: Shape, dimension: int, used: int) -> tuple[int, int]:
-    """Return the two strides of source or destination, in bytes.
+    """Return the two strides of the source or the destination, in bytes.
 
-    They come from the registers from `first` on if `used`; otherwise they are those of densely packed rows.
-    """
+    If `used`, the strides are in consecutive registers, of which `first` is the first. Otherwise they are the
+    strides of densely packed rows."""
     sequential = shape.row_bytes, shape.row_bytes * shape.rows
     if not used:
         return sequential
@@ -393,7 +392,7 @@ def _strides(context: Context, first: int, shape: Shape, dimension: int, used: i
 
 
 def _check_bytes(source: Side, target: Side) -> None:
-    """Raise an error if a destination byte is written twice, or read as well."""
+    """Raise an error if the transfer writes a byte twice, or writes a byte that it also reads."""
     if rows_overlap(target.shape, target.strides):
         rows, planes = target.strides
         raise _refused(

@@ -19,11 +19,11 @@ DMA_HAZARD: Final = "dma-hazard"
 
 @dataclass(frozen=True, slots=True)
 class StaleRead(Event):
-    """The event that `reader` read old data, as its cache or another's hid newer bytes.
+    """The event that `reader` read old data, because a data cache hid newer bytes.
 
-    `holder` has the newer bytes in its cache; None: they are in memory, and the reader's cache hides them. `address` is
-    physical; `seen` are the bytes read, `newer` the bytes that a SYNC_CACHE would have made visible.
-    """
+    If `holder` is not None, the newer bytes are in its cache. Otherwise they are in memory, and the reader's own
+    cache holds old bytes. `address` is physical; `seen` are the bytes read, `newer` the bytes that a SYNC_CACHE
+    would have made visible."""
 
     reader: Unit
     address: int
@@ -43,10 +43,10 @@ class StaleRead(Event):
 class DmaHazard(Event):
     """The event that `unit` started transfer `id` while an overlapping transfer was outstanding.
 
-    That transfer is `other_id` of unit `other`. `kind` is ``read-after-write`` (the new one reads what the other
-    writes), ``write-after-read`` or ``write-after-write``. The controller guarantees no order: wait for the other one
-    first.
-    """
+    `other_id` is the ID of the outstanding transfer, and `other` the unit that started it. `kind` is
+    ``read-after-write`` (the new transfer reads what the outstanding one writes), ``write-after-read`` or
+    ``write-after-write``. The controller guarantees no order of outstanding transfers, so the program must wait
+    for the first before it starts the second."""
 
     unit: Unit
     id: int

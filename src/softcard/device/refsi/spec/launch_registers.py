@@ -88,10 +88,9 @@ class LaunchRegisters:
         return known.ends
 
     def _ends(self, address: int, known: _Known, seen: Sequence[bytes]) -> Sequence[int]:
-        """Return, for each hart, the pc at which instances end, given the present code at CMP_RETURN_ADDR.
+        """Return, for each hart, the pc at which instances end; it depends on the present code at CMP_RETURN_ADDR.
 
-        `address` is the value of that register, and `seen` has the bytes of each of `known.places`.
-        """
+        `address` is the value of that register. `seen` has the present bytes at each of `known.places`."""
         codes = dict(zip(known.places, seen, strict=True))
         known.lints = [each for each in known.lints if each[1] != _returns(address, NO_CODE)]
         if any(size and not any(codes[host, size][:PARCEL]) for host, size in known.codes):
@@ -133,7 +132,7 @@ class LaunchRegisters:
         return codes, problem
 
     def _stack_problem(self, tops: tuple[int, ...]) -> str:
-        """Return the reason why a stack cannot be at `tops`, the values of CMP_STACK_TOP; "" if it can."""
+        """Return the reason why `tops`, the values of CMP_STACK_TOP, are not valid stacks; "" if they are valid."""
         for index, top in enumerate(tops):
             holds = f"CMP_STACK_TOP holds {top:#x}"
             if top % STACK_ALIGNMENT:

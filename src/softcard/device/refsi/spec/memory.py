@@ -125,7 +125,9 @@ class SpecMemory(Stateful):
     # ---- accesses
 
     def read(self, address: int, size: int, unit: Unit) -> bytes:
-        """Read as `unit`; caches are not consulted (choice `refsi/cache-copy`). Raise `AccessFault` with the rule."""
+        """Read `size` bytes as `unit`, without regard to data caches (choice `refsi/cache-copy`).
+
+        Raise `AccessFault`, with the rule that is broken, if the access is invalid."""
         place = self._locate(address, size, unit, "read")
         if place is None:
             return b""
@@ -139,7 +141,9 @@ class SpecMemory(Stateful):
         return data
 
     def write(self, address: int, data: bytes, unit: Unit) -> None:
-        """Write as `unit`. Raise `AccessFault` with the rule, before any byte is written."""
+        """Write `data` as `unit`.
+
+        Raise `AccessFault`, with the rule that is broken, before any byte is written if the access is invalid."""
         place = self._locate(address, len(data), unit, "write")
         if place is None:
             return
@@ -163,10 +167,11 @@ class SpecMemory(Stateful):
             )
 
     def view(self, address: int, size: int) -> memoryview | None:
-        """Return the bytes as the host sees them; None unless they are memory that it may read and write.
+        """Return a view of the bytes, as the host sees them. Return None unless the host may read and write all of
+        them.
 
-        The view is valid until `reset`. A later change of a window does not move it.
-        """
+        Also return None if the bytes are registers or are not contiguous. The view is valid until `reset`. A later
+        change of a window does not move it."""
         if self._viewed is not None and self._viewed[:2] == (address, size) and self.shadows is None:
             return self._viewed[2][:]
         try:
@@ -246,9 +251,9 @@ class SpecMemory(Stateful):
             self.caches.sync()
 
     def reset(self) -> None:
-        """Reset to the state at open: memory zero, no windows, no transfers, caches empty. Views and pages become
-        invalid.
-        """
+        """Reset to the state after opening: all memory is zero, no window is active, and no transfer is outstanding.
+
+        Data caches become empty. Views and pages become invalid."""
         self.windows.reset()
         self.dma.reset()
         if self._counters is not None:
@@ -273,7 +278,7 @@ class SpecMemory(Stateful):
         self._viewed = None
 
     def restore(self, state: Any) -> None:
-        """Return to a state that `snapshot` returned; write protection for harts is off."""
+        """Restore a state that `snapshot` returned; all memory becomes writable for harts."""
         super().restore(state)
         if self.on_write is not None:
             for ram in self.rams:
@@ -376,7 +381,7 @@ class SpecMemory(Stateful):
 
     @property
     def hears_of_stale_reads(self) -> bool:
-        """True if probes listen to further `StaleRead` events."""
+        """True if a further stale read would be reported as a lint, or if a probe listens to `StaleRead` events."""
         return self.telemetry.wants_lint(STALE_READ, StaleRead)
 
     def report_stale(self, reader: Unit, address: int, seen: bytes, hart: int | None) -> None:
@@ -429,7 +434,7 @@ class SpecMemory(Stateful):
 
 
 def _copy_elements(source: Location, target: Location, count: int, check_limits: Callable[[], None]) -> None:
-    """Copy elements in plain memory for COPY_MEM64, with checks of limits in between."""
+    """Copy `count` 8-byte elements in plain memory for COPY_MEM64, and call `check_limits` regularly."""
     (first, end), (to_first, to_end) = _bounds(source), _bounds(target)
     contiguous = source.contiguous and target.contiguous
     meet = first < to_end and to_first < end
@@ -445,7 +450,7 @@ def _copy_elements(source: Location, target: Location, count: int, check_limits:
 
 
 def _copy_piece(source: Location, target: Location, count: int) -> None:
-    """Copy elements at once if that has the same result as one by one, else in order."""
+    """Copy elements in one operation if that has the same result as copying one by one; else copy one by one."""
     size = count * REGISTER_BYTES
     (first, end), (to_first, to_end) = _bounds(source), _bounds(target)
     contiguous = source.contiguous and target.contiguous
@@ -462,7 +467,7 @@ def _copy_piece(source: Location, target: Location, count: int) -> None:
 
 
 def _repeat(period: memoryview, target: memoryview) -> None:
-    """Fill `target`, which follows `period` in memory, with repetitions of it."""
+    """Fill `target`, which follows `period` in memory, with repetitions of the bytes of `period`."""
     done = len(period)
     target[:done] = period
     while done < len(target):
@@ -478,10 +483,9 @@ def _bounds(place: Location) -> tuple[int, int]:
 
 
 def _relocated(fault: AccessFault, address: int) -> AccessFault:
-    """Return the fault of an access to memory-mapped registers with the guest address and a rule.
+    """Return the fault of an access to memory-mapped registers, with the guest address and a rule.
 
-    The given fault has the offset in the registers instead of the address.
-    """
+    The given `fault` has an offset in the register region in place of the guest address."""
     fault.address = address
     fault.rule = fault.rule or rules.COUNTER_SLOT
     return fault

@@ -36,7 +36,7 @@ LAST_ROUNDING: Final = 3
 
 @layout
 class Launch(ctypes.Structure):
-    """A kernel command in progress, as shared with machine code; addresses are host addresses."""
+    """The state of a kernel command in progress, which machine code and Python share; addresses are host addresses."""
 
     dispatch: int
     """The address of the machine code that runs a hart: see `Engine.translated`."""
@@ -67,7 +67,7 @@ class Launch(ctypes.Structure):
 
 @layout
 class Plan(ctypes.Structure):
-    """The registers of one hart: sp, and `count` arguments from a1 on."""
+    """The initial registers of one hart's instances: sp, and `count` arguments in a1 and the following registers."""
 
     sp: int
     count: int
@@ -82,10 +82,10 @@ class Plan(ctypes.Structure):
 
 @native
 def instances(launch: Launch) -> int:
-    """Run groups until a hart does not return in its time slice; return the reason.
+    """Run groups until a hart does not return in its time slice; return the reason why it stopped, or 0.
 
-    The reason is `RETURNED` if limits must be checked or Python must begin the next group.
-    """
+    The reason is 0 if the hart cannot start. Return `RETURNED` if limits must be checked, or if Python must begin
+    the next group."""
     harts = U64.at(launch.harts)
     while launch.next < launch.end and launch.budget:
         if launch.begin_races and call(launch.begin_races, launch.races):
@@ -117,7 +117,9 @@ def instances(launch: Launch) -> int:
 
 @native
 def begin(launch: Launch, hart: int, instance: int) -> None:
-    """Set a hart's registers to the start of an instance; others keep their values (`refsi/start-state`)."""
+    """Set the registers of hart number `hart` to the start of `instance`.
+
+    Registers that have no defined initial value keep their values (`refsi/start-state`)."""
     words = U64.at(U64.at(launch.harts)[hart])
     at = launch.plans + hart * ctypes.sizeof(Plan)
     plan, arguments = Plan.from_address(at), U64.at(at + 16)
@@ -131,10 +133,9 @@ def begin(launch: Launch, hart: int, instance: int) -> None:
 
 @native
 def begin_shadow(block: int, count: int) -> None:
-    """Set the shadow registers for a start: only ra, sp, a0 and the next `count` registers are defined.
+    """Initialise the shadow registers: only ra, sp, a0 and the `count` registers after a0 are defined.
 
-    `block` is the address of the shadow registers of `engine.riscv.shadow.block`.
-    """
+    `block` is the address of the shadow registers of `engine.riscv.shadow.block`."""
     shadows = U64.at(block)
     for n in range(REGISTERS):
         is_argument = (n >= A0) & (n <= A0 + count)
@@ -150,11 +151,11 @@ def code() -> llvm.Code:
 
 
 class Crowd:
-    """An executor that runs one kernel command's instances by machine code.
+    """An executor that runs the instances of one kernel command as machine code.
 
-    In a time slice a hart may execute `fuel` instructions and `rounds` iterations of polling. `starter` is the address
-    of the machine code that begins a group for the race check (it returns 0 on success), and its argument.
-    """
+    In a time slice a hart may execute `fuel` instructions and `rounds` iterations of polling. `starter` has two
+    items: the address of the machine code that begins a group for the race check (it returns 0 on success), and
+    its argument."""
 
     def __init__(
         self,
@@ -181,11 +182,10 @@ class Crowd:
         self._run = code().function("instances", ctypes.c_uint64, ctypes.POINTER(Launch))
 
     def run(self, first: int, limit: int, budget: int) -> tuple[int, int, Begun | None]:
-        """Run groups from instance `first` on for about `budget` instructions, and at most `limit`.
+        """Run groups from instance `first` on, for about `budget` instructions and at most `limit` instructions.
 
-        Return three items: the first instance of the next group, the number of instructions executed (1 for an instance
-        that has none), and the progress of that group if it has begun.
-        """
+        Return three items: the first instance of the next group, the number of instructions executed (an instance
+        counts as at least 1), and the progress of that next group if it has begun."""
         launch = self._launch
         before = [hart.retired for hart in self.harts]
         for hart in self.harts:

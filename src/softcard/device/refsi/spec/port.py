@@ -20,12 +20,11 @@ _ACCESS = {"load": "read", "store": "write"}
 
 
 class SpecPort:
-    """The `HartPort` of one hart: windows, permissions, its DMA registers, its counters, and its data cache.
+    """The `HartPort` of one hart: its view of windows, permissions, DMA registers, counters, and its data cache.
 
-    The cache exists only if it is modelled. In addition, `extent` returns the range around an address in which the
-    result of `page` is valid; `exchange` and `load_uncached` are the memory accesses of atomic operations, which bypass
-    the hart's data cache.
-    """
+    The data cache exists only if it is modelled. The class adds methods to `HartPort`. `extent` returns the range
+    around an address in which the result of `page` is valid; `exchange` and `load_uncached` are the memory
+    accesses of atomic operations, which bypass the hart's data cache."""
 
     def __init__(self, memory: SpecMemory, unit: Unit) -> None:
         self._memory = memory
@@ -46,7 +45,7 @@ class SpecPort:
         self._code = (-1, 0, 0, memoryview(b""))
 
     def load(self, address: int, size: int) -> int:
-        """Return the little-endian number of `size` bytes at `address`; raise `AccessFault` with the rule."""
+        """Return the `size` bytes at `address` as a little-endian number; raise `AccessFault` with the broken rule."""
         memory = self._memory
         place = memory.locate(address, size, self.unit, "read")
         if place.ram is None:
@@ -58,7 +57,7 @@ class SpecPort:
         return int.from_bytes(data, "little")
 
     def store(self, address: int, size: int, value: int) -> None:
-        """Store the low `size` bytes of `value`; raise `AccessFault` with the rule."""
+        """Store the low `size` bytes of `value` at `address`; raise `AccessFault` with the broken rule."""
         place = self._writable(address, size)
         data = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
         memory = self._memory
@@ -112,12 +111,12 @@ class SpecPort:
         return (address, address) if found is None else found[:2]
 
     def physical(self, address: int, access: str) -> int | None:
-        """Return the physical address of an address of this hart; None if `access` to it is refused."""
+        """Return the physical address for `address` as this hart sees it; None if `access` to it is refused."""
         found = self._memory.decoder.span(address, self.unit, _ACCESS[access])
         return None if found is None else found[2].physical
 
     def place(self, address: int) -> int | None:
-        """Return the host address of the byte at an address of this hart; None if it is not memory."""
+        """Return the host address of the byte at `address` as this hart sees it; None if no plain memory is there."""
         for access in ("read", "write"):
             found = self._memory.decoder.span(address, self.unit, access)
             if found is not None and found[2].ram is not None:
@@ -146,10 +145,9 @@ class SpecPort:
         return self.load(address, size) if place.ram is None else int.from_bytes(read_place(place), "little")
 
     def exchange(self, address: int, size: int, new: Callable[[int], int]) -> int:
-        """Replace the number at `address` by the result of `new` for it; return the old number.
+        """Replace the number at `address` by `new(old)`, where `old` is the present number; return the old number.
 
-        This method implements atomic operations and store-conditional.
-        """
+        This method implements atomic operations and store-conditional."""
         place = self._writable(address, size)
         self._memory.locate(address, size, self.unit, "read")
         self._drop(place)

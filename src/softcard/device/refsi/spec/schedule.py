@@ -81,10 +81,10 @@ WORD: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A group in progress, all of whose harts before `hart` have returned.
+    """The progress of a group in which all harts before `hart` have returned.
 
-    That hart has retired `done` instructions of its time slice, and may have used up its polling iterations.
-    """
+    Hart `hart` has retired `done` instructions of its time slice. `has_polled` states that it has used up its
+    polling iterations."""
 
     hart: int
     done: int
@@ -115,11 +115,10 @@ class KernelFailed(Exception):
 class SpecSchedule:
     """The scheduler that runs kernel commands, group by group.
 
-    Each hart of a group gets one time slice. If that is not enough, the harts run in parallel on threads. After a
-    hart's first atomic or fence, or when a hart polls, they run one at a time again, with shorter time slices, until
-    they meet at a barrier. Therefore results and counts do not depend on threads, and a reservation lasts for a time
-    slice in which no other hart can store.
-    """
+    Each hart of a group first gets one time slice. If a hart does not finish in it, the harts run in parallel on
+    threads. After a hart's first atomic or fence, or when a hart polls, harts run one at a time again, with
+    shorter time slices, until the next barrier. Therefore results and counts do not depend on the number of
+    threads, and a reservation holds during a time slice, in which no other hart can store."""
 
     def __init__(self, accelerator: Accelerator, registers: LaunchRegisters) -> None:
         self._accelerator = accelerator
@@ -294,7 +293,7 @@ class SpecSchedule:
         return max(min(wanted, self._steps_left // sharers), 1)
 
     def _unfinished(self) -> str:
-        """Return a text about a command that used up its instructions, for the error's message."""
+        """Return the error message for a command that reached its instruction limit."""
         text = StepLimit.of(self._accelerator).message
         running = [seat for seat in self._seats if seat.running]
         if len(running) > 1:
@@ -406,7 +405,7 @@ class SpecSchedule:
 
 
 def _some_bytes(hart: Hart, address: int) -> bytes:
-    """Return the next bytes at `address` as the hart sees them: a word if possible, else one byte."""
+    """Return the bytes at `address` as the hart sees them: a word if it is aligned and readable, else one byte."""
     if address % WORD == 0:
         with suppress(AccessFault):
             return hart.port.load(address, WORD).to_bytes(WORD, "little")
@@ -418,11 +417,10 @@ def _names(seats: list[Seat]) -> str:
 
 
 def _time_slice_length(running: int, synchronized: bool) -> tuple[int, int]:
-    """Return the length of a hart's time slice: instructions, and polling iterations after which it ends.
+    """Return the length of a hart's time slice: the maximum numbers of instructions and of polling iterations.
 
-    `running` is the number of running harts; a hart that runs alone need not yield. `synchronized` states that a hart
-    of the group has polled or synchronised.
-    """
+    `running` is the number of running harts; a hart that runs alone need not yield. `synchronized` states that a
+    hart of the group has polled or synchronised."""
     if running < 2:
         return LATER_SLICE, FOREVER
     return SYNCHRONIZED_SLICE if synchronized else SLICE, POLLING_ROUNDS

@@ -34,17 +34,17 @@ class MemoryShadow:
                 each.region.shadows[:] = UNDEFINED
 
     def forgotten(self, rams: tuple[Ram, ...]) -> None:
-        """Clear the shadow memory of memories that are replaced."""
+        """Clear the shadow memory of `rams`, which are about to be replaced."""
         for ram in rams:
             if isinstance(ram, ShadowedRam):
                 ram.shadows[:] = 0
 
     def undefined(self, place: Location) -> None:
-        """Set bytes that the host has allocated to undefined."""
+        """Mark the bytes of `place`, which the host has allocated, as undefined."""
         self._set(place, UNDEFINED)
 
     def written(self, place: Location) -> None:
-        """Set bytes that the host, or a command, has written to defined."""
+        """Mark the bytes of `place`, which the host or a command has written, as defined."""
         self._set(place, 0)
 
     def _set(self, place: Location, value: int) -> None:
@@ -65,7 +65,7 @@ class MemoryShadow:
             self.copied(start, end)
 
     def read_back(self, address: int, place: Location) -> None:
-        """Report undefined bytes that the host reads, then treat them as defined."""
+        """Report undefined bytes that the host reads, then mark them as defined."""
         self.check.read_back(address, [(host, shadows) for shadows, host in parts(place)])
         self.written(place)
 

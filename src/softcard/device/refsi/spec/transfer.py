@@ -1,8 +1,8 @@
 """The geometry of one DMA transfer: the bytes it reads and writes, checks for overlaps, and the copy.
 
-A transfer has a shape (bytes, rows, planes) and two sides, source and destination. Everything is checked before a byte
-moves. The checks are exact, to the byte, and their cost is proportional to the number of rows at most.
-"""
+A transfer has a shape (bytes, rows, planes), a source and a destination; a `Side` describes one of the latter
+two. Everything is checked before a byte is copied. The checks are exact to the byte, and their cost is at
+most proportional to the number of rows."""
 
 from __future__ import annotations
 
@@ -29,17 +29,16 @@ Starts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of a transfer: bytes in a row, rows in a plane, planes; all are at least 1."""
+    """The shape of a transfer: the numbers of bytes in a row, of rows in a plane, and of planes; all are at least 1."""
 
     row_bytes: int
     rows: int = 1
     planes: int = 1
 
     def extent(self, strides: tuple[int, int]) -> int:
-        """Return the number of bytes from the first byte of source or destination to the last one, gaps included.
+        """Return the number of bytes from the first byte of the source or destination to its last byte, gaps included.
 
-        `strides` are the bytes between the starts of rows, and between those of the next dimension.
-        """
+        `strides` are the distances in bytes between the starts of rows and between the starts of planes."""
         return self.row_bytes + (self.rows - 1) * strides[0] + (self.planes - 1) * strides[1]
 
     def levels(self, strides: tuple[int, int]) -> tuple[int, tuple[tuple[int, int], ...]]:
@@ -61,10 +60,9 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The source or destination of a transfer: the location of its whole extent, shape and strides.
+    """The source or the destination of a transfer: the location of its whole extent, its shape and its strides.
 
-    Strides are the bytes between the starts of rows and of planes.
-    """
+    Strides are the distances in bytes between the starts of rows and of planes."""
 
     place: Location
     shape: Shape
@@ -72,7 +70,7 @@ class Side:
 
     @property
     def memory(self) -> Ram:
-        """The plain memory of source or destination, which are never registers."""
+        """The plain memory that contains the source or destination; a transfer cannot access registers."""
         memory = self.place.ram
         assert memory is not None
         return memory
@@ -125,10 +123,9 @@ class Side:
 
 
 def rows_overlap(shape: Shape, strides: tuple[int, int]) -> bool:
-    """Return True if two rows of one side of a transfer share a byte.
+    """Return True if two rows of the source (or of the destination) of a transfer share a byte.
 
-    The extent must fit a memory, so that numbers stay small.
-    """
+    The whole extent must fit into a memory, which keeps the numbers in the range of int64."""
     length, levels = shape.levels(strides)
     if not levels:
         return False
@@ -147,10 +144,9 @@ def rows_overlap(shape: Shape, strides: tuple[int, int]) -> bool:
 
 
 def sides_meet(one: Side, other: Side) -> bool | None:
-    """Return True if two sides of transfers share a byte of physical memory.
+    """Return True if the sources or destinations `one` and `other` share a byte of physical memory.
 
-    Return None if the check would take too long.
-    """
+    Return None if the check would take too long."""
     (first, end), (other_first, other_end) = one.span, other.span
     if end <= other_first or other_end <= first:
         return False
@@ -167,7 +163,7 @@ def sides_meet(one: Side, other: Side) -> bool | None:
 
 
 def copy(source: Side, target: Side, check_limits: Callable[[], None]) -> None:
-    """Copy the bytes from source to target, and call `check_limits` regularly. The sides must not overlap."""
+    """Copy the bytes of `source` to `target`, and call `check_limits` regularly. The two must not overlap."""
     shape = source.shape
     if source.place.contiguous and target.place.contiguous:
         into, out_of = target.array(), source.array()
@@ -183,7 +179,9 @@ def copy(source: Side, target: Side, check_limits: Callable[[], None]) -> None:
 
 
 def check_pieces(what: str, place: Location, rows: int = 1) -> None:
-    """Raise `BeyondModel` if `place`, accessed in `rows` rows, has too many runs to copy one by one."""
+    """Raise `BeyondModel` if `place`, accessed in `rows` rows, consists of too many contiguous runs.
+
+    Each run is copied separately."""
     pieces = place.pieces + rows
     if place.window is not None and place.pieces > 1 and pieces > MAX_RUNS:
         raise BeyondModel(

@@ -106,10 +106,9 @@ class Window:
         return not self.perms or bool(self.perms & PERMISSION[access])
 
     def seat(self, unit: Unit, topology: Topology) -> tuple[int, int] | None:
-        """Return the index of the unit's view of the window and the number of views; None without a view.
+        """Return the index of the unit's area in the window's target, and the number of areas; None if it has no area.
 
-        A window has one view, or one for each hart or core (rules window-per-hart, -per-core).
-        """
+        A window has one area, or one for each hart or core (rules window-per-hart, -per-core)."""
         if self.mode == SHARED:
             return 0, 1
         if self.mode == PER_HART:
@@ -120,8 +119,7 @@ class Window:
     def runs(self, offset: int, size: int, seat: tuple[int, int]) -> Iterator[tuple[int, int]]:
         """Yield the contiguous physical (address, size) runs of the `size` bytes from `offset` on, in order.
 
-        `seat` is a result of the method `seat`: the index of the unit's view, and the number of views.
-        """
+        `seat` is a result of the method `seat`: the index of the unit's area, and the number of areas."""
         while size > 0:
             address, room = self.run(offset, seat)
             length = min(size, room)
@@ -132,8 +130,7 @@ class Window:
     def run(self, offset: int, seat: tuple[int, int]) -> tuple[int, int]:
         """Return the physical address of the byte at `offset`, and the number of contiguous bytes from there on.
 
-        `seat` is a result of the method `seat`: the index of the unit's view, and the number of views.
-        """
+        `seat` is a result of the method `seat`: the index of the unit's area, and the number of areas."""
         index, count = seat
         if not self.granule or count == 1:
             return self.target + (0 if self.granule else self.scale * index) + offset, self.size - offset
@@ -171,7 +168,7 @@ class WindowFile(Stateful):
         return self.take({number: value})
 
     def take(self, values: dict[int, int]) -> bool:
-        """Set several registers to valid values; return True if an active window changed."""
+        """Set the registers in `values`, which must be valid; return True if an active window changed."""
         before = self.active
         for number, value in values.items():
             self._values[number] = value
@@ -205,7 +202,9 @@ class WindowFile(Stateful):
         )
 
     def inactive_at(self, address: int) -> Window | None:
-        """Return an inactive window whose registers describe a range with `address`, for messages."""
+        """Return an inactive window whose registers describe a range that contains `address`; None if there is none.
+
+        Error messages mention that window."""
         for index in range(NUM_WINDOWS):
             window = self.described(index) if self._value(WINDOW_BASE.offset + index) else None
             if window is not None and window not in self.active and window.base <= address < window.end:

@@ -153,28 +153,25 @@ class CommandBuffer(RichDisplay):
         return self.add(StoreImm64(address, value))
 
     def copy_mem64(self, count: int, source: int, target: int, unit: int | Unit = 0) -> Self:
-        """Append COPY_MEM64, which copies `count` 8-byte elements one by one, read as `unit`.
+        """Append COPY_MEM64, which copies `count` 8-byte elements, one by one, with the memory accesses of `unit`.
 
-        `unit` is a `Unit`, or kind << 24 | index.
-        """
+        `unit` is a `Unit`, or the number kind << 24 | index."""
         return self.add(CopyMem64(count, source, target, unit_id(unit)))
 
     def run_kernel_slice(self, num_instances: int, slice_id: int = 0, *, max_harts: int = 0) -> Self:
-        """Append RUN_KERNEL_SLICE: call the kernel `num_instances` times with slice ID `slice_id`.
+        """Append RUN_KERNEL_SLICE, which calls the kernel `num_instances` times with slice ID `slice_id`.
 
-        `max_harts` 0 stands for all harts.
-        """
+        If `max_harts` is 0, all harts may run the kernel."""
         return self.add(RunKernelSlice(max_harts, num_instances, slice_id))
 
     def run_instances(self, num_instances: int, *extra_args: int, max_harts: int = 0) -> Self:
-        """Append RUN_INSTANCES: run the kernel `num_instances` times with up to 7 extra arguments.
+        """Append RUN_INSTANCES, which runs the kernel `num_instances` times with up to 7 extra arguments.
 
-        `max_harts` 0 stands for all harts.
-        """
+        If `max_harts` is 0, all harts may run the kernel."""
         return self.add(RunInstances(max_harts, num_instances, extra_args))
 
     def sync_cache(self, flags: int = SYNC_ALL) -> Self:
-        """Append SYNC_CACHE; for both caches by default."""
+        """Append SYNC_CACHE. By default it synchronises the data cache and the instruction cache."""
         return self.add(SyncCache(flags))
 
     # ---- common sequences ----------------------------------------------------------------------------------------
@@ -190,11 +187,10 @@ class CommandBuffer(RichDisplay):
         scale: int = 0,
         perms: int = READ | WRITE | EXECUTE,
     ) -> Self:
-        """Append commands that open memory window `index`: BASE, TARGET, SCALE, then MODE with ACTIVE.
+        """Append commands that open memory window `index`.
 
-        Only this order always works. `size` is in bytes, 1 to 2^32; `scale` is the distance in bytes between the areas
-        of two harts or cores.
-        """
+        They write the registers BASE, TARGET, SCALE, and last MODE with ACTIVE set; other orders do not always work.
+        `size` is in bytes, 1 to 2^32; `scale` is the distance in bytes between the areas of two harts or cores."""
         _window_index(index)
         if mode not in WINDOW_MODES.values():
             raise WireError(f"unknown window mode {mode!r}, expected one of {', '.join(WINDOW_MODES.values())}")
@@ -273,10 +269,9 @@ class CommandBuffer(RichDisplay):
         return self._dma(target, source, size, source_strides or dense, target_strides or dense)
 
     def wait_dma(self) -> Self:
-        """Append commands that wait for the last started transfer.
+        """Append commands that wait for the transfer that was started last.
 
-        They use CMP_SCRATCH, as the RefSi M1 specification suggests.
-        """
+        They overwrite the register CMP_SCRATCH, as the RefSi M1 specification suggests."""
         self.load_reg64("CMP_SCRATCH", dma_address("DMASTARTSEQ"))
         return self.store_reg64("CMP_SCRATCH", dma_address("DMADONESEQ"))
 
@@ -313,7 +308,7 @@ def register_number(register: int | str) -> int:
 
 
 def unit_id(unit: int | Unit) -> int:
-    """Return a unit's number as in the UNIT chunk and in the driver: kind << 24 | index."""
+    """Return the number that denotes a unit in the UNIT chunk and in the driver: kind << 24 | index."""
     if isinstance(unit, int):
         return unit
     if not (0 <= unit.kind < 1 << 8 and 0 <= unit.index < 1 << 16):

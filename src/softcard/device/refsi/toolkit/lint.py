@@ -94,10 +94,10 @@ class _Window:
 
 
 class Walk:
-    """The state of a buffer's check after the commands so far.
+    """The state of the check of a buffer after the commands checked so far.
 
-    It has the registers that the buffer has written, open windows, outstanding transfers and unsynchronised kernels.
-    """
+    It has the registers that the buffer has written, open windows, outstanding transfers and unsynchronised
+    kernels."""
 
     def __init__(self, harts: int, profile: str) -> None:
         self.harts = harts
@@ -431,7 +431,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding(RichDisplay):
-    """One mistake: its severity, check, location (byte offset, chunk, command) and rule."""
+    """One mistake: its severity, the check that found it, its location (byte offset, chunk, command) and its rule."""
 
     severity: Severity
     check: str

@@ -119,7 +119,9 @@ def explain(command: Command) -> str:
 
 
 def describe_address(address: int) -> str:
-    """Return the register or memory of RefSi M1 at an address: ``DMACTRL``, ``CYCLE``, ``DRAM+0x10000``, or ''."""
+    """Return the name of the register or memory of RefSi M1 at an address, such as ``DMACTRL`` or ``DRAM+0x10000``.
+
+    Return '' if nothing is at that address."""
     for base, registers in ((DMA_BASE, DMA), (PERF_COUNTERS_BASE, PERF_COUNTERS)):
         for register, index, offset in registers.elements():
             if base + offset * REGISTER_BYTES == address:
@@ -297,10 +299,9 @@ _EXPLAIN: Final[dict[type[Command], Callable[..., str]]] = {
 
 
 def _resume(words: Sequence[int] | memoryview[int], index: int) -> int:
-    """Return the index of the chunk at which to continue after an undecodable chunk.
+    """Return the index of the chunk at which decoding continues after the undecodable chunk `index`.
 
-    It is the chunk after the undecodable command's payload, if the chunk is a header.
-    """
+    If the chunk is a valid header, its payload is skipped as well."""
     try:
         header = decode_header(words[index], lenient=True)
     except WireError:
@@ -317,7 +318,9 @@ def _raw(words: Sequence[int] | memoryview[int], start: int, end: int, error: Wi
 
 
 def _lax_reading(words: Sequence[int] | memoryview[int], index: int) -> str:
-    """Return a comment with the reference driver's interpretation of undecodable chunk `index`; '' without one."""
+    """Return a comment that states how the reference driver interprets undecodable chunk `index`.
+
+    Return '' if the driver does not accept the chunk, or skips it."""
     try:
         command, _ = decode(words, index, lenient=True)
     except WireError:

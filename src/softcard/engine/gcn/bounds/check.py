@@ -161,8 +161,7 @@ class CheckedAccesses(LaneAtomics):
     def _swaps_leaving_rest(self, addresses: Array, lanes: Indices, v: Value, compare: Value | None) -> Any:
         """Return a mask of the lanes whose compare-and-swap changes no byte past an allocation's end.
 
-        Such swaps implement atomics of the allocation's last bytes.
-        """
+        Such swaps implement atomics smaller than a dword on the last bytes of an allocation."""
         new, old = (np.broadcast_to(np.asarray(each, np.uint32), LANES)[lanes] for each in (v, compare))
         found = np.zeros(len(lanes), np.bool_)
         for number, address in enumerate(addresses.tolist()):
@@ -199,7 +198,7 @@ class CheckedAccesses(LaneAtomics):
         super()._write(space, size, addresses, lanes, data)
 
     def _local(self) -> Plain:
-        """Return LDS as allocated, which may be larger than the kernel requested."""
+        """Return LDS with its allocated size, which may be larger than the size that the kernel requested."""
         key = (self.current.words[LDS_BASE], self._dispatch.lds_bytes)
         if key != self._lds_key:
             self._lds, self._lds_key = shared(*key, "LDS"), key

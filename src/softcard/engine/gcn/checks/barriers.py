@@ -1,14 +1,15 @@
 """The check of barriers: all work-items of a work-group must reach the same barrier.
 
-Hardware does not verify that. It counts waves: a barrier opens when every wave that has not ended waits at any barrier,
-with any lanes. Therefore hardware shows no error if a wave has ended, waits at another barrier, or arrives with
-inactive lanes. Both engines report each barrier that opens under one of these conditions:
+Hardware does not verify that. It counts waves: a barrier opens when every wave that has not ended waits at
+any barrier, whichever lanes are active. Therefore hardware shows no error if a wave has ended, waits at
+another barrier, or arrives with inactive lanes. Both engines report each barrier that opens under one of
+these conditions:
 
 - a wave of the group has ended, or waits at another instruction; or
-- some lane takes part, and a lane that was active when its wave began does not. Lanes outside the grid were never
-  active. Waves without active lanes execute barriers that no work-item does, since translated code runs through code
-  that it need not skip.
-"""
+- some lane of a wave is active at the barrier, but another lane, which was active when the wave began, is
+  not. Lanes outside the grid were never active. A wave without active lanes is not reported: compiled kernels
+  need not branch around a barrier when no lane is active, so a wave may execute a barrier that none of its
+  work-items reaches."""
 
 from __future__ import annotations
 
@@ -62,7 +63,10 @@ class Barriers(Check):
     def group_fails(
         self, dispatch: Dispatch, group: int, waves: Sequence[Wave], latest: Wave, error: SoftcardError
     ) -> None:
-        """Report waves that wait at a barrier for a wave that did not end in time; `error` ends the group."""
+        """Report waves that wait at a barrier when wave `latest` has exceeded the step or time limit before the
+        barrier.
+
+        `error` ends the group; other errors are ignored."""
         there = [wave for wave in waves if wave.words[STATUS] == AT_BARRIER]
         if not there or not isinstance(error, StepLimit | TimeLimit):
             return
@@ -110,7 +114,7 @@ class Barriers(Check):
 
 
 def _finding(dispatch: Dispatch, group: int, kind: str, message: str, wave: Wave) -> Finding:
-    """Return a finding at the barrier where `wave` waits; its pc is after the barrier."""
+    """Return a finding at the barrier where `wave` waits. The pc of that wave is the address after the barrier."""
     pc = wave.pc - BARRIER_BYTES
     x, y, z, _ = dispatch.groups[group].tolist()
     return Finding(

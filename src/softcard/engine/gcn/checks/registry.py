@@ -1,7 +1,7 @@
 """The registry of the checks of waves, which creates them from the names in a setting.
 
-A new check is a subclass of `hooks.Check`, a line in `core.checks.CHECKS` and one here; or one call of `register`.
-"""
+To add a check, write a subclass of `hooks.Check`, and add a line to `core.checks.CHECKS` and one to this
+module; or call `register`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ It imports the modules it needs itself, as few programs use checks.
 
 
 def gcn_checks(names: Collection[str], memory: GpuMemory, log: FindingLog | None, equal_stores: bool = False) -> Checks:
-    """Return the checks of the waves that access one memory; `equal_stores`: see `Request`."""
+    """Return the checks, selected by `names`, of the waves that access one memory.
+
+    `Request` describes `equal_stores`."""
     if log is None or not names:
         return NO_CHECKS
     request = Request(names, memory, log, equal_stores)
@@ -47,10 +49,9 @@ def gcn_checks(names: Collection[str], memory: GpuMemory, log: FindingLog | None
 def register(name: str, text: str, factory: Factory) -> Callable[[], None]:
     """Add a check for devices that are opened later; return a function that removes it.
 
-    `text` describes in a few words what the check reports. The name "all" in a setting does not include the check. A
-    check of harts of that name may exist (`engine.riscv.checks.register`); raise `ModelBug` for a second check of
-    waves.
-    """
+    `text` describes in a few words what the check reports. The name "all" in a setting does not select the check.
+    A check of harts with the same name may exist (`engine.riscv.checks.register`). Raise `ModelBug` if a check of
+    waves with that name exists."""
     known = CHECKS.get(name)
     if known is not None and known.waves:
         raise ModelBug(f"a check {name!r} exists already: {known.text}")

@@ -1,7 +1,6 @@
 """The metadata of optimised code, and the records in which it is cached together with the code.
 
-With them a later process need not translate the code again.
-"""
+A process that finds such a record need not translate the code again."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ class CodeMetadata:
     """The metadata of a region's code: its start, its numbered entries, and all its blocks.
 
     `live` is, for each entry, the number of vector registers from v0 on that may be read before they are written.
-    `is_closed` is True if no instruction exits from the region. `resumes` has four items for each strip-mined loop (see
-    `Resume`): its instructions by address, the lane masks that it writes, those that its shadow writes, and True if
-    uses of values with a shadow have been counted.
-    """
+    `is_closed` is True if no instruction exits from the region. `resumes` has four items for each strip-mined
+    loop (see `Resume`): the addresses of its instructions, the lane masks that it writes, the lane masks of
+    shadow registers that it writes (for each kind of shadow), and a flag that is True if uses of values with a
+    shadow have been counted."""
 
     start: BlockKey
     entries: list[BlockKey]
@@ -45,8 +44,7 @@ class CodeMetadata:
     def parts(self, start: int) -> Parts:
         """Return the serialised form, with addresses relative to `start`.
 
-        It is therefore equal for equal code at another address.
-        """
+        The same code at another address has an equal serialised form."""
         places = [[[pc - start, mode] for pc, mode in each] for each in ([self.start], self.entries, self.blocks)]
         resumes = [[[pc - start for pc in pcs], *others] for pcs, *others in self.resumes]
         return [*places, self.live, self.is_closed, resumes]
@@ -84,12 +82,13 @@ def record_key(region: Region, *options: object) -> str:
 def to_record(object_key: str, metadata: CodeMetadata, start: int) -> bytes:
     """Return a region's cache record: the object-cache key of its machine code, and its metadata.
 
-    `start`: the address from which the record counts addresses.
-    """
+    The record stores addresses relative to `start`."""
     return json.dumps([object_key, metadata.parts(start)]).encode()
 
 
 def from_record(record: bytes, start: int) -> tuple[str, CodeMetadata]:
-    """Return the key and the metadata of a cache record, with addresses that count from `start`."""
+    """Return the object-cache key and the metadata of a cache record.
+
+    The addresses in the record are relative to `start`; those in the result are absolute."""
     object_key, parts = json.loads(record)
     return object_key, CodeMetadata.from_parts(parts, start)

@@ -1,4 +1,4 @@
-"""The host's floating-point control register (MXCSR), as a guest's MODE requires it."""
+"""The settings of the host's floating-point control register (MXCSR) that a guest's MODE requires."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ def host_has(wanted: Environment) -> bool:
 
 
 def of_mode(bits: int) -> Environment:
-    """Return the host's floating-point control that binary32 needs under MODE."""
+    """Return the host's floating-point control that binary32 operations need under the MODE `bits`."""
     mode = Mode.decode(bits)
     inputs, results = mode.keeps_denormals("s")
     return Environment(not inputs, not results, mode.round32)
 
 
 class FloatControl:
-    """The emitter of changes to the host's floating-point control. `now` is its setting in this block."""
+    """The emitter of changes to the host's floating-point control.
+
+    `now` is the setting at the present point of the block."""
 
     def __init__(self, text: LaneText) -> None:
         self.text = text

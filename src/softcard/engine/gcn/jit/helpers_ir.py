@@ -77,10 +77,9 @@ class _Helper(Text):
         return "\n".join([*self.lines, "}", ""])
 
     def plain(self) -> None:
-        """Emit the access of lanes in one range of plain memory: broadcast, contiguous, or gathered.
+        """Emit the access of lanes in one range of plain memory: a broadcast, a contiguous access, or a gather.
 
-        Flat addresses in an aperture are in no such range, as no memory can be mapped there.
-        """
+        Flat addresses in an aperture are never in such a range, because no memory can be mapped in an aperture."""
         m = self.mask.zext("i64")
         lane = self.invoke("i64", "@llvm.cttz.i64", m, self.constant("i1", 1))
         first = self.addresses.lane(lane)
@@ -127,17 +126,15 @@ class _Helper(Text):
         self.start("known")
 
     def dwords(self) -> Operand:
-        """Emit the addresses of the aligned dwords that contain bytes or halfwords.
+        """Emit the addresses of the aligned dwords that contain the accessed bytes or halfwords.
 
-        A dword is on the same page as the bytes in it.
-        """
+        A byte is on the same page as the dword that contains it."""
         return self.addresses if self.bits >= 32 else (self.addresses & -4)
 
     def unless(self, outside: Operand) -> None:
-        """Emit a branch to the lane-by-lane path, taken if an active lane is `outside`.
+        """Emit a branch to the lane-by-lane path, taken if an active lane is in the mask `outside`.
 
-        It is also taken if a lane's halfword spans two dwords.
-        """
+        The branch is also taken if the halfword of an active lane spans two dwords."""
         bits = f"<{self.lanes} x i1>"
         if self.bits == 16:
             last = self.addresses & 3
@@ -150,8 +147,7 @@ class _Helper(Text):
     def uniform(self, pointer: Operand, first: Operand) -> None:
         """Emit one load for all lanes, for the case that all of them have the guest address `first`.
 
-        `pointer` is the host address for it.
-        """
+        `pointer` is the host address of that memory."""
         differs = self.addresses.ne(self.splat(f"i{self.w}", first))
         bits = (differs & self.active).bitcast(f"i{self.lanes}")
         many = "abreast" if self.count > 1 and self.w == 64 else "gathered"
@@ -203,8 +199,7 @@ class _Helper(Text):
     def spread(self, k: int) -> str:
         """Return shuffle indices that repeat the element of each lane for each of its `count` dwords.
 
-        They do not depend on `k`.
-        """
+        The argument `k` has no effect."""
         return ", ".join(f"i32 {j // self.count}" for j in range(self.count * self.lanes))
 
     def gather(self, pointers: Operand, mask: Operand) -> None:
@@ -223,7 +218,7 @@ class _Helper(Text):
         self.give(values, self.word(0))
 
     def part(self, dwords: Operand) -> Operand:
-        """Emit the extraction, with zero extension, of bytes and halfwords from the dwords that contain them."""
+        """Emit the extraction, with zero extension, of bytes or halfwords from `dwords`, which contain them."""
         low = self.addresses if self.w == 32 else self.addresses.trunc(self.vector)
         shift = (low & 3) << 3
         moved = dwords >> shift
@@ -280,10 +275,10 @@ class _Helper(Text):
         self.gather(pointers, here)
 
     def leave_where_checked(self, here: Operand) -> None:
-        """Emit a return to the reference engine, taken if the memory check reports lanes that are not `here`.
+        """Emit the exit that the memory check needs for accesses past the end of LDS.
 
-        `here` is the mask of lanes inside LDS.
-        """
+        If the check reports such accesses, the helper returns to the reference engine when a lane is not in `here`,
+        the mask of lanes inside LDS. The code also records the access if the launch asks for that."""
         within = here.bitcast(f"i{self.lanes}")
         beyond = within.ne(self.mask)
         wanted = self.wave_word(layout.CHECKED).ne(0)
@@ -297,10 +292,9 @@ class _Helper(Text):
         self.start("untold")
 
     def note_beyond(self, outside: Operand) -> None:
-        """Emit the record of an access past the end of LDS by one of the lanes `outside`.
+        """Emit code that records an access past the end of LDS by one of the lanes `outside`.
 
-        At run time, nothing is recorded unless the launch asks for it.
-        """
+        At run time, nothing is recorded unless the launch asks for it."""
         if self.space != "lds":
             return
         # The largest offset: selecting one lane by number would give the whole function a stack frame.

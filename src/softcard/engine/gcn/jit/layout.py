@@ -190,10 +190,9 @@ ATOMICS: Final = (
 
 
 def remembers(space: str) -> bool:
-    """Return True if helpers for an address space have an inline cache (or null) as an argument.
+    """Return True if helpers for an address space take the address of an inline cache (or null) as an argument.
 
-    They fill it if the lanes' addresses are in one range of memory.
-    """
+    Such a helper fills the cache if the lanes' addresses are in one range of memory."""
     return space in ("global", "flat")
 
 

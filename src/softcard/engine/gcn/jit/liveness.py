@@ -1,8 +1,8 @@
 """Liveness of vector registers: translated code stores only registers that may be read later.
 
-A lane of a register is dead if every path overwrites it, or ends the wave, before it is read. Lanes of EXEC are tracked
-separately: if the other lanes are dead, whole vectors may be stored over them.
-"""
+A lane of a register is dead if every path overwrites it, or ends the wave, before it is read. Lanes of EXEC
+are tracked separately from other lanes. If the other lanes are dead, a store may overwrite all lanes of a
+vector."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Live:
         return Live(self.active | other.active, self.inactive | other.inactive)
 
     def anywhere(self) -> Live:
-        """Return the liveness for an unknown value of EXEC: registers live in some lanes are live in all lanes."""
+        """Return the liveness for an unknown value of EXEC: registers that are live in some lanes are live in all
+        lanes."""
         both = self.active | self.inactive
         return Live(both, both)
 
@@ -81,7 +82,9 @@ class Liveness:
         return self._before[block.place][index]
 
     def rows(self) -> dict[BlockKey, int]:
-        """Return for each entry of the region the number of registers from v0 on that may be read in some lane."""
+        """Return, for each entry of the region, the number of registers from v0 on that may be read in some lane.
+
+        That is the number of the last such register plus 1."""
         heads = {place: self._head(place) for place in self.region.entries}
         return {place: (live.active | live.inactive).bit_length() for place, live in heads.items()}
 

@@ -1,8 +1,8 @@
-"""The atomic operations of translated code, executed on host memory lane after lane, from the lowest.
+"""The atomic operations of translated code, executed on host memory lane by lane, from the lowest lane.
 
-If host memory is less aligned than the guest's address, the reference engine executes them: hosts do not support such
-atomics. LDS belongs to one thread, as the waves of a work-group run one at a time.
-"""
+If the host address is less aligned than the guest address, the reference engine executes the atomic, since
+hosts have no atomics on unaligned memory. LDS needs no host atomics: the waves of a work-group run one at a
+time."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def atomic(
 ) -> int:
     """Execute an atomic for the lanes of a mask; return 0, or 1 if the reference engine has to execute it.
 
-    Addresses, data, second data and old values are 64-bit words for each lane, at the host addresses `a`, `d`, `c` and
-    `o`. The addresses of all lanes are resolved before the first lane changes memory. `first` is unused.
-    """
+    `a`, `d`, `c` and `o` are the host addresses of arrays with one 64-bit word for each lane: guest addresses,
+    data, second data and old values (the result). The addresses of all lanes are resolved before the first lane
+    changes memory. `first` is unused."""
     if space == LDS and U64.at(wave + WORDS_AT)[CHECKED] != REPORTED:
         own(wave, operation, size, a, d, c, o, mask)
         return 0
@@ -57,7 +57,7 @@ def atomic(
 
 @inlined
 def own(wave: int, operation: int, size: int, a: int, d: int, c: int, o: int, mask: int) -> None:
-    """Execute an atomic on LDS, which no other thread accesses; see `atomic` for the arguments."""
+    """Execute an atomic on LDS, which no other thread accesses; `atomic` describes the arguments."""
     words = U64.at(wave + WORDS_AT)
     base, room = words[LDS_BASE], words[LDS_SIZE]
     while mask:
@@ -109,9 +109,8 @@ def change64(operation: int, place: int, d: int, c: int) -> int:
 def changed(operation: int, old: int, d: int, c: int, free: int) -> int:
     """Return the new value of memory after atomic `operation`.
 
-    `old` is the old value, `d` the data and `c` the second data. `free` is the number of unused high bits in the 64-bit
-    word of a narrower value.
-    """
+    `old` is the old value, `d` the data and `c` the second data. A value narrower than 64 bits is in the low bits
+    of its 64-bit word; `free` is the number of unused high bits."""
     if operation == SWAP:
         return change_swap(old, d, c, free)
     if operation == CMPSWAP:
@@ -213,19 +212,19 @@ def change_umax(old: int, d: int, c: int, free: int) -> int:
 
 @inlined
 def change_and(old: int, d: int, c: int, free: int) -> int:
-    """Return the bitwise and."""
+    """Return the new value of "and": the bitwise and of the old value and the data."""
     return old & d
 
 
 @inlined
 def change_or(old: int, d: int, c: int, free: int) -> int:
-    """Return the bitwise or."""
+    """Return the new value of "or": the bitwise or of the old value and the data."""
     return old | d
 
 
 @inlined
 def change_xor(old: int, d: int, c: int, free: int) -> int:
-    """Return the bitwise exclusive or."""
+    """Return the new value of "xor": the bitwise exclusive or of the old value and the data."""
     return old ^ d
 
 
@@ -243,7 +242,7 @@ def change_dec(old: int, d: int, c: int, free: int) -> int:
 
 @inlined
 def change_mskor(old: int, d: int, c: int, free: int) -> int:
-    """Return the old value with bits cleared by the second data and set by the data."""
+    """Return the new value of "mskor": the old value with bits cleared by the second data and set by the data."""
     return old & ~c | d
 
 
@@ -255,31 +254,31 @@ def change_wrap(old: int, d: int, c: int, free: int) -> int:
 
 @inlined
 def change_fadd(old: int, d: int, c: int, free: int) -> int:
-    """Return the sum of floats."""
+    """Return the new value of "fadd": the sum of the old value and the data as floats."""
     return add_floats(old, d) if free else add_doubles(old, d)
 
 
 @inlined
 def change_fmin(old: int, d: int, c: int, free: int) -> int:
-    """Return the minimum of floats."""
+    """Return the new value of "fmin": the minimum of the old value and the data as floats."""
     return d if is_less(d << free, old << free, free) else old
 
 
 @inlined
 def change_fmax(old: int, d: int, c: int, free: int) -> int:
-    """Return the maximum of floats."""
+    """Return the new value of "fmax": the maximum of the old value and the data as floats."""
     return d if is_less(old << free, d << free, free) else old
 
 
 @inlined
 def change_fcmpswap(old: int, d: int, c: int, free: int) -> int:
-    """Return the data if memory equals the second data as floats, else the old value."""
+    """Return the new value of "fcmpswap": the data if memory equals the second data as a float, else the old value."""
     return d if is_equal(old << free, c << free, free) else old
 
 
 @inlined
 def change_hadd(old: int, d: int, c: int, free: int) -> int:
-    """Return the sums of two packed binary16."""
+    """Return the new value of "hadd": the sums of two pairs of packed binary16 numbers."""
     low = half_of(add_floats(float_of(old & 0xFFFF), float_of(d & 0xFFFF)))
     return low | half_of(add_floats(float_of(old >> 16), float_of(d >> 16))) << 16
 
@@ -297,7 +296,9 @@ def float_of(half: int) -> int:
 
 @inlined
 def half_of(number: int) -> int:
-    """Return a binary32 as binary16, rounded to nearest even: the sum of two binary16 is rounded once by this."""
+    """Return a binary32 as binary16, rounded to nearest even.
+
+    If the binary32 is the sum of two binary16 numbers, the binary16 result is the correctly rounded sum."""
     sign, rest = number >> 16 & 0x8000, number & 0x7FFF_FFFF
     if rest > INFINITY32:
         return 0x7E00
@@ -310,7 +311,7 @@ def half_of(number: int) -> int:
 
 @inlined
 def change_badd(old: int, d: int, c: int, free: int) -> int:
-    """Return the sums of two packed bfloat16."""
+    """Return the new value of "badd": the sums of two pairs of packed bfloat16 numbers."""
     low = bfloat_of(add_floats(old << 16 & 0xFFFF_0000, d << 16 & 0xFFFF_0000))
     return low | bfloat_of(add_floats(old & 0xFFFF_0000, d & 0xFFFF_0000)) << 16
 

@@ -42,7 +42,7 @@ FLAT, LDS, GDS = SPACES.index("flat"), SPACES.index("lds"), SPACES.index("gds")
 
 @layout
 class InlineCache(ctypes.Structure):
-    """The inline cache of an access: the range of memory that it used last, see `layout.INLINE_CACHE`."""
+    """The inline cache of an access: the range of memory that the access used last, see `layout.INLINE_CACHE`."""
 
     start: int
     limit: int
@@ -51,7 +51,7 @@ class InlineCache(ctypes.Structure):
 
 @inlined
 def page_row(tables: int, address: int, none: int) -> int:
-    """Return the address of a page's entry in the page tables at `tables`; `none` if it has no table."""
+    """Return the address of a page's row in the page tables at `tables`; `none` if the page has no level-2 table."""
     table = U64.at(tables)[address >> GIB_BITS & ENTRIES - 1]
     return table + (address >> PAGE_BITS & ENTRIES - 1) * ROW_BYTES if table else none
 
@@ -75,7 +75,7 @@ def host_address(tables: int, address: int, size: int, store: int) -> int:
 
 @native
 def note(wave: int, address: int, store: int, cache: InlineCache) -> None:
-    """Fill an inline cache with the range of plain memory around an address, if there is such memory."""
+    """Fill an inline cache with the range of plain memory around an address, if plain memory is mapped there."""
     row = page_row(U64.at(wave + WORDS_AT)[TABLES], address, 0)
     if row:
         run = U64.at(row)
@@ -85,7 +85,10 @@ def note(wave: int, address: int, store: int, cache: InlineCache) -> None:
 
 @native
 def reach(wave: int, space: int, address: int, size: int, store: int) -> int:
-    """Return the host address of one lane's bytes in any address space, or `NOWHERE`, or `BEYOND`."""
+    """Return the host address of the `size` bytes that one lane accesses at `address` in an address space.
+
+    Return `NOWHERE` if the access cannot be executed directly. For bytes past the end of LDS or GDS return
+    `BEYOND`, or `NOWHERE` if the memory check reports such accesses."""
     words, lower = U64.at(wave + WORDS_AT), address & LOWER
     aperture = address - lower if space == FLAT else 1
     if space == LDS or aperture == words[SHARED_BASE]:
@@ -139,11 +142,10 @@ def by_lane(
 
 @inlined
 def by_dword(wave: int, store: int, size: int, offset: int, at: int, lane: int, lanes: int) -> int:
-    """Load or store `size` bytes at `offset` in one lane's private memory.
+    """Load or store `size` bytes at `offset` in the private memory of lane `lane`.
 
-    The data is at host address `at`, in dwords that are `lanes` dwords from each other. Return 0 if the reference
-    engine has to execute the access, else 1.
-    """
+    The data is at host address `at`, in dwords that are `lanes` dwords apart. Return 0 if the reference engine
+    has to execute the access, else 1."""
     words = U64.at(wave + WORDS_AT)
     scratch, room = words[SCRATCH_AT], words[SCRATCH_SIZE]
     pair = U64[wave + words[FLAT_AT]]
@@ -165,10 +167,9 @@ def by_dword(wave: int, store: int, size: int, offset: int, at: int, lane: int, 
 
 @native
 def in_order(size: int, places: int, data: int, mask: int, lanes: int) -> None:
-    """Store the data of the lanes in a mask at their host addresses, one lane after the other.
+    """Store the data of the lanes in a mask at the lanes' host addresses, one lane after the other.
 
-    `places` is the address of these host addresses.
-    """
+    `places` is the address of the array of these host addresses."""
     while mask:
         lane = lowest_bit(mask)
         mask &= mask - 1
@@ -179,9 +180,8 @@ def in_order(size: int, places: int, data: int, mask: int, lanes: int) -> None:
 def move(store: int, size: int, host: int, at: int, lanes: int) -> None:
     """Copy `size` bytes of one lane between host memory at `host` and dwords at `at`.
 
-    With `store` the copy goes to host memory, otherwise to the dwords. Successive dwords are `lanes` dwords from each
-    other. Loaded bytes and halfwords are zero-extended.
-    """
+    If `store`, copy to host memory, otherwise to the dwords. Successive dwords are `lanes` dwords apart. Loaded
+    bytes and halfwords are zero-extended."""
     if size == 1:
         if store:
             U8[host] = U32[at]

@@ -1,9 +1,8 @@
 """Regions, the units of translation: all code that can be reached from an entry without a computed jump.
 
-A block's key is its address together with MODE. MODE decides the semantics of float instructions, and the wave's copy
-of SH_MEM_CONFIG the size of pointers. Code that switches denormals on and off around a division is therefore translated
-under both.
-"""
+A block's key is its address together with MODE. MODE decides the semantics of float instructions, and the
+size of pointers (by the wave's copy of SH_MEM_CONFIG). Code that switches denormals on and off around a
+division is therefore translated once for each of the two values of MODE."""
 
 from __future__ import annotations
 
@@ -34,7 +33,9 @@ Checks add so much code that compile time grows with the square.
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One instruction at one address, under one MODE. `after` is MODE after it, as far as it is known."""
+    """One instruction at one address, under one MODE.
+
+    `after` is the value of MODE after it, as far as it is known."""
 
     insn: Insn
     effects: Effects
@@ -56,7 +57,7 @@ class Node:
         self.is_step = crosses or twice or is_hooked or found.reference or found.environment is None
 
     def _is_hooked(self, points: HookPoints) -> bool:
-        """Return True if the reference engine must execute the instruction, since it calls checks there."""
+        """Return True if the reference engine must execute the instruction because it calls checks for it."""
         found = self.effects
         if points.accesses and (found.memory or found.loads or found.stores):
             return True
@@ -66,10 +67,9 @@ class Node:
 
     @property
     def _acquires(self) -> bool:
-        """True if the instruction may acquire what others have released.
+        """True if the instruction may acquire a clock that another wave has released.
 
-        It is also True for accesses that translated code does not check.
-        """
+        It is also True for accesses that translated code does not check for races."""
         found = self.effects
         is_atomic = any(kind in ("atomic", "single") for kind, _ in found.accesses)
         is_coherent = bool(found.loads) and is_coherent_load(self.insn)
@@ -89,10 +89,8 @@ class Node:
 
     @property
     def exit(self) -> int:
-        """The exit code by which translated code leaves the instruction to its executor.
-
-        The executor is the reference engine, or an inline cache.
-        """
+        """The exit code with which translated code leaves the instruction to the reference engine or an inline
+        cache."""
         return layout.SPECIALISE if self.has_inline_cache else layout.STEP
 
 
@@ -107,7 +105,9 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """A region: blocks by key. `entries` are the keys of its entries, `heads` those with a fuel check."""
+    """A region: its blocks by key.
+
+    `entries` are the keys of its entries. `heads` are the keys of blocks that begin with a fuel check."""
 
     start: BlockKey
     blocks: dict[BlockKey, Block]
@@ -115,10 +115,9 @@ class Region:
     heads: set[BlockKey]
 
     def needs(self) -> dict[BlockKey, int]:
-        """Return, for each block, the maximum number of instructions executed until the next fuel check.
+        """Return, for each block, the maximum number of instructions executed from its start to the next fuel check.
 
-        Every loop contains a block with a fuel check.
-        """
+        Every loop contains a block with a fuel check."""
         found: dict[BlockKey, int] = {}
         for place in sorted(self.blocks, reverse=True):
             block = self.blocks[place]
@@ -145,7 +144,7 @@ class Region:
 
     @property
     def words(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
-        """All code that the translation has read, as address, MODE and words; it identifies cached code."""
+        """All code that the translation has read, as (address, MODE, words); it is part of the key of cached code."""
         return tuple(
             sorted(
                 (node.insn.pc, node.after, node.insn.words) for block in self.blocks.values() for node in block.nodes
@@ -163,9 +162,8 @@ def discover(
 ) -> Region:
     """Return the region that begins at `start`, of at most `limit` instructions.
 
-    Words that cannot be decoded end it; their execution is a fault at run time. Blocks in `cold` end it as well, and
-    are left out. `points` are the hook points of the enabled checks.
-    """
+    The region ends at words that cannot be decoded; executing them is a fault at run time. It also ends at blocks
+    in `cold`, which it does not include. `points` are the hook points of the enabled checks."""
     nodes = _walk(start, fetch, cold, points, limit)
     leaders, entries, heads = {start}, {start}, {start}
     for (pc, mode), node in nodes.items():
@@ -234,11 +232,11 @@ def _block(place: BlockKey, nodes: dict[BlockKey, Node], leaders: set[BlockKey])
 
 
 class _Unknown(Exception):
-    """The exception that MODE is only known at run time."""
+    """The exception that signals that MODE is known only at run time."""
 
 
 class _Integers(IntegerOps):
-    """The integer operations of semantics that write hardware registers."""
+    """The integer operations that the semantics of instructions that write hardware registers use."""
 
     def not_(self, w: int, a: int) -> int:
         return ~a & ((1 << w) - 1)
@@ -247,8 +245,7 @@ class _Integers(IntegerOps):
 class _Static:
     """An operations interface for values that depend only on the instruction and MODE.
 
-    All other values are None, for unknown.
-    """
+    Values that depend on anything else are None."""
 
     def __init__(self, mode: int) -> None:
         self.mode = Mode.decode(mode)

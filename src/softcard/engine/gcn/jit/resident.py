@@ -1,8 +1,7 @@
-"""Register-resident loops: the host keeps all vector registers that they name in its own registers.
+"""Register-resident loops, which keep all vector registers that they name in host registers.
 
-These are innermost loops of few registers whose instructions access no registers in memory: neither other lanes nor
-computed register numbers.
-"""
+They are innermost loops with few registers. Their instructions need no registers in memory: they neither read
+other lanes nor use computed register numbers."""
 
 from __future__ import annotations
 
@@ -26,11 +25,10 @@ LONGEST: Final = 64
 
 @dataclass(slots=True, eq=False)
 class ResidentLoop:
-    """A register-resident loop: its blocks, those entered from outside, and the registers that it names.
+    """A register-resident loop: its blocks, those that are entered from outside, and the registers that it names.
 
-    While it is emitted, `stored` collects the registers that strip-mined loops have written, and `exits` the blocks
-    after it.
-    """
+    While the loop is emitted, `stored` collects the registers that it has written, and `exits` collects the
+    blocks to which it exits."""
 
     number: int
     places: frozenset[BlockKey]
@@ -106,10 +104,10 @@ def _registers(region: Region, body: set[BlockKey]) -> frozenset[int]:
 
 
 def _fits(region: Region, liveness: Liveness, body: set[BlockKey], registers: frozenset[int], chunks: int) -> bool:
-    """Return True if the loop with the blocks `body` can keep its registers in those of the host.
+    """Return True if the registers of the loop with the blocks `body` fit into host registers.
 
-    No instruction may need registers in memory, and the live registers, `chunks` lane vectors each, must fit.
-    """
+    No instruction may need registers in memory, and there must be enough host registers for the live registers,
+    each of which needs `chunks` lane vectors."""
     blocks = [region.blocks[place] for place in body]
     nodes = [node for block in blocks for node in block.nodes]
     if len(nodes) > LONGEST:

@@ -1,14 +1,15 @@
 """Strips: vector instructions that are emitted together, as one strip-mined loop.
 
-One iteration of the loop handles a lane vector, a vector of as many lanes as the host processes at once. A strip ends
+One iteration of the loop handles a lane vector, a vector of as many lanes as the host processes at once. A
+strip ends
 
-- before an instruction that reads a mask or register that the strip writes, or writes one that it reads; before one
-  that writes EXEC;
-- between a store and any other access to the same memory: the loop executes all instructions for one lane vector before
-  the next;
-- if accesses are reported to a check, between stores and loads;
-- before and after an instruction that reads other lanes, and where the host's floating-point control has to change.
-"""
+- before an instruction that reads a mask or register that the strip writes, or writes a mask or register that
+  the strip reads; before an instruction that writes EXEC;
+- between a store and any other access to the same memory, since the loop executes all instructions for one
+  lane vector before the next;
+- between stores and loads, if accesses are reported to a check;
+- before and after an instruction that reads other lanes, and where the host's floating-point control has to
+  change."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ class Strip:
         self.environment = joined
 
     def takes(self, found: Effects) -> bool:
-        """Return True if an instruction with the effects `found` may be added to the strip-mined loop."""
+        """Return True if an instruction with the effects `found` may be added to the strip."""
         if self.is_across or found.across or (self.is_atomic and (found.memory or self.is_shadowed)):
             return False
         if found.s_reads & self.masks or EXEC in self.masks:
@@ -149,10 +150,9 @@ class Strip:
 
 
 def ends(nodes: Sequence[Node]) -> set[int]:
-    """Return the index of the instruction after each strip-mined loop in a block.
+    """Return the indices of the instructions that follow a strip-mined loop in a block.
 
-    The indices follow from the instructions alone; at translation, loops may have to end at further instructions.
-    """
+    The indices follow from the instructions alone; at translation, loops may have to end at further instructions."""
     found, strip = {len(nodes)}, Strip()
     for index, node in enumerate(nodes):
         if strip.ends_before(node.effects) or strip.is_waited_for(node) or node.effects.phases > 1:

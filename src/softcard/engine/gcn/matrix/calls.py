@@ -59,7 +59,9 @@ def _numbers() -> dict[Kernel, int]:
 
 
 class _Table:
-    """The table of entry addresses. An entry not yet called has the address of the compiling function."""
+    """The table of entry addresses.
+
+    An entry that was not called yet has the address of the function that compiles it."""
 
     def __init__(self) -> None:
         self.kernels = list(_numbers())
@@ -70,10 +72,9 @@ class _Table:
         self.words = (_WORD * (2 * count))(*[first or 0] * count, *[second or 0] * count)
 
     def _called(self, *given: int) -> int:
-        """Compile the entry that the arguments select, call it, and return its result.
+        """Compile the entry that the arguments `given` select, call it, and return its result.
 
-        The caller is machine code, which cannot propagate a Python exception; an exception aborts the process.
-        """
+        The caller is machine code, which cannot propagate a Python exception; an exception aborts the process."""
         try:
             number = given[4] >> NUMBER
             function = self._entry(number)

@@ -1,9 +1,8 @@
 """Emitters of the functions that translated code calls for a matrix instruction.
 
-Such a function prepares the shapes and C on the stack and calls the instruction's kernel. ``entry(a, b, c, d, fields,
-index)`` computes D; ``shadows(a, b, c, d, fields, index, indices)`` computes the shadow (the undefined bits) of D. The
-parameters are described in `calls`.
-"""
+Such a function prepares the shapes and C on the stack and calls the instruction's kernel. ``entry(a, b, c, d,
+fields, index)`` computes D; ``shadows(a, b, c, d, fields, index, indices)`` computes the shadow (the
+undefined bits) of D. `calls` describes the parameters."""
 
 from __future__ import annotations
 
@@ -72,10 +71,9 @@ def _room(text: Text, kernel: Kernel, name: str) -> Operand:
 
 
 def _function(text: Text, name: str, parameters: str, lanes: int) -> dict[str, str]:
-    """Return a function with the lines of a text as its body, and its declarations, by symbol name.
+    """Return a function whose body is `text`, and its declarations, by symbol name.
 
-    If `lanes` is 0, another function of the module declares the attributes (`#0`).
-    """
+    If `lanes` is 0, another function of the module declares the attributes (`#0`)."""
     text.ret(0)
     declarations = dict(text.declarations)
     if lanes:

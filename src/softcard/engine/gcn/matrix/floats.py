@@ -59,16 +59,15 @@ class VectorText(Text):
         return self.real(self.constant(self.ints, bits))
 
     def spread(self, value: Operand, lanes: int = 0) -> Operand:
-        """Return a vector with a scalar in every lane; `lanes` 0 stands for the text's own vector length."""
+        """Return a vector with a scalar in every lane; if `lanes` is 0, it has the text's default vector length."""
         count = lanes or self.lanes
         one = self.operand(f"<{count} x {value.type}>", "poison").with_lane(0, value)
         return self.shuffle(one, f"<{count} x i32> zeroinitializer")
 
     def held(self, value: Operand) -> Operand:
-        """Return a value that LLVM cannot see through.
+        """Return `value` in a form that LLVM cannot analyse.
 
-        LLVM therefore keeps it in a register instead of computing it again.
-        """
+        LLVM therefore keeps it in a register instead of computing it again."""
         if not llvm.is_x86():
             return value
         return self.define(value.type, f'call {value.type} asm "", "=v,0"({value.typed})')

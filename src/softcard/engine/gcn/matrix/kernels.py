@@ -1,10 +1,9 @@
 """Emitters of LLVM IR for matrix instructions, with whole matrices in registers and vectors along columns.
 
-Each computes the result that `isa.gcn.semantics.matrix.rules` defines. A kernel first widens A and B to binary32, in
-rows of 64 lanes, and then iterates over the rows of D. For CDNA3 the fast formulation has a limited range of exponents.
-For values outside this range, the kernel calls the reference code of the rules, for one element (`rules.repair`) or for
-the whole matrix (`rules.multiply`).
-"""
+Each emitted function computes the result that `isa.gcn.semantics.matrix.rules` defines. A kernel first widens
+A and B to binary32, in rows of 64 lanes, and then iterates over the rows of D. For CDNA3 the fast formulation
+has a limited range of exponents. For values outside this range, the kernel calls the reference code of the
+rules, either for one element (`rules.repair`) or for the whole matrix (`rules.multiply`)."""
 
 from __future__ import annotations
 
@@ -109,7 +108,8 @@ class Writer(VectorText):
 
     @contextmanager
     def _environment(self, control: int) -> Iterator[None]:
-        """Emit lines that set the host's MXCSR to `control` before the context's lines, and restore it after."""
+        """Set the host's MXCSR to `control` in the code that is emitted in the context, and restore it after that
+        code."""
         if not (llvm.is_x86() and self._is_float):
             yield
             return
@@ -134,11 +134,10 @@ class Writer(VectorText):
         return made
 
     def _elements(self, registers: Operand, type_: Type, run: int) -> Iterator[tuple[int, int, Operand]]:
-        """Yield the elements of A or B in parts: element number, first lane, and bits.
+        """Yield the elements of A or B in vectors: the element number, the first lane, and the bits of the elements.
 
-        The bits of each element are in the low bits of a 32-bit vector lane; higher bits are not cleared. `run` is the
-        number of elements of each lane.
-        """
+        The bits of each element are in the low bits of a 32-bit vector lane; higher bits are not cleared. `run` is
+        the number of elements of each lane."""
         bits = type_.bits
         for at in range(0, LANES, self.lanes):
             for register in range(-(-run * bits // 32)):
@@ -148,10 +147,9 @@ class Writer(VectorText):
                     yield number, at, word >> part * bits if part else word
 
     def _widened(self, registers: Operand, type_: Type, run: int) -> Operand:
-        """Emit the widening of A or B to binary32 in memory; return its address.
+        """Emit the widening of A or B to binary32 in memory; return the address of that memory.
 
-        Memory has a row of 64 floats for each of the `run` element numbers.
-        """
+        The memory has a row of 64 floats for each of the `run` element numbers."""
         to = self._array(ROW * run)
         for number, at, bits in self._elements(registers, type_, run):
             value = self._real(bits, type_)
@@ -194,10 +192,9 @@ class Writer(VectorText):
         return self.real(self.bits(value) | (bits & 0x80) << 24)
 
     def _nan_of(self, bits: Operand, type_: Type) -> Operand | None:
-        """Return the flags of elements that are NaN or infinite.
+        """Return, for elements of an 8-bit float type, flags that are true for elements that are NaN or infinite.
 
-        Return None for types whose NaNs and infinities remain visible after the conversion to binary32.
-        """
+        Return None for types whose NaNs and infinities are still recognisable after the conversion to binary32."""
         code = bits & 0xFF
         match type_:
             case Type.FP8 | Type.BF8:
@@ -221,7 +218,9 @@ class Writer(VectorText):
     # ---- rows of D -----------------------------------------------------------------------------------------------
     @contextmanager
     def _columns_of(self, block: int) -> Iterator[Operand]:
-        """Emit a loop over vectors of columns; the context has the byte offset of the vector's first column."""
+        """Emit a loop over vectors of columns.
+
+        The context manager's value is the byte offset of the first column of the vector."""
         count = self.matrix.n if self.matrix.n > 4 else LANES
         with self.loop(4 * count, 4 * self.columns) as column:
             yield column
@@ -241,8 +240,8 @@ class Writer(VectorText):
     def _rows_of(self, block: int, column: Operand) -> Iterator[tuple[Operand, Operand]]:
         """Emit a loop over the rows of a block of D.
 
-        The context has the row's number, and the byte offset in D of the row's part that begins at `column`.
-        """
+        The context manager's value has the number of the row, and the byte offset in D of the vector of this row that
+        begins at `column`."""
         matrix = self.matrix
         with self.loop(matrix.m) as i:
             if matrix.n == 32:
@@ -258,8 +257,8 @@ class Writer(VectorText):
     def _quads_of(self, block: int, column: Operand) -> Iterator[tuple[Operand, Operand]]:
         """Emit a loop over groups of four rows of a block of D.
 
-        The context has the group's number, and the byte offset in D of the first row's part that begins at `column`.
-        """
+        The context manager's value has the number of the group, and the byte offset in D of the vector of its first
+        row that begins at `column`."""
         matrix = self.matrix
         with self.loop(matrix.m // 4) as quad:
             place = ((quad >> 1) * (4 * ROW)) + ((quad & 1) << 7) if matrix.n == 32 else quad << 6
@@ -407,7 +406,8 @@ class Writer(VectorText):
                     (self.d + place + ROW * high).inttoptr().store(made, align=4)
 
     def _sign_of_c(self) -> Operand:
-        """Return, in every lane, the bit to XOR with the high dwords of C: the sign bit to negate C, or 0."""
+        """Return, in every lane, the word that is XORed to the high dwords of C: the sign bit if C is negated, else
+        0."""
         blgp = (self.shape + 8 * numbers(rules.Shape)["blgp"]).inttoptr().load("i64")
         return self.spread(((blgp >> 2) << 31).trunc("i32"))
 
@@ -434,10 +434,9 @@ class Writer(VectorText):
     def _fused(self) -> None:
         """Emit the exact fused sums of CDNA3 with binary32 and 32-bit integer operations.
 
-        The exponent of a product is the sum of its factors' exponents. The largest one, E, is determined in bytes for
-        four rows at a time. A product is exact in binary32. Scaled by 2**(24 - E) and converted to an integer, it is
-        truncated as the rule requires.
-        """
+        The exponent of a product is the sum of its factors' exponents. The largest exponent, E, is determined for
+        four rows at a time, with one byte for each row. A product is exact in binary32. It is scaled by 2**(24 - E)
+        and converted to an integer, which truncates it as the rule requires."""
         matrix, kernel = self.matrix, self.kernel
         self.is_wide = kernel.a in (Type.BF16, Type.XF32)
         whole, fast, end = self.fresh("whole"), self.fresh("fast"), self.fresh("end")
@@ -470,9 +469,9 @@ class Writer(VectorText):
     ) -> tuple[Operand, Operand, Operand, Operand]:
         """Emit the widening of A or B to binary32 and the extraction of its elements' exponents.
 
-        Return the address of the widened elements, the address of the exponents, the largest magnitude, and the flag
-        that an element is NaN or infinite. The exponents of wide types (BF16, XF32) are written by `_divide`.
-        """
+        Return the address of the widened elements, the address of the exponents, the largest magnitude, and a flag
+        that is true if an element is NaN or infinite. The exponents of wide types (BF16, XF32) are written by
+        `_divide`."""
         values, exponents = self._array(ROW * run), self._array(ROW * run if is_b else LANES * run)
         largest, wrong = self.constant(self.ints, 0), None
         for number, at, bits in self._elements(registers, type_, run):
@@ -503,12 +502,11 @@ class Writer(VectorText):
         (to + (ROW * number + 4 * at)).inttoptr().store(pair | pair << 16, align=4)
 
     def _window(self, top_a: Operand, top_b: Operand) -> Operand:
-        """Emit the range of exponents (window) that the fast formulation handles for BF16 and XF32.
+        """Emit the computation of the range of exponents (window) that the fast formulation handles for BF16 and XF32.
 
-        Return the flag that the fast formulation cannot be used. Factors are divided by the largest factor's power of
-        two. A product with a zero counts as 2**-126 times the other factor, so the window must end above it. The window
-        also ends above the exponents of denormal results.
-        """
+        Return a flag that is true if the fast formulation cannot be used. Factors are divided by the largest factor's
+        power of two. A product with a zero counts as 2**-126 times the other factor, so the window must end above it.
+        The window also ends above the exponents of denormal results."""
         self.base = self.intrinsic("umax", top_a, self.constant("i32", 1)) + top_b - 2 * BIAS
         least = self.intrinsic("umin", top_a, top_b)
         lowest = self.constant("i32", -WINDOW)
@@ -519,10 +517,9 @@ class Writer(VectorText):
         return lowest.sgt(-WINDOW // 2) | self.base.sgt(80) | (most >= 2 * BIAS)
 
     def _divide(self, values: Operand, exponents: Operand, top: Operand, run: int, is_b: bool) -> None:
-        """Emit the division of all elements by the largest one's power of two, and store their exponents.
+        """Emit the division of all elements by the power of two of the largest element, and a store of their exponents.
 
-        `top` is the exponent field of the largest element.
-        """
+        `top` is the exponent field of the largest element."""
         factor = self.real(self.spread((2 * BIAS - top) << 23))
         field = self.spread(top)
         for number in range(run):
@@ -588,7 +585,8 @@ class Writer(VectorText):
     def _cut(
         self, block: int, depth: range, rows: list[Operand], a: Operand, i: Operand, at: Operand, power: Operand
     ) -> Operand:
-        """Return the sum of products, each truncated to a multiple of 2**-24 of `power`, in this unit."""
+        """Return the sum of products, each truncated to a multiple of 2**-24 times `power`, as an integer in this
+        unit."""
         scale = self.real(self.mirror - power)
         parts = []
         for k, row in zip(depth, rows, strict=True):
@@ -599,8 +597,8 @@ class Writer(VectorText):
     def _group(self, block: int, first: int, at: Operand, sides: tuple[Operand, Operand, Operand, Operand]) -> None:
         """Emit the computation of one group of k (`first` is its first k) for the rows of a vector of columns.
 
-        `at` is the byte offset of the columns. `sides` has the addresses of A, its exponents, B and its exponents.
-        """
+        `at` is the byte offset of the columns. `sides` has four addresses: those of A, of its exponents, of B, and of
+        its exponents."""
         matrix = self.matrix
         a, exponents_a, b, exponents_b = sides
         source = self.c if first == 0 else self.d
@@ -621,10 +619,9 @@ class Writer(VectorText):
                 self._row(block, (first, halves, rows), (quad, row), at, place, fields, (a, source), low)
 
     def _below(self, largest: Operand) -> Operand:
-        """Return dwords with -1 in each byte whose exponent is below the window.
+        """Return dwords with 0xFF in each byte whose exponent is below the window, and 0 in other bytes.
 
-        Bytes for which all products are zero get 0.
-        """
+        A byte is also 0 if all products of its row are zero."""
         is_low = largest.slt(self.least) & largest.ne(OF_ZERO)
         return is_low.cast("sext", self.bytes).bitcast(self.ints)
 
@@ -639,7 +636,7 @@ class Writer(VectorText):
         memory: tuple[Operand, Operand],
         low: Operand | None,
     ) -> None:
-        """Emit the computation of one row of a vector of columns for one group of k."""
+        """Emit the computation of one row of D, in one vector of columns, for one group of k."""
         first, halves, rows = group
         quad, row = where
         a, source = memory
@@ -666,9 +663,9 @@ class Writer(VectorText):
     def _joined(self, part: Operand, power: Operand, old: Operand) -> tuple[Operand, Operand]:
         """Return the sum of `part` and C as binary32, and a mask of lanes in which it may be wrong.
 
-        The sum `part`, in units of 2**-24 of `power`, is rounded down to 2**-31 of the larger exponent and split in two
-        exact floats. They are added to C (`old`) without an error before the one rounding.
-        """
+        `part` is in units of 2**-24 times `power`. It is truncated to a multiple of 2**-31 times the larger of the
+        powers of `part` and C, and split into two exact floats. These are added to C (`old`) without an error before
+        the one rounding."""
         own = power if self.shift is None else power + self.shift
         bits = self.bits(old)
         of_c = bits & rules.INFINITY
@@ -695,10 +692,9 @@ class Writer(VectorText):
     def _store(
         self, made: Operand, wrong: Operand, old: Operand, where: tuple[int, int, Operand, Operand, Operand]
     ) -> None:
-        """Emit the store of a part of a row, and of the slow path that corrects lanes flagged in `wrong`.
+        """Emit the store of one vector of a row of D, and the slow path that corrects the lanes flagged in `wrong`.
 
-        The slow path is at the end of the function.
-        """
+        The slow path is at the end of the function."""
         block, first, i, at, place = where
         good, bad = self.fresh("good"), self.fresh("bad")
         flags = wrong.bitcast(f"i{self.lanes}")

@@ -21,9 +21,8 @@ Compute = Callable[[int, int, int, int, int], int]
 class Shapes(ctypes.Structure):
     """The two shapes that a compiled instruction reads.
 
-    `own` is the shape with the instruction's fields. `plain`, without fields, is for operands that are already
-    rearranged.
-    """
+    `own` is the shape with the values of the instruction's fields. `plain` has no field values; it is used for
+    operands that have already been rearranged as the fields require."""
 
     _fields_ = (("own", rules.Shape), ("plain", rules.Shape))
 
@@ -68,8 +67,8 @@ def entry(kernel: Kernel, *, is_shadows: bool = False) -> Callable[..., int]:
 def of(matrix: Matrix, a: Type | None = None, b: Type | None = None, *, is_arranged: bool = False) -> Kernel:
     """Return the kernel of a matrix instruction.
 
-    `a` and `b` are the element types that the instruction's fields select; None stands for the instruction's own types.
-    """
+    `a` and `b` are the element types that the instruction's fields select; None selects the instruction's default
+    types. `is_arranged` states that lanes are rearranged before the kernel runs."""
     return Kernel(matrix, matrix.a if a is None else a, matrix.b if b is None else b, is_arranged)
 
 

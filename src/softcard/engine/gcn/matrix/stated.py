@@ -33,8 +33,7 @@ def multiply(use: Use, wave: Wave) -> None:
 def undefine(use: Use, wave: Wave, shadows: Wave) -> None:
     """Compute the undefined bits of D.
 
-    `shadows` has the undefined bits of the registers of `wave`, in the form of a second wave state.
-    """
+    `shadows` is a wave state whose registers hold the undefined bits of the registers of `wave`."""
     d = _rows(use.d_rows, shadows)
     a, b = _rows(use.a_rows, shadows), _rows(use.b_rows, shadows)
     c, place = (d, rules.CONSTANT) if use.c is None else (_rows(use.c_rows, shadows), 0)
@@ -57,8 +56,7 @@ def _rows(rows: range, wave: Wave) -> Array:
 def _index(use: Use, wave: Wave) -> Array:
     """Return the index register of a sparse instruction.
 
-    For other instructions return the first register of D, which is not read as an index.
-    """
+    For other instructions, which ignore it, return the first register of D."""
     return _rows(range(use.d, use.d + 1) if use.index is None else range(use.index, use.index + 1), wave)
 
 

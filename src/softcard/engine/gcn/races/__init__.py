@@ -1,1 +1,1 @@
-"""The race detectors of GCN: they find conflicting accesses of a byte that no happens-before order separates."""
+"""The race detectors of GCN, which find conflicting accesses of a byte without a happens-before order."""

@@ -1,9 +1,8 @@
 """The shadow memory of the reference engine's race detector.
 
-For each byte it has the last store, and since then an atomic and two loads. Two loads are needed because a store by the
-wave of one of them races with the other. A cell holds the number of an event, with the lane in its low bits; 0 means
-that the byte was not accessed.
-"""
+For each byte it records the last store, and, since that store, one atomic and two loads. Two loads are needed
+because a later store by the wave that made one of them can race only with the other. A cell holds the number
+of an event, with the lane in its low bits; 0 means that no access was recorded."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ class Cells:
         self._pages: dict[int, npt.NDArray[np.uint32]] = {}
 
     def clear(self) -> None:
-        """Clear all cells, so that earlier accesses are forgotten."""
+        """Clear all cells. Later accesses are therefore not compared with earlier ones."""
         self._pages.clear()
 
     def parts(self, addresses: Places) -> Iterator[tuple[npt.NDArray[np.uint32], Places, slice | Indices]]:

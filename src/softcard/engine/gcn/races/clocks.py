@@ -1,9 +1,9 @@
 """Vector clocks of waves and of launches.
 
-The clocks of a work-group's waves are joined at barriers. The clock of a wave also joins the clock that another wave
-released when it acquires it. The own component of a wave's clock counts its epochs; a new epoch begins at each barrier
-and each release. A clock maps each wave to its last epoch that happened before.
-"""
+The clocks of a work-group's waves are joined at barriers. If a wave acquires a clock that another wave has
+released, this clock is joined to its clock. A wave's component in its own clock counts its epochs; a new
+epoch begins at each barrier and each release. A clock maps each wave to the last epoch of that wave that
+happened before."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from softcard.engine.races.clocks import AgentClock, Clock, join
 class WaveClock(AgentClock):
     """The vector clock of one wave of work-group `group`.
 
-    `uid` is its number among all waves, `wave` that in its work-group.
-    """
+    `uid` is the wave's number among all waves, `wave` its number in the work-group."""
 
     wave: int
     group: tuple[int, int, int]
@@ -41,8 +40,7 @@ class WaveClock(AgentClock):
     def released(self) -> Clock:
         """Return the clock that a release publishes now.
 
-        It has the known epochs of other waves, and the own epochs whose stores the wave has waited for.
-        """
+        It has the known epochs of other waves, and those epochs of this wave whose stores the wave has waited for."""
         if self._released is None:
             self._released = {**self.known, self.uid: self.done} if self.done else dict(self.known)
         return self._released
@@ -60,7 +58,7 @@ class WaveClock(AgentClock):
         return releases
 
     def released_with(self, epoch: int) -> Clock:
-        """Return the clock that the store of epoch `epoch` publishes, with that epoch; begin the next epoch."""
+        """Return the clock that the store of epoch `epoch` publishes, including that epoch; begin the next epoch."""
         clock = {**self.released(), self.uid: epoch}
         self._next()
         return clock
@@ -71,7 +69,7 @@ class WaveClock(AgentClock):
         self._next()
 
     def acquire(self) -> None:
-        """Join the clocks that were read so far, since the cache has been invalidated."""
+        """Join all released clocks that the wave has read so far, since its cache has been invalidated."""
         waiting, self.acquiring = self.acquiring, {}
         for clock in waiting.values():
             self.learn(clock)
@@ -130,12 +128,11 @@ NOTHING: Final[Clock] = {}
 
 
 class LaunchClocks:
-    """The clocks with which launches begin and end. `launch_of` returns the launch of a wave, by its number.
+    """The clocks with which launches begin and end. `launch_of` returns the launch of a wave, given its number.
 
-    A stream that waits for a value does so by a kernel that reads a word, or by a packet. What the word's last store
-    released comes before everything that follows in the stream: the storing wave's accesses so far, what that wave had
-    acquired, and the launches that ended before its own launch.
-    """
+    A stream that waits for a value does so by a kernel that reads a word, or by a packet. Everything that the
+    last store to the word has released happens before everything that follows in the stream: the storing wave's
+    accesses so far, what that wave had acquired, and the launches that ended before its launch."""
 
     def __init__(self, launches: Launches, launch_of: Callable[[int], Launch]) -> None:
         self._launches = launches
@@ -170,10 +167,9 @@ class LaunchClocks:
         return self._first.get(launch.number, NOTHING)
 
     def acquired(self, clocks: Iterable[Clock]) -> None:
-        """Record that a wave of the present launch has read words that release these clocks.
+        """Record that a wave of the present launch has read words to which these clocks were released.
 
-        Launches after the present one inherit the clocks.
-        """
+        The launches that begin later start with these clocks."""
         if self._launches.is_alone:
             return
         present = self._launches.present
@@ -184,10 +180,9 @@ class LaunchClocks:
                 join(self._last.setdefault(present.number, {}), {uid: clock[uid] for uid in others})
 
     def relied_on(self, clocks: Iterable[Clock]) -> bool:
-        """Record that a wave has invalidated its caches after reading words that release these clocks.
+        """Record that a wave has invalidated its caches after it read words to which these clocks were released.
 
-        Return True if the clocks show that further launches have ended before.
-        """
+        Return True if the clocks show that further launches ended before."""
         if self._launches.is_alone:
             return False
         present, before = self._launches.present, self._launches.present.before
@@ -196,11 +191,10 @@ class LaunchClocks:
         return present.before != before
 
     def read_by_packet(self, queue: int, index: int, clocks: Iterable[Clock]) -> int:
-        """Record that a packet has read words that release these clocks, for the queue's next launches.
+        """Record that a packet has read words to which these clocks were released.
 
-        Return the number of the last launch that released one of the clocks and began after the packet was submitted; 0
-        for none.
-        """
+        The queue's next launches inherit the clocks. Return the number of the last launch that released one of the
+        clocks and began after the packet was submitted; 0 if there is none."""
         latest = 0
         for clock in clocks:
             launches = [self._launch_of(uid) for uid in clock]
@@ -210,7 +204,7 @@ class LaunchClocks:
         return latest
 
     def forget(self) -> None:
-        """Forget everything recorded so far, as all of it happened before everything that runs next."""
+        """Forget everything recorded so far, because all of it happened before everything that runs next."""
         self._first.clear()
         self._last.clear()
         self._of_queue.clear()

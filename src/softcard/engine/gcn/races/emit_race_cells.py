@@ -1,11 +1,11 @@
 """The emitter of the race detector's fast path in translated code.
 
-It calls functions of `races.native_lanes`. Two checks are inlined: that of a whole line of memory, and that of one
-dword that all lanes load. Checks of lanes with arbitrary addresses are functions of the translated module. Each access
-has an inline shadow cache (`cache`) with the number of its site and the address of the shadow cells of the page that it
-accessed last. The cache is valid only while the launch is the only one, and only barriers order the wave with others.
-If the fast path cannot decide, `races.native_check` makes the full check.
-"""
+The emitted code calls functions of `races.native_lanes`. Two checks are inlined: that of a whole line of
+memory, and that of one dword that all lanes load. Checks of lanes with arbitrary addresses are functions of
+the translated module. Each access has an inline shadow cache (`cache`) with the number of its site and the
+address of the shadow cells of the page that it accessed last. The cache is valid only while no other launch
+runs, and while only barriers order the wave with other waves. If the fast path cannot decide,
+`races.native_check` makes the full check."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ Their vectors are as wide as those of the inlined code.
 class Place:
     """The values that identify an access by a lane vector.
 
-    A lane vector is the group of adjacent lanes that one iteration of the strip-mined loop handles. The values are the
-    host addresses of the access's inline shadow cache and of its slot, the access's key, the vector's first lane, and
-    the address that this lane accesses.
-    """
+    A lane vector is the group of adjacent lanes that one iteration of the strip-mined loop handles. The values
+    are the host addresses of the access's inline shadow cache and of its slot, the access's key, the vector's
+    first lane, and the address that the first lane accesses."""
 
     cache: Operand
     slot: Operand
@@ -137,8 +136,7 @@ class Cells:
     def many(self, batch: Batch, first: Operand) -> Operand:
         """Emit the check of several loads by the lane vector that begins with lane `first`.
 
-        Return the flag that no load needs the full check.
-        """
+        Return a flag that is true if no load needs the full check."""
         text, example = self.text, batch.accesses[0]
         is_local, done, found = example.space == "lds", text.fresh("many"), list[tuple[Operand, str]]()
         for kind, ready, size in (("side", batch.side, 0), ("same", batch.same, 4)):

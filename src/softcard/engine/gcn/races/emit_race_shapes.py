@@ -1,8 +1,7 @@
 """The emitter of tests for the address patterns of a lane vector's accesses, for the race check.
 
-Accesses of a strip-mined loop often differ by a constant only, such as those of one array in LDS, or the two halves of
-ds_read2_b32. Such accesses share one test.
-"""
+The addresses of several accesses of a strip-mined loop often differ only by a constant. Examples are accesses
+to one array in LDS, and the two halves of ds_read2_b32. Such accesses share one test."""
 
 from __future__ import annotations
 
@@ -18,12 +17,11 @@ from softcard.ir.operand import Operand
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An access by a lane vector. `lanes` is the bit mask of its lanes.
+    """An access by a lane vector. `lanes` is the bit mask of the lanes that make it.
 
-    `every` is the mask that is full if the access can have a regular pattern. `bound` is the end of the addresses in
-    LDS, against which `every` does not test. `number`, `cache`, `key` and `what` are parameters of
-    `native_check.check_vector`.
-    """
+    `every` is a mask of lanes; the access can have a regular pattern only if all of its bits are set. `bound` is
+    the end of the addresses in LDS, which `every` does not take into account. `number`, `cache`, `key` and `what`
+    are parameters of `native_check.check_vector`."""
 
     kind: str
     space: str
@@ -46,10 +44,9 @@ class Access:
 
 @dataclass(slots=True)
 class Family:
-    """A family of accesses: they have the same lanes, and their addresses differ by constants.
+    """A family of accesses: the same lanes make them, and their addresses differ by constants.
 
-    The first lane's addresses are `first` plus offsets from `low` to `high`.
-    """
+    The first lane's addresses are `first` plus offsets from `low` to `high`."""
 
     example: Access
     first: Operand
@@ -102,7 +99,7 @@ WORTH: Final = 4
 
 
 class Shapes:
-    """The emitter of address pattern tests of `accesses`, after all of their addresses are known."""
+    """The emitter of address pattern tests of `accesses`; it is used when all of their addresses are known."""
 
     def __init__(self, text: LaneText, addresses: Addresses, accesses: Sequence[Access]) -> None:
         self.text = text

@@ -71,10 +71,10 @@ class RaceHooks:
         self._cells: Cells
 
     def begin_strip(self, exec: Operand, stores: set[str]) -> None:
-        """Begin a strip-mined loop: no earlier access continues, and the wave passes its barrier.
+        """Begin a strip-mined loop.
 
-        `stores` are the address spaces to which the loop stores.
-        """
+        The emitted code closes the slots of earlier accesses, and lets the wave pass a barrier that it has reached.
+        `stores` are the address spaces to which the loop stores."""
         text, row = self.text, self._row()
         self.exec = exec
         self._may_wait = not stores
@@ -94,19 +94,17 @@ class RaceHooks:
         self._strip_row, self._cells = row, Cells(text, row, stores_locally="lds" in stores)
 
     def begin_chunk(self) -> None:
-        """Begin the part of a strip-mined loop that handles one lane vector.
+        """Begin the code that handles one lane vector in a strip-mined loop.
 
-        Discard deferred checks that remained from a failed translation.
-        """
+        Discard deferred checks that remained from a failed translation."""
         self._slot = 0
         self._waiting = []
 
     def access(self, kind: str, space: str, bits: int, number: int, address: Value, where: Value | None) -> None:
         """Emit the check of access `number` of the instruction by a lane vector, with a side exit to Python.
 
-        `where` is the mask of its lanes. If the loop does not store, checks of loads are deferred to the vector's end;
-        a side exit then repeats the loads.
-        """
+        `where` is the mask of the lanes that make the access. If the loop does not store, checks of loads are
+        deferred to the end of the lane vector; a side exit then repeats the loads."""
         slot = self._slot
         self._slot += 1
         if slot >= SLOTS or number >> NUMBER_BITS:
@@ -169,11 +167,11 @@ class RaceHooks:
         return self.text.word(f"%sh{self.vectors.label}")
 
     def _regular(self, access: Access, shape: Shape | None, full_check: str, done: str) -> list[Arm]:
-        """Emit the fast-path check of an access, with a jump to `done`, or to `full_check` for the full check.
+        """Emit the fast-path check of an access.
 
-        It handles contiguous lanes, loads of one address, and other addresses. Return the address patterns for the full
-        check, by predecessor block.
-        """
+        The emitted code jumps to `done`, or to `full_check` if the full check is needed. It handles contiguous lanes,
+        loads of one address, and other addresses. Return the address patterns for the full check, by predecessor
+        block."""
         text, cells, shapes, waiting = self.text, self._cells, list[Arm](), list[Arm]()
         slot = self._strip_row + (SLOTS_AT + SLOT_BYTES * access.number)
         address = text.constant("i64", 0) if shape is None else shape.address
@@ -223,10 +221,10 @@ class RaceHooks:
         return shapes
 
     def _begin_shape(self, ready: Operand) -> tuple[str, str]:
-        """Emit a branch for lanes whose address pattern is known.
+        """Emit a branch on the condition `ready` that the address pattern is known, and begin the code for that case.
 
-        Return two labels: the one for other lanes, and the one of the code before the full check.
-        """
+        Return two labels: that of the code for other address patterns, and that of the code that leads to the full
+        check."""
         there, other = self.text.fresh("regular"), self.text.fresh("other")
         self.text.branch(ready, there, other)
         self.text.start(there)
@@ -251,11 +249,13 @@ class RaceHooks:
 
     @property
     def _insn(self) -> int:
-        """The guest address of the instruction, as it is at translation time."""
+        """The guest address of the instruction at translation time."""
         return self.control.block.nodes[self.control.index].insn.pc
 
     def _cache(self, number: int) -> int:
-        """Return the number of an access's inline shadow cache; accesses nearby have different ones."""
+        """Return the number of the inline shadow cache of access `number` of the instruction.
+
+        Accesses of neighbouring instructions usually have different caches."""
         return (self._insn // 4 + number) % CACHES
 
     def _load(self, name: str, row: Operand) -> Operand:
@@ -292,7 +292,7 @@ class RaceHooks:
         self._field("is_waited").store(1)
 
     def _pc(self) -> Operand:
-        """Emit the guest address of the instruction at run time."""
+        """Emit the computation of the instruction's guest address at run time."""
         return self.control.base.at(self._insn)
 
     def _row(self) -> Operand:

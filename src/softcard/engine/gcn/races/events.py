@@ -61,9 +61,9 @@ AGAINST: Final = {
 class Event:
     """The accesses of one instruction by a wave in one epoch.
 
-    `site` is the number of the instruction, in the order of first accesses to memory. `is_coherent` is True for a load
-    past the caches (glc), `is_single` if only one lane is active. `clock` is the clock that the event releases.
-    """
+    `site` is the number of the instruction: instructions are numbered when they first access memory.
+    `is_coherent` is True for a load that bypasses the caches (glc), `is_single` if only one lane is active.
+    `clock` is the clock that the event releases."""
 
     wave: WaveClock
     epoch: int
@@ -75,11 +75,10 @@ class Event:
     clock: Clock
 
     def allows(self, other: Event, space: str) -> bool:
-        """Return True if this and the other access may both be atomic in the source, so that they do not race.
+        """Return True if both accesses may be atomic in the source code; then they do not race.
 
-        Coherent loads, and stores by a single lane, may be atomic: machine code does not distinguish them from plain
-        ones.
-        """
+        A coherent load, and a store by a single lane, may be atomic in the source, because machine code uses the same
+        instructions for atomic and for plain accesses."""
         kinds = {self.access, other.access}
         if kinds == {ATOMIC}:
             return True
@@ -122,7 +121,7 @@ class EventDetector:
 
     @property
     def is_full(self) -> bool:
-        """True if all event numbers are used. A launch that needs another one fails."""
+        """True if all event numbers are used. A launch that needs another number fails."""
         return len(self._events) > EVENTS
 
     def forget(self) -> None:
@@ -144,9 +143,8 @@ class EventDetector:
     def paused(self) -> Callable[[], None]:
         """Save the detector's state of the current work-group; return the function that restores it.
 
-        It is for a work-group that is interrupted while another kernel runs. The caller calls the returned function
-        when the work-group continues.
-        """
+        This is used if a work-group is interrupted while another kernel runs. The caller calls the returned function
+        when the work-group continues."""
         group, cells, atomics = self.group, self._cells.get("LDS"), dict(self._atomics["LDS"])
 
         def go_on() -> None:
@@ -221,9 +219,9 @@ class EventDetector:
     ) -> None:
         """Check accesses of `size` bytes at each address, and record them.
 
-        `lanes` are the lanes that make them; None: the wave as a whole does. `same()` returns for each address if a
-        store leaves memory unchanged. `is_single` is True if only one lane is active.
-        """
+        `lanes` are the lanes that make the accesses; None if the wave as a whole makes them. `same()` returns, for
+        each address, a flag that is true if the store leaves memory unchanged. `is_single` is True if only one lane
+        is active."""
         is_coherent = access == LOAD and is_coherent_load(insn)
         stores = access == ATOMIC or (access == STORE and space == "global")
         releases = stores and wave.stores(is_ordered=space == "LDS")
@@ -271,10 +269,9 @@ class EventDetector:
         return number
 
     def _last(self, event: Event, known: Numbers, marks: Numbers) -> Numbers:
-        """Return the load events that shadow cells record after this load; see `native_check.later`.
+        """Return, for each shadow cell, the load that it records after the load `event`; see `native_check.later`.
 
-        `known` are the loads recorded before.
-        """
+        `known` are the loads that the cells have recorded before. `marks` are the present loads in the same form."""
         found, numbers = marks.copy(), known >> LANE_BITS
         for number in np.unique(numbers).tolist():
             other = self._events[number]
@@ -295,8 +292,7 @@ class EventDetector:
     def _acquire(self, event: Event, space: str, addresses: Places) -> None:
         """Join the clocks released by the stores and atomics whose values an access has read.
 
-        An atomic also adds its own clock to those that the word releases.
-        """
+        An atomic also adds the clock of its wave to the clocks that are released to the word."""
         clocks = self._released_at(space, addresses)
         places, atomics = np.unique(addresses).tolist(), self._atomics[space]
         wave = event.wave
@@ -324,7 +320,7 @@ class EventDetector:
         return clocks + [atomics[place] for place in np.unique(addresses).tolist() if place in atomics]
 
     def _free(self, event: Event, cells: Numbers) -> Flags:
-        """Return a mask of the cells that are empty or whose event happened before this one."""
+        """Return a mask of the cells that are empty, or whose recorded access happened before `event`."""
         free = np.ones(len(cells), np.bool_)
         if not cells.any():
             return free
@@ -345,8 +341,7 @@ class EventDetector:
     ) -> Numbers:
         """Return, for each byte, the first recorded access that races with the event, or 0.
 
-        It conflicts with the event and is not ordered before it.
-        """
+        An access races with the event if it conflicts with it and did not happen before it."""
         found = np.zeros(len(flat), np.uint32)
         for cells, at, chosen in self._cells[space].parts(flat):
             there = found[chosen]
@@ -378,11 +373,10 @@ class EventDetector:
         owner: Indices,
         lanes: Indices | None,
     ) -> None:
-        """Report the race of the event with each of `others`, in the order of the bytes.
+        """Report the races of the event with each of `others`, in the order of the bytes.
 
-        `addresses` and `lanes` are those of the access, `size` is its size; `owner` has the index of the address of
-        each byte.
-        """
+        `addresses`, `lanes` and `size` (for each address) describe the present access. `owner` has, for each byte,
+        the index of its address."""
         numbers = others >> LANE_BITS
         every, first = np.unique(numbers, return_index=True)
         for number in every[np.argsort(first)].tolist():
@@ -401,10 +395,9 @@ class EventDetector:
 
     # ---- the host ------------------------------------------------------------------------------------------------
     def host_conflicts(self, access: str, address: int, size: int) -> list[HostConflict]:
-        """Return the kernel accesses that conflict with an access by the host, in the order of reports.
+        """Return the kernel accesses that conflict with an access by the host, sorted by `HostConflict.order`.
 
-        They belong to launches that the host has not waited for. The order is that of `HostConflict.order`.
-        """
+        Only launches that the host has not waited for are considered."""
         touched, unseen = Touched(), self.launches.unseen
         for start in range(address, address + size, PIECE):
             addresses = np.arange(start, min(start + PIECE, address + size), dtype=np.uint64)

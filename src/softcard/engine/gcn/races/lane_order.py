@@ -1,11 +1,11 @@
 """The check `lanes`, which treats each lane of a wave as a thread and detects races between lanes.
 
-A wave's lanes execute together, so machine code orders accesses that the source does not order. Another compiler, a
-wider wave or another processor does not keep this order. Two accesses are ordered if one lane makes both, if a barrier
-lies between them, or if an atomic that is a release and returns the old value lies between them. (Such an atomic itself
-counts too, since its last lane learns that it is the last.) This check treats all stores as plain, also those of a
-single lane, which the check between waves treats as possibly atomic.
-"""
+A wave's lanes execute in lockstep, so machine code orders accesses that the source does not order. Another
+compiler, a wider wave or another processor does not keep this order. Two accesses are ordered if one lane
+makes both, if there is a barrier between them, or if there is an atomic between them that is a release and
+returns the old value. (Such an atomic is also ordered with itself, since the last lane that executes it
+learns from the old value that it is the last.) This check treats all stores as plain, including those of a
+single lane, which the check between waves treats as possibly atomic."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ ROW: Final = {STORE: STORED, ATOMIC: UPDATED}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The kind of access of one instruction.
+    """The access that one instruction makes: its instruction and its kind (load, store or atomic).
 
-    `is_coherent` is True for a load past the caches, which may run concurrently with atomics.
-    """
+    `is_coherent` is True for a load that bypasses the caches; such a load may run concurrently with atomics."""
 
     insn: Insn
     access: str
@@ -36,7 +35,7 @@ class Access:
 
 
 class Entry(NamedTuple):
-    """An access of a byte by a lane; `value` is the byte stored, or None."""
+    """An access of a byte by a lane. `value` is the byte that it stores, or None."""
 
     lane: int
     access: Access
@@ -86,9 +85,8 @@ class LaneOrder:
     ) -> None:
         """Check accesses of `size` bytes at each address by these lanes, and record them.
 
-        `of` has the wave's number in its work-group, and the work-group's coordinates. `values` has the bytes that each
-        lane stores. `releases` is True if an atomic is a release.
-        """
+        `of` is a pair: the wave's number in its work-group, and the work-group's coordinates. `values` has the bytes
+        that each lane stores; it is empty if they are not compared. `releases` is True if an atomic is a release."""
         interval = self._interval(wave, of[1])
         mine = Access(insn, access, access == LOAD and is_coherent_load(insn))
         met: dict[int, tuple[Entry, int, set[int]]] = {}
@@ -117,7 +115,7 @@ class LaneOrder:
             )  # fmt: skip
 
     def _interval(self, wave: Any, group: tuple[int, int, int]) -> BarrierInterval:
-        """Return the accesses of a wave since its last barrier; an empty interval right after a barrier."""
+        """Return the accesses of a wave since its last barrier. Directly after a barrier, return an empty interval."""
         found = self._intervals.get(wave.uid)
         if found is None or found.generation != wave.generation:
             if found is None and any(each.group != group for each in self._intervals.values()):
@@ -150,7 +148,7 @@ class LaneOrder:
 
 
 def _are_atomic(one: Access, other: Access) -> bool:
-    """Return True if one of the accesses is an atomic and the other one is, or may be, atomic as well."""
+    """Return True if one access is an atomic, and the other one is an atomic or a coherent load."""
     return ATOMIC in (one.access, other.access) and all(
         each.access == ATOMIC or each.is_coherent for each in (one, other)
     )

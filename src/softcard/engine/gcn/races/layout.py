@@ -1,15 +1,15 @@
 """The layout of access records and shadow memory that compiled code and Python share.
 
-An access record is a 64-bit word. From its upper bits down it has the wave's number (from `UID_AT`), the epoch, the
-number of the site (a pair of an instruction and a kind of access), the lane, a flag for a possibly atomic access
-(`FREE`: a load past the caches, or a store by the only active lane), and a flag for a release. Words below `LEAST` are
-not records: 0 stands for no access, other words are the host address of finer cells.
+An access record is a 64-bit word. From its upper bits down it has the wave's number (from `UID_AT`), the
+epoch, the number of the site (a pair of an instruction and a kind of access), the lane, a flag for a possibly
+atomic access (`FREE`: a load that bypasses the caches, or a store by the only active lane), and a flag for a
+release. Words below `LEAST` are not records: 0 stands for no access, and other words are the host address of
+finer cells.
 
-A shadow cell covers a line (as many dwords as a lane vector has lanes), a dword, or a byte. A line's cell implies that
-consecutive lanes of one lane vector accessed its dwords. Each cell has four words, numbered by `ROWS`: the last store
-and, since then, an atomic and two loads. Two loads are needed because a store by the wave of one of them races with the
-other.
-"""
+A shadow cell covers a line (as many dwords as a lane vector has lanes), a dword, or a byte. A record in the
+cell of a line means that consecutive lanes of one lane vector accessed the dwords of the line. Each cell has
+four words, numbered by `ROWS`: the last store and, since that store, one atomic and two loads. Two loads are
+needed because a later store by the wave that made one of them can race only with the other."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ FULL: Final = {
 
 @layout
 class Race(ctypes.Structure):
-    """The race detector's state for all waves of one memory. Tables are given by host address."""
+    """The race detector's state for all waves of one memory. Its fields for tables hold their host addresses."""
 
     next_uid: int
     watermark: int
@@ -190,10 +190,9 @@ class Race(ctypes.Structure):
 
 @layout
 class Saves(ctypes.Structure):
-    """Copies of pages of guest memory from before their first store, for undoing stores. Thread-safe.
+    """Copies of guest memory pages that were made before the first store to each page, so that stores can be undone.
 
-    A page is as large as the guest memory of a shadow page: 1 << `PAGE_BITS` bytes.
-    """
+    A page covers the same guest memory as a shadow page: 1 << `PAGE_BITS` bytes. The copies are thread-safe."""
 
     states: int
     """The host address of a table with a state for each possible page: 0, `SAVING` or `SAVED`."""
@@ -303,10 +302,9 @@ class WaveRow(ctypes.Structure):
 
 @layout
 class Slot(ctypes.Structure):
-    """The state of an access that continues from one lane vector to the next.
+    """The state of an access of a strip-mined loop, which continues from one lane vector to the next.
 
-    `checked` is the mask of the lanes already checked.
-    """
+    `checked` is the mask of the lanes already checked."""
 
     record: int
     key: int
@@ -330,7 +328,7 @@ class Cache(ctypes.Structure):
 
 @layout
 class Conflict(ctypes.Structure):
-    """A conflict of an access that continues: its bytes, and the access record of the other access."""
+    """A conflict that an access of a strip-mined loop has found: the bytes, and the record of the other access."""
 
     address: int
     size: int

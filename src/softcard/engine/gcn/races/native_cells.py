@@ -103,11 +103,11 @@ def page_of(race: Race, address: int, space: int) -> int:
 
 @inlined
 def block_at(page: int, address: int) -> int:
-    """Return the host address of the word with the latest store or atomic record of a block of memory.
+    """Return the host address of the word that holds the latest record of a write to the block at `address`.
 
-    The word is 0 if the block was not stored to. If the record in it is below the happens-before watermark, so are all
-    records of the block, since the watermark always rises above all existing records.
-    """
+    A write is a store or an atomic; a block is a part of a shadow page. The word is 0 if no byte of the block was
+    stored to. If the record in it is below the happens-before watermark, so are all such records of the block,
+    because the watermark always rises above all existing records."""
     return page - PAGE_HEAD + 8 * block_of(address)
 
 
@@ -152,7 +152,9 @@ def line_at(page: int, address: int, row: int) -> int:
 
 @inlined
 def part(line: int, dword: int) -> int:
-    """Return a dword's access record, or the address of its bytes' cells, given the cell word of its line."""
+    """Return the access record of a dword, given the word `line` of its line's cell.
+
+    If the dword has byte cells, return their host address instead."""
     return 0 if line == 0 else line + (dword << LANE_AT) if line >= LEAST else U64[line + 8 * dword]
 
 
@@ -173,7 +175,7 @@ def record_at(page: int, address: int, row: int) -> int:
 
 @native
 def has_bytes(page: int, address: int) -> int:
-    """Return 1 if the bytes of a dword have cells of their own."""
+    """Return 1 if the dword at `address` has separate cells for its bytes."""
     for row in range(ROWS):
         found = U64[line_at(page, address, row)]
         if found != 0 and found < LEAST:
@@ -185,11 +187,10 @@ def has_bytes(page: int, address: int) -> int:
 
 @native
 def dword_at(race: Race, page: int, address: int, row: int) -> int:
-    """Return the host address of a dword's own cell word of kind `row`, or 0 if no memory for cells is left.
+    """Return the host address of the word of kind `row` of the dword's own cell; 0 if no memory for cells is left.
 
-    The cell is allocated if necessary. The cells of a line's two loads are allocated together, the second load's after
-    the first load's.
-    """
+    The cell is allocated if necessary. The cells for the two recorded loads are allocated together; those of the
+    second load follow those of the first."""
     line = line_at(page, address, row)
     if not is_pointer(U64[line]):
         is_load = row >= LOADED
@@ -229,7 +230,7 @@ def expand_dword(cell: int, made: int) -> None:
 
 @native
 def write(race: Race, page: int, address: int, is_whole: int, row: int, record: int) -> None:
-    """Write an access record of kind `row` to the cell of a dword (`is_whole` 1) or of a byte."""
+    """Write an access record of kind `row` to the cell of a dword (`is_whole` is 1) or of a byte (0)."""
     if record == 0 and U64[line_at(page, address, row)] == 0:
         return
     cell = dword_at(race, page, address, row)

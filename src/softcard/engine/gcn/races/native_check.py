@@ -95,10 +95,9 @@ NOTES: Final = 8
 # ---- events --------------------------------------------------------------------------------------------------------
 @native
 def open_access(wave: WaveRow, pc: int, what: int, is_single: int) -> int:
-    """Return the access record, for lane 0, of the access that an instruction now begins.
+    """Return the access record, for lane 0, of the access that an instruction begins now.
 
-    `is_single` is 1 if only one lane is active.
-    """
+    `is_single` is 1 if only one lane is active."""
     race = Race.from_address(Group.from_address(wave.group).race)
     kind, space, flags, epoch = what & KIND, what >> SPACE_AT & 3, 0, wave.epoch
     if kind == ATOMIC or (kind == STORE and space != LDS and space != GDS):
@@ -118,10 +117,10 @@ def open_access(wave: WaveRow, pc: int, what: int, is_single: int) -> int:
 # ---- cells ---------------------------------------------------------------------------------------------------------
 @inlined
 def allows(kind: int, row: int, record: int, other: int, is_global: int) -> int:
-    """Return 1 if both accesses may be atomic in the source, so that they do not race.
+    """Return 1 if both accesses may be atomic in the source code; then they do not race.
 
-    Coherent loads, and stores by a single lane, may be atomic: machine code does not distinguish them from plain ones.
-    """
+    A coherent load, and a store by a single lane, may be atomic in the source, because machine code uses the same
+    instructions for atomic and for plain accesses."""
     mine, theirs = (record & FREE != 0) & is_global, (other & FREE != 0) & is_global
     if kind == ATOMIC or row >= LOADED:
         return theirs
@@ -130,19 +129,18 @@ def allows(kind: int, row: int, record: int, other: int, is_global: int) -> int:
 
 @inlined
 def rows_met(is_load: int) -> int:
-    """Return the number of record kinds in shadow cells that conflict with a load or another access.
+    """Return how many kinds of records in shadow cells conflict with a load (`is_load` is 1) or with another access.
 
-    They are counted from the first kind, `STORED`.
-    """
+    These are the first kinds, from `STORED` on."""
     return cells_met(is_load, LOADED, ROWS)
 
 
 @native
 def first_conflict(wave: WaveRow, page: int, address: int, what: int, record: int, same: int) -> int:
-    """Return the record of the first recorded access that races with an access of a byte, or 0.
+    """Return the record of the first recorded access that races with the present access of a byte, or 0.
 
-    It conflicts with the present access and did not happen before it. `record` is the record of the present access.
-    """
+    An access races with the present one if it conflicts with it and did not happen before it. `record` is the
+    record of the present access."""
     kind, is_local = what & KIND, what >> SPACE_AT & 3 == LDS
     is_global = what >> SPACE_AT & 3 == GLOBAL
     race = Race.from_address(Group.from_address(wave.group).race)
@@ -162,7 +160,9 @@ def first_conflict(wave: WaveRow, page: int, address: int, what: int, record: in
 
 @native
 def clashed(wave: WaveRow, serial: int, address: int) -> int:
-    """Return the record of an earlier conflict of a continuing access at an address, or 0."""
+    """Return the other access of a conflict that the access `serial` has already found at an address, or 0.
+
+    The result is an access record."""
     for number in range(wave.conflict_count):
         conflict = Conflict.from_address(wave.conflicts + number * CONFLICT_BYTES)
         if address - conflict.address < conflict.size and conflict.serial == serial:
@@ -174,10 +174,9 @@ def clashed(wave: WaveRow, serial: int, address: int) -> int:
 def later(wave: WaveRow, record: int, known: int, is_local: int) -> int:
     """Return the load that a shadow cell keeps, of the present load `record` and the recorded load `known`.
 
-    Of unordered loads it is the load of the work-group's last wave. Of other than first loads by one wave in one epoch,
-    it is the load of the last site and, of that site, of the highest lane. The result therefore does not depend on the
-    order in which loads are checked.
-    """
+    If two waves made the loads, and the loads are unordered, the cell keeps the load of the work-group's last
+    wave. If one wave made both in one epoch, it keeps the load of the last site and, for one site, the load of
+    the highest lane. The result therefore does not depend on the order in which loads are checked."""
     if known >> EPOCH_AT == record >> EPOCH_AT:
         return max(record, known)
     return known if known > record and not is_before(wave, known, is_local) else record
@@ -185,7 +184,7 @@ def later(wave: WaveRow, record: int, known: int, is_local: int) -> int:
 
 @native
 def touch(wave: WaveRow, race: Race, page: int, address: int, is_whole: int, what: int, record: int) -> None:
-    """Record an access in the cells of a dword (`is_whole` 1) or of a byte."""
+    """Record an access in the cells of a dword (`is_whole` is 1) or of a byte (0)."""
     kind = what & KIND
     if kind != LOAD:
         U64[block_at(page, address)] = record
@@ -212,7 +211,7 @@ def touch(wave: WaveRow, race: Race, page: int, address: int, is_whole: int, wha
 # ---- reports -------------------------------------------------------------------------------------------------------
 @native
 def note_race(wave: WaveRow, address: int, what: int, record: int, other: int, serial: int, flags: int) -> int:
-    """Count a race of two sites; return 1 if it is new and Python has to report it."""
+    """Count a race between two sites; return 1 if this pair is new and Python has to report it."""
     group = Group.from_address(wave.group)
     race = Race.from_address(group.race)
     uid, between = other >> UID_AT, WAVES
@@ -248,7 +247,7 @@ def note_race(wave: WaveRow, address: int, what: int, record: int, other: int, s
 # ---- checks --------------------------------------------------------------------------------------------------------
 @inlined
 def is_whole(page: int, at: int, end: int) -> int:
-    """Return 1 if an access up to `end` covers the whole dword at `at`, and its bytes have no own cells."""
+    """Return 1 if an access up to address `end` covers the whole dword at `at`, and the dword has no byte cells."""
     return 1 if at & 3 == 0 and end - at >= 4 and not has_bytes(page, at) else 0
 
 
@@ -256,8 +255,8 @@ def is_whole(page: int, at: int, end: int) -> int:
 def met(wave: WaveRow, page: int, at: int, what: int, record: int, serial: int, same: int) -> int:
     """Return the record of an access that races with the present access at a dword or byte, or 0.
 
-    The result depends on the cells as they were before the present access began.
-    """
+    The result is the one for the cells before the present access began, even if it has already been recorded
+    there."""
     other = first_conflict(wave, page, at, what, record, same)
     if wave.conflict_count and not other and record_at(page, at, STORED) >> SITE_AT == record >> SITE_AT:
         return clashed(wave, serial, at)
@@ -327,8 +326,7 @@ def enter(wave: WaveRow, address: int, what: int, record: int) -> int:
 def all_before(wave: WaveRow, line: int, is_local: int) -> int:
     """Return 1 if all accesses recorded in a line's cell happened before the wave's present access.
 
-    Return 0 if bytes have cells of their own.
-    """
+    Return 0 if bytes have separate cells."""
     if line == 0:
         return 1
     if line >= LEAST:
@@ -344,8 +342,7 @@ def all_before(wave: WaveRow, line: int, is_local: int) -> int:
 def put_line(wave: WaveRow, row: int, record: int, is_load: int, is_local: int) -> None:
     """Write an access record of kind `row` to the cell of a line, or clear the cell if `record` is 0.
 
-    If the line's dwords have cells of their own, write the record there, with consecutive lanes.
-    """
+    If the dwords of the line have separate cells, write a record to each of them, with consecutive lanes."""
     line = U64[row]
     if line == 0 or line >= LEAST:
         U64[row] = later(wave, record, line, is_local) if is_load else record
@@ -361,7 +358,7 @@ def put_line(wave: WaveRow, row: int, record: int, is_load: int, is_local: int) 
 
 @native
 def check_line(wave: WaveRow, address: int, what: int, record: int) -> int:
-    """Check an access of a line by consecutive lanes; return 1 if lanes must be checked one by one."""
+    """Check an access of a line by consecutive lanes; return 1 if the lanes must be checked one by one."""
     race = Race.from_address(Group.from_address(wave.group).race)
     space = what >> SPACE_AT & 3
     page, is_local = page_of(race, address, space), space == LDS
@@ -394,10 +391,9 @@ def check_line(wave: WaveRow, address: int, what: int, record: int) -> int:
 
 @inlined
 def meant(group: Group, words: int, address: int, what: int) -> int:
-    """Return 1 if a lane accesses memory that other waves can access, too.
+    """Return 1 if the bytes that a lane accesses can also be accessed by other waves.
 
-    That is memory within the bounds of LDS, or global memory that is not private.
-    """
+    They can if they are within the bounds of LDS, in GDS, or in global memory that is not private."""
     own, size = U64.at(words), what >> SIZE_AT
     if what >> SPACE_AT & 3 == LDS:
         return address + size <= own[LDS_SIZE]
@@ -428,8 +424,7 @@ def against_all(
 def dword_before(wave: WaveRow, cells: int, dword: int, is_load: int, is_local: int) -> int:
     """Return 1 if all recorded accesses that conflict with an access of a line's dword happened before it.
 
-    Return 0 if bytes of the dword have cells of their own.
-    """
+    Return 0 if the bytes of the dword have separate cells."""
     for row in range(rows_met(is_load)):
         before = part(U64.at(cells)[row], dword)
         if before and (before < LEAST or not is_before(wave, before, is_local)):
@@ -551,8 +546,8 @@ def put(race: Race, page: int, address: int, row: int, record: int) -> int:
 def check_dwords(wave: WaveRow, words: int, what: int, record: int, addresses: int, mask: int) -> int:
     """Check loads or stores of lanes on the fast path; return 1 if the full check is needed.
 
-    The full check then repeats the lanes that were already recorded. This changes nothing, as they did not conflict.
-    """
+    The full check then repeats the lanes that were already recorded. The repetition changes nothing, because
+    these lanes did not conflict."""
     group = Group.from_address(wave.group)
     race = Race.from_address(group.race)
     space, size, at = what >> SPACE_AT & 3, what >> SIZE_AT, U64.at(addresses)
@@ -607,8 +602,7 @@ def check_access(
 ) -> int:
     """Check an access of lanes; return 1 if Python has to make the access.
 
-    `record` is the access record for lane 0 of the addresses.
-    """
+    `record` is the access record for lane 0. `addresses` is the host address of the lanes' addresses."""
     group = Group.from_address(wave.group)
     space, at = what >> SPACE_AT & 3, U64.at(addresses)
     lanes = LOWER if space == LDS else ALL
@@ -643,10 +637,10 @@ def check_access(
 # ---- translated code -----------------------------------------------------------------------------------------------
 @native
 def slot_of(wave: WaveRow, number: int, key: int, what: int, lanes: int) -> int:
-    """Return the host address of the slot `number` in which an access continues or begins.
+    """Return the host address of the slot `number` of an access.
 
-    `lanes` is EXEC. Slots are numbered in the order of accesses in their strip-mined loop.
-    """
+    If the slot is not open, begin a new access in it. `lanes` is EXEC. Slots are numbered in the order of the
+    accesses in their strip-mined loop."""
     at = wave.slots + number * SLOT_BYTES
     if wave.open >> number & 1 == 0:
         slot = Slot.from_address(at)
@@ -660,7 +654,9 @@ def slot_of(wave: WaveRow, number: int, key: int, what: int, lanes: int) -> int:
 
 @inlined
 def is_ready(wave: WaveRow, group: Group) -> int:
-    """Return 1 if a wave may continue without Python; also let it pass a barrier that it has reached."""
+    """Return 1 if a wave can continue without Python.
+
+    If the wave has reached a barrier, also let it pass the barrier."""
     if wave.passed != wave.generation:
         if group.knows:
             return 0
@@ -670,7 +666,7 @@ def is_ready(wave: WaveRow, group: Group) -> int:
 
 @inlined
 def is_shared(words: int, group: Group, what: int, address: int, size: int) -> int:
-    """Return 1 if bytes are wholly in LDS, or in memory that is neither LDS nor private."""
+    """Return 1 if all of the bytes are in LDS, or if none of them is in LDS or private memory."""
     own, space, upper = U64.at(words), what >> SPACE_AT & 3, address & ~LOWER
     is_aperture = (space == FLAT) & ((upper == own[SHARED_BASE]) | (upper == own[PRIVATE_BASE]))
     is_private = (address < group.high) & (address + size > group.low) & (space != LDS)
@@ -682,8 +678,8 @@ def is_shared(words: int, group: Group, what: int, address: int, size: int) -> i
 def fill_cache(wave: WaveRow, at: int, key: int, what: int, address: int, record: int) -> None:
     """Fill the inline shadow cache of an access.
 
-    The cache remains empty if more than barriers order the wave, or if the page contains private memory.
-    """
+    The cache remains empty if the wave is ordered with others by more than barriers, or if the page contains
+    private memory."""
     cache, group, space = Cache.from_address(at), Group.from_address(wave.group), what >> SPACE_AT & 3
     race, page = Race.from_address(wave.race), address >> PAGE_BITS
     is_private = (space != LDS) & (page << PAGE_BITS < group.high) & (page + 1 << PAGE_BITS > group.low)
@@ -696,7 +692,7 @@ def fill_cache(wave: WaveRow, at: int, key: int, what: int, address: int, record
 
 @native
 def check_shape(wave: WaveRow, slot: Slot, what: int, shape: int, address: int, first: int, mask: int) -> int:
-    """Check an access by a lane vector with address pattern `shape`; return 1 to request checks lane by lane."""
+    """Check an access by a lane vector with address pattern `shape`; return 1 if lanes must be checked one by one."""
     if shape == SIDE:
         if what & KIND == STORE and wave.conflict_count:
             return LEAVE
@@ -725,7 +721,9 @@ def highest_bit(mask: int) -> int:
 
 @inlined
 def is_proposal(race: Race, key: int) -> int:
-    """Return 1 if `swap_loops` has identified an instruction as a load of a compare-and-swap loop."""
+    """Return 1 if the instruction of the access `key` is a load of a compare-and-swap loop.
+
+    The module `swap_loops` has identified these loads."""
     pcs, found = U64.at(race.proposals), 0
     for number in range(race.proposal_count):
         found = found | (pcs[number] == key >> NUMBER_BITS)

@@ -99,10 +99,9 @@ function: Final = NATIVES.function
 
 
 class Learnt(NamedTuple):
-    """The acquired clock of a wave at an epoch: `known` is the clock that the wave had at epoch `epoch`.
+    """The clock that a wave had acquired at epoch `epoch`.
 
-    `done` is its last own epoch that it had released.
-    """
+    `known` has the epochs of other waves. `done` is the last epoch of the wave itself that it had released."""
 
     epoch: int
     done: int
@@ -137,8 +136,7 @@ class NativeWave:
     def at(self, epoch: int) -> Learnt:
         """Return the clock that the wave had acquired at the epoch `epoch`.
 
-        The `done` of the result is exact for a recorded epoch, else derived from `epoch`.
-        """
+        If no clock was recorded for exactly this epoch, `done` of the result is derived from `epoch`."""
         found = next((each for each in reversed(self.learnt) if each.epoch <= epoch), Learnt(0, 0, {}))
         return found if found.epoch == epoch else found._replace(done=epoch - 2)
 
@@ -149,12 +147,10 @@ class GroupDetector(Protocol):
     race: Race
 
     def started(self, groups: Ids) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Return the index of the present launch, its earlier launches' states, and its initial clock.
+        """Return the index of the present launch, the states of earlier launches, and the initial clock of waves.
 
-        `groups` has the coordinates of the launch's work-groups. The second result has a flag for each earlier launch:
-        1 if it ended before. The third result is the clock with which the waves begin, in the form of
-        `Group.inherited`.
-        """
+        `groups` has the coordinates of the launch's work-groups. The second result has, for each earlier launch, 1 if
+        it ended before the present launch began, else 0. The third result has the form of `Group.inherited`."""
 
 
 class Pending(Protocol):
@@ -216,14 +212,16 @@ class NativeGroup:
         self._before[:] |= before[: len(self._before)]
 
     def learns(self) -> None:
-        """Record that a wave is ordered by more than barriers. Compiled code then leaves the order to Python."""
+        """Record that more than barriers orders the work-group's waves with others.
+
+        From then on, compiled code leaves questions of order to Python."""
         self.group.knows = 1
         self.forget_caches()
         for row in self.rows:
             row.is_alone = 0
 
     def forget_caches(self) -> None:
-        """Clear the inline shadow caches, so that the next access of each takes the full check."""
+        """Clear the inline shadow caches. The next access through each cache therefore takes the full check."""
         for row in self.rows:
             ctypes.memset(row.caches, 0, CACHES * CACHE_BYTES)
 
@@ -280,10 +278,9 @@ class NativeDetector:
 
     # ---- launches ------------------------------------------------------------------------------------------------
     def started(self, groups: Ids) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Return the present launch's index, its earlier launches' states, and its initial clock.
+        """Return the index of the present launch, the states of earlier launches, and the initial clock of waves.
 
-        See `GroupDetector.started`.
-        """
+        `GroupDetector.started` describes the results."""
         present = self.launches.present
         self.flush()
         known = [launch for launch, _ in self._launches]
@@ -308,7 +305,7 @@ class NativeDetector:
         return bool(self.race.full)
 
     def forget(self) -> None:
-        """Forget everything recorded so far, as all of it happened before everything that runs next."""
+        """Forget everything recorded so far, because all of it happened before everything that runs next."""
         race, was_full = self.race, self.is_full
         if self.pending is not None and (was_full or not self.launches.unseen):
             self.pending.drop()
@@ -337,10 +334,9 @@ class NativeDetector:
     def paused(self) -> Callable[[], None]:
         """Save the detector's state of the current work-group; return the function that restores it.
 
-        It is for a work-group that is interrupted while another kernel runs. The caller calls the returned function
-        when the work-group continues. That function clears the shadow cells of LDS, as the other kernel has overwritten
-        them.
-        """
+        This is used if a work-group is interrupted while another kernel runs. The caller calls the returned function
+        when the work-group continues. That function clears the shadow cells of LDS, because the other kernel has
+        overwritten them."""
         atomics = dict(self._atomics[SPACES[LOCAL]])
 
         def go_on() -> None:
@@ -450,7 +446,8 @@ class NativeDetector:
         return clock
 
     def _bounds_of(self, uid: int) -> list[int]:
-        """Return the epochs up to which a wave knew all accesses of its work-group, after each barrier."""
+        """Return, for each barrier of a wave, the epoch up to which the wave then knew all accesses of its
+        work-group."""
         count = self.race.bound_count
         for each, bound in self.tables.pairs("bounds", count)[self._bounds_read :].tolist():
             self._bounds.setdefault(each, []).append(bound)
@@ -483,10 +480,10 @@ class NativeDetector:
     ) -> None:
         """Check accesses of `size` bytes at each address, and record them.
 
-        `lanes` are the lanes that make them; None: the wave as a whole does. `same()` returns for each address if a
-        store leaves memory unchanged. `is_single` is True if only one lane is active. `number` is the access's number
-        in its instruction, from 1 on, if translated code exited from a strip-mined loop; else 0.
-        """
+        `lanes` are the lanes that make the accesses; None if the wave as a whole makes them. `same()` returns, for
+        each address, a flag that is true if the store leaves memory unchanged. `is_single` is True if only one lane
+        is active. If translated code exited from a strip-mined loop, `number` is the number of the access in its
+        instruction, from 1 on; otherwise it is 0."""
         is_coherent = access == LOAD and is_coherent_load(insn)
         if access != LOAD and space == SPACES[LOCAL]:
             group = wave.group.group
@@ -518,10 +515,9 @@ class NativeDetector:
             raise BeyondModel(f"check {RACES!r} supports launches with at most {FULL[self.race.full]}")
 
     def _begun(self, wave: NativeWave, insn: Insn, number: int) -> tuple[int, int, int] | None:
-        """Return an access that translated code began before its side exit, or None if it began none.
+        """Return the access that translated code had begun when it took its side exit, or None if it had begun none.
 
-        The result has the access record, the mask of lanes already checked, and the serial number.
-        """
+        The result has the access record, the mask of lanes already checked, and the serial number."""
         row, key = wave.row, insn.pc << NUMBER_BITS | number
         for each in range(SLOTS) if number and row.open else ():
             if row.open >> each & 1:
@@ -535,8 +531,7 @@ class NativeDetector:
     def _acquire(self, wave: NativeWave, insn: Insn, access: int, space: str, addresses: Places, kind: str) -> None:
         """Join the clocks released by the stores and atomics whose values an access has read.
 
-        An atomic also adds its own clock to those that the word releases.
-        """
+        An atomic also adds the clock of its wave to the clocks that are released to the word."""
         count = len(addresses)
         self._addresses[:count] = addresses
         place = self._addresses.ctypes.data, count, self._records.ctypes.data
@@ -576,10 +571,9 @@ class NativeDetector:
 
     # ---- the host ------------------------------------------------------------------------------------------------
     def host_conflicts(self, access: str, address: int, size: int) -> list[HostConflict]:
-        """Return the kernel accesses that conflict with an access by the host, in the order of reports.
+        """Return the kernel accesses that conflict with an access by the host, sorted by `HostConflict.order`.
 
-        They belong to launches that the host has not waited for. The order is that of `HostConflict.order`.
-        """
+        Only launches that the host has not waited for are considered."""
         self.flush()
         numbers = np.array([each.number for each, _ in self._launches], np.int64)
         ranges = self.tables.pairs("ranges", self.race.range_count)

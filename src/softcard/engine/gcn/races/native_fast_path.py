@@ -1,9 +1,8 @@
 """Fast-path checks of the shadow cells of one load.
 
-They are valid only if nothing but barriers orders the wave with others. They return 1, to request the full check, if
-the memory was accessed by atomics, if cells are not allocated, or if accesses may race. `emit_race_cells` also inlines
-`check_one_dword` in translated code.
-"""
+They are valid only if only barriers order the wave with other waves. They return 1, to request the full
+check, if the memory was accessed by atomics, if cells are not allocated, or if accesses may race.
+`emit_race_cells` also inlines `check_one_dword` in translated code."""
 
 from __future__ import annotations
 
@@ -40,10 +39,9 @@ from softcard.isa.gcn.state import LDS_SIZE
 
 @inlined
 def highest(record: int, before: int, bound: int) -> int:
-    """Return the load that a cell keeps of two loads, if only barriers order waves.
+    """Return the load that a cell keeps, of the present load `record` and the recorded load `before`.
 
-    See `native_check.later`.
-    """
+    The function is `native_check.later` for the case that only barriers order waves."""
     return before if (before > record) & (before >> EPOCH_AT & EPOCHS - 1 > bound) else record
 
 
@@ -61,9 +59,8 @@ def check_one_dword(
 ) -> int:
     """Check a load of one dword; return 1 if it needs the full check.
 
-    `cells` is the host address of the cells of the dword's page. `quiet` is nonzero if all stores there happened before
-    the load; see `native_order.is_quiet`.
-    """
+    `cells` is the host address of the cells of the dword's page. `quiet` is nonzero if all stores to this memory
+    are known to have happened before the load; see `native_order.is_quiet`."""
     row = U64.at(cells + (address >> LINE_BITS & LINES) * (8 * ROWS))
     at = 8 * (address >> 2 & LINE_LANES - 1)
     if not quiet:

@@ -1,13 +1,12 @@
-"""Vectorized fast-path checks of the shadow cells of many lanes at once, as compiled code.
+"""Compiled fast-path checks of the shadow cells of many lanes at once, with vector instructions.
 
-Translated code makes most race checks with them. They are valid only if nothing but barriers orders the wave with
-others, and its launch is the only one. Each function checks all of its cells before it writes one of them. It returns
-`LEAVE` if it cannot decide: for atomics, cells that are not allocated yet, or a possible race. Then
-`native_check.check_access` makes the full check.
+Translated code makes most race checks with these functions. They are valid only if only barriers order the
+wave with other waves, and if no other launch runs. Each function checks all cells before it writes any of
+them. It returns `LEAVE` if it cannot decide: for atomics, cells that are not allocated yet, or a possible
+race. `native_check.check_access` then makes the full check.
 
-`epoch_bits`, `bound`, `group_start` and `group_span` are words of a `layout.WaveRow`; `watermark` is its `group_start`
-for LDS, else its `global_watermark`.
-"""
+`epoch_bits`, `bound`, `group_start` and `group_span` are words of a `layout.WaveRow`. `watermark` is the word
+`group_start` for LDS, else the word `global_watermark`."""
 
 from __future__ import annotations
 
@@ -92,8 +91,7 @@ def is_over(record: int, watermark: int, epoch_bits: int, bound: int, group_star
 def part_of(word: int, offset: int, mask: int) -> int:
     """Return, for each word of a vector, the word at `offset` in its finer cells.
 
-    The word itself is returned if the cell has no finer cells, or if the lane is not in `mask`.
-    """
+    If the cell has no finer cells, or if the lane is not in `mask`, return the word itself."""
     return gather(word + offset, mask & is_address(word), word)  # type: ignore[no-any-return]
 
 
@@ -120,8 +118,7 @@ def byte_at(address: int) -> int:
 def has_page(cache: Cache, key: int, address: int, is_local: int) -> int:
     """Return 1 if an inline shadow cache belongs to the access `key` and holds the page of an address.
 
-    LDS has one page.
-    """
+    For LDS only the key is compared, because LDS has a single page."""
     if is_local:
         return cache.key == key
     return (cache.key == key) & (cache.page == address >> PAGE_BITS)
@@ -141,10 +138,9 @@ def load_line(
     watermark: Cells,
     is_local: int,
 ) -> int:
-    """Check a load of line number `line` by a lane vector, dword by dword, and record it.
+    """Check a load of line number `line` by a lane vector, one dword for each lane, and record it.
 
-    `first` is the vector's first lane. Return 0, or `LEAVE` if the full check is needed.
-    """
+    `first` is the vector's first lane. Return 0, or `LEAVE` if the full check is needed."""
     if unlikely(not has_page(cache, key, address, is_local)):
         return LEAVE
     row = cache.cells + (line if is_local else line & LINES) * (8 * ROWS)
@@ -176,11 +172,10 @@ def store_line(
     watermark: Cells,
     is_local: int,
 ) -> int:
-    """Check a store of line number `line` by a lane vector, dword by dword, and record it.
+    """Check a store of line number `line` by a lane vector, one dword for each lane, and record it.
 
-    Outside of LDS the access continues in its slot, whose bit in the mask of open slots is `bit`. Return 0, or `LEAVE`
-    if the full check is needed.
-    """
+    Outside of LDS the store is part of the access in `slot`, whose bit in the mask of open slots is `bit`. Return
+    0, or `LEAVE` if the full check is needed."""
     if unlikely(not has_page(cache, key, address, is_local)):
         return LEAVE
     row = cache.cells + (line if is_local else line & LINES) * (8 * ROWS)
@@ -210,7 +205,10 @@ def store_line(
 
 @inlined
 def store_record(wave: WaveRow, cache: Cache, slot: Slot, first: int, bit: int, is_local: int) -> int:
-    """Return the access record of a store by a lane vector; 0 if the store has not begun, or has raced."""
+    """Return the access record of a store by a lane vector, which begins with lane `first`.
+
+    Return 0 if the accesses of the present loop have found a conflict, or if the slot of a store outside of LDS
+    is not open."""
     if unlikely(wave.conflict_count != 0):
         return 0
     if is_local:
@@ -287,8 +285,7 @@ def is_block_quiet(cache: Cache, address: int, watermark: int) -> int:
 def load_scalars(wave: WaveRow, cache: Cache, key: int, address: int, count: int) -> int:
     """Check a load of `count` dwords by the wave as a whole, and record it.
 
-    It is optimised for loads that most waves of a launch make from the same addresses.
-    """
+    The function is optimised for the case that most waves of a launch load from the same addresses."""
     watermark, epoch_bits, bound = wave.global_watermark, wave.epoch_bits, wave.bound
     group_start, group_span = wave.group_start, wave.group_span
     if unlikely(cache.key != key or cache.page != address >> PAGE_BITS or wave.passed != wave.generation):
@@ -325,11 +322,11 @@ def is_stored_before(
     watermark: int,
     size: int,
 ) -> int:
-    """Return 1 if all stores to the bytes that lanes access happened before, and no atomic accessed them.
+    """Return 1 if no atomic accessed the bytes, and all stores to them happened before the present access.
 
-    "Before" means before the present access. `row` has the host addresses of the cells of lines; `at` and `byte` are
-    offsets that `dword_at` and `byte_at` return. `size` is the number of bytes of each access; 0 for a line.
-    """
+    The bytes are those that the lanes of `mask` access. `row` has the host addresses of the cells of lines; `at`
+    and `byte` are offsets that `dword_at` and `byte_at` return. `size` is the number of bytes of each access; 0
+    stands for a line."""
     lanes = flags_of(mask, LINE_LANES)
     if any_of(lanes & (gather(row + 8 * UPDATED, lanes) != 0)):
         return 0
@@ -404,9 +401,8 @@ def load_lanes(
 ) -> int:
     """Check loads of `size` bytes from any addresses by the lanes of the bit mask `mask`, and record them.
 
-    In LDS addresses must be below `limit`. `cells` are the cells of page number `page`. `record` is the access record
-    of lane 0. `quiet`: see `native_order.is_quiet`.
-    """
+    In LDS addresses must be below `limit`. `cells` are the cells of page number `page`. `record` is the access
+    record of lane 0. `native_order.is_quiet` describes `quiet`."""
     lanes = flags_of(mask, LINE_LANES)
     if is_local and any_of(lanes & (addresses >= limit)):
         return LEAVE
@@ -453,10 +449,9 @@ def load_many(
 ) -> int:
     """Check several loads at once, and record them; vectors have an element for each load.
 
-    The inline shadow caches of all of them must have the same page. Each is a load by all lanes of a lane vector: of
-    one dword (`size` 4) or of a line, dword by dword (`size` 0). `record` is the access record, without a site, of the
-    lane that loads last.
-    """
+    The inline shadow caches of all loads must have the same page. Each load is made by all lanes of a lane
+    vector. Either all lanes load one dword (`size` is 4), or each lane loads one dword of a line (`size` is 0).
+    `record` is the access record, without a site, of the lane that loads last."""
     lanes = flags_of(mask, LINE_LANES)
     if any_of(lanes & (addresses & 3 != 0)):
         return LEAVE
@@ -506,10 +501,9 @@ def store_lanes(
     is_local: int,
     size: int,
 ) -> int:
-    """Check stores of `size` bytes to consecutive addresses in one page, by a mask's lanes; record them.
+    """Check stores of `size` bytes to consecutive addresses in one page by the lanes of `mask`, and record them.
 
-    See `load_lanes`.
-    """
+    `load_lanes` describes the parameters."""
     lanes = flags_of(mask, LINE_LANES)
     if is_local and any_of(lanes & (addresses >= limit)):
         return LEAVE

@@ -1,8 +1,8 @@
 """The compiled merge of two shadow memories that hold the accesses of different work-groups.
 
-The merge treats work-groups as if they had run in the order of their wave numbers, whichever threads ran them. The
-merge fails if work-groups conflict in any order, or if the records do not determine which load was the last.
-"""
+The result is as if the work-groups had run in the order of their wave numbers, whichever threads ran them.
+The merge fails if accesses of two work-groups conflict in either order, or if the records do not determine
+which load was the last."""
 
 from __future__ import annotations
 
@@ -47,10 +47,9 @@ LOCAL_BYTES: Final = 1 << 16
 
 @layout
 class Merge(ctypes.Structure):
-    """The parameters of a merge of two shadow memories into the first of them, `into`.
+    """The parameters of a merge of two shadow memories; the result is stored in the first of them, `into`.
 
-    Shadow memories and buffers are given by host addresses.
-    """
+    Shadow memories and buffers are represented by host addresses."""
 
     into: int
     other: int
@@ -87,11 +86,10 @@ def is_touched(words: int) -> int:
 
 @inlined
 def last_of(job: Merge, first: int, also: int) -> int:
-    """Return the load that a cell would record last, from the first (`first`) and the second load (`also`).
+    """Return the load that a cell would have recorded last, of the loads in its two words `first` and `also`.
 
-    Return 0 if this is unknown. For loads of one work-group it is the load of the last wave, unless a barrier lies
-    between the two loads; see `native_check.later`.
-    """
+    Return 0 if this is unknown. Of loads by one work-group, it is the load of the last wave, unless a barrier
+    lies between the two loads; see `native_check.later`."""
     is_one = (first ^ also) >> UID_AT + job.group_bits == 0
     is_behind = (also >> EPOCH_AT & EPOCHS - 1) < (first >> EPOCH_AT & EPOCHS - 1)
     found = first if (also == 0) | (is_one & (first > also)) else also
@@ -184,7 +182,7 @@ def read_byte(page: int, address: int, records: int) -> int:
 
 @native
 def merge_bytes(job: Merge, own: int, theirs: int, address: int) -> int:
-    """Merge a dword whose bytes have cells of their own; return 1 if records conflict."""
+    """Merge a dword whose bytes have separate cells; return 1 if records conflict."""
     into = Race.from_address(job.into)
     for byte in range(4):
         if read_byte(theirs, address + byte, job.theirs):
@@ -199,7 +197,7 @@ def merge_bytes(job: Merge, own: int, theirs: int, address: int) -> int:
 
 @native
 def merge_dwords(job: Merge, own: int, theirs: int, address: int) -> int:
-    """Merge a line whose dwords have cells of their own; return 1 if records conflict."""
+    """Merge a line whose dwords have separate cells; return 1 if records conflict."""
     into, mine, other = Race.from_address(job.into), job.mine, job.theirs
     line, lines = line_at(own, address, 0), line_at(theirs, address, 0)
     for dword in range(LINE_LANES):

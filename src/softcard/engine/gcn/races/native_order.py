@@ -83,10 +83,10 @@ def leave_barrier(wave: WaveRow) -> None:
 
 @native
 def go_on(wave: WaveRow) -> None:
-    """Let a wave pass a barrier.
+    """Let a wave pass the barrier that it has reached.
 
-    If Python decides the order, clear the inline shadow caches instead, so that the next access exits to Python.
-    """
+    If the order of the wave is not determined by barriers alone, Python has to do that. In this case clear the
+    inline shadow caches, so that the next access exits to Python."""
     if Group.from_address(wave.group).knows:
         for number in range(CACHES):
             cache = Cache.from_address(wave.caches + number * CACHE_BYTES)
@@ -97,7 +97,7 @@ def go_on(wave: WaveRow) -> None:
 
 @native
 def arrive(wave: WaveRow) -> int:
-    """Record that a wave has reached a barrier; return 1 if Python has to record it instead."""
+    """Record that a wave has reached a barrier, or return 1 if Python has to record that instead."""
     group = Group.from_address(wave.group)
     if group.knows:
         return LEAVE
@@ -109,7 +109,7 @@ def arrive(wave: WaveRow) -> int:
 
 @native
 def come(wave: WaveRow) -> None:
-    """Record that a wave of a work-group that only barriers order has reached a barrier."""
+    """Record that a wave has reached a barrier; only barriers order the waves of its work-group with others."""
     group = Group.from_address(wave.group)
     wave.generation += 1
     is_first = group.generation < wave.generation
@@ -123,10 +123,9 @@ def come(wave: WaveRow) -> None:
 
 @native
 def finish(wave: WaveRow) -> int:
-    """Record that a wave has ended, so that barriers no longer wait for it.
+    """Record that a wave has ended; barriers no longer wait for it.
 
-    Return 1 if Python has to record it instead.
-    """
+    Return 1 if Python has to record that instead."""
     group = Group.from_address(wave.group)
     if group.knows:
         return LEAVE
@@ -138,7 +137,7 @@ def finish(wave: WaveRow) -> int:
 
 @native
 def over(wave: WaveRow) -> None:
-    """Record that a wave of a work-group that only barriers order has ended."""
+    """Record that a wave has ended; only barriers order the waves of its work-group with others."""
     group = Group.from_address(wave.group)
     group.ended = max(group.ended, wave.epoch)
     if group.generation > wave.generation:
@@ -165,11 +164,11 @@ def launch_of(race: Race, uid: int) -> int:
 
 @inlined
 def is_past(record: int, watermark: int, epoch_bits: int, bound: int, group_start: int, group_span: int) -> int:
-    """Return 1 if an access happened before the present of a wave for which `is_alone` holds.
+    """Return 1 if an access happened before the present point of a wave for which `is_alone` holds.
 
-    The other parameters are words of its `WaveRow`. `watermark` is the happens-before watermark. Words that are not
-    access records lie below it. A barrier lets all waves of the work-group know each other's epochs up to `bound`.
-    """
+    `record` is the record of the access. `watermark` is the happens-before watermark. Words that are not access
+    records are below it. The other parameters are words of the wave's `WaveRow`. At a barrier, the waves of a
+    work-group learn each other's epochs up to `bound`."""
     is_known = (record - group_start < group_span) & (record >> EPOCH_AT & EPOCHS - 1 <= bound)
     return is_ordered(record, watermark, epoch_bits, AGENT, is_known)
 

@@ -1,7 +1,6 @@
-"""Saved contents of guest memory, page by page, from before waves store to it.
+"""Compiled functions that save the contents of guest memory, page by page, before waves store to it.
 
-They serve to undo a speculative launch. The functions are compiled.
-"""
+The saved contents are needed to undo a speculative launch."""
 
 from __future__ import annotations
 

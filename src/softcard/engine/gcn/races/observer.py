@@ -27,10 +27,10 @@ WAVE: Final = 0x3F
 
 
 class RaceObserver(Observer):
-    """The observer that reports accesses of waves, and what orders them, to a race detector.
+    """The observer that reports the accesses of waves, and the operations that order them, to a race detector.
 
-    `accesses` are the reference engine's memory operations. `watch.lanes`, if not None, compares the lanes of a wave.
-    """
+    `accesses` are the reference engine's memory operations. If `watch.lanes` is not None, it compares the
+    accesses of the lanes of a wave with each other."""
 
     detector: Any
     """The race detector: an `EventDetector`, or a `NativeDetector` for waves of the JIT engine."""
@@ -54,7 +54,8 @@ class RaceObserver(Observer):
         self._group: tuple[int, int, int] | None = None
 
     def begin(self, view: WaveView, group: tuple[int, int, int], insn: Insn, lanes: int | None) -> None:
-        """Select the race detector for the wave that executes an instruction, and the wave's object in it."""
+        """Select the race detector for the wave that executes an instruction, and the detector's object for the
+        wave."""
         row = view.words[TRACKED]
         if row:
             self.detector, self.wave = self._watch.native, self._watch.native.wave(row, view.wave.address)

@@ -87,12 +87,11 @@ class RacingAccess:
 
 @dataclass(frozen=True, slots=True)
 class HostConflict:
-    """A launch's access to bytes that the host accesses without having waited for that launch.
+    """An access of a launch that conflicts with an access by the host, which has not waited for that launch.
 
-    `launch` is the launch's number. `address` is the first of the `size` bytes concerned; `size` is 0 if the size of
-    the host's access is not known. `is_atomic` is True if the access is atomic or may be: a load with glc, or a store
-    by a single lane.
-    """
+    `launch` is the launch's number. The conflict concerns `size` bytes from `address` on; `size` is 0 if the size
+    of the host's access is not known. `is_atomic` is True if the access is atomic or may be atomic: a load with
+    glc, or a store by a single lane."""
 
     racing_access: RacingAccess
     launch: int
@@ -241,10 +240,9 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class First:
-    """The first byte that a launch accessed from one site, with its access record and the record's kind.
+    """The first byte that a launch accessed at one site, with its access record and the record's kind.
 
-    `size` is the number of accessed bytes.
-    """
+    `size` is the number of accessed bytes."""
 
     address: int
     record: int
@@ -255,9 +253,8 @@ class First:
 class Touched:
     """A collector of accesses by launches to a range of bytes.
 
-    It is filled one segment after the other. For each segment call `add` for each kind of record in shadow cells, in
-    order, and then `end_piece`.
-    """
+    The range is processed in segments. For each segment, call `add` once for each kind of record in shadow cells,
+    in the order of the kinds, and then call `end_piece`."""
 
     def __init__(self) -> None:
         self.found: dict[int, First] = {}

@@ -1,9 +1,8 @@
 """Speculative concurrent execution of work-groups under race detection, with the results of serial execution.
 
-Each thread has a shadow memory of its own. If no byte was accessed by two work-groups with at least one store, the
-order of the work-groups made no difference, and the threads' shadow memories are merged into the detector's. Otherwise
-memory is restored, and the caller runs the work-groups serially.
-"""
+Each thread has its own shadow memory. If no two work-groups accessed the same byte with at least one store,
+the order of the work-groups made no difference. In this case the threads' shadow memories are merged into
+that of the detector. Otherwise memory is restored, and the caller runs the work-groups serially."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ The number starts at `LEAST_PAUSE` and doubles with each failure.
 
 
 class Part:
-    """The shadow memory of the work-groups that one thread runs."""
+    """The state of one thread in a speculative run: the shadow memory for the work-groups that it runs."""
 
     def __init__(self) -> None:
         self.tables = Tables(CELLS[1:])
@@ -127,7 +126,7 @@ class Speculation:
         self._records = np.zeros(2 * ROWS, np.uint64)
 
     def parts(self, count: int) -> list[Part]:
-        """Return the shadow memories of `count` threads, or as many as this process's address space permits."""
+        """Return the states of `count` threads, or of fewer if this process has too little address space."""
         with suppress(NoHostMemory):
             while len(self._parts) < count:
                 self._parts.append(Part())
@@ -157,10 +156,10 @@ class Speculation:
     ) -> bool:
         """Prepare to run the work-groups `chosen` concurrently; return False if too few wave numbers are free.
 
-        `groups` has one state per thread, through which its compiled code reports accesses; `launched` is the state of
-        the whole launch. `count` is the number of work-groups of the launch, `waves` the maximum number of waves of
-        each. `shadow` is the definedness shadow memory to save as well, or None.
-        """
+        `groups` has one state for each thread, through which its compiled code reports accesses; `launched` is the
+        state of the whole launch. `count` is the number of work-groups of the launch, and `waves` the maximum number
+        of waves of a work-group. `shadow` is the definedness shadow memory, whose contents are saved as well, or
+        None."""
         detector, saves = self._detector, self._saves
         detector.flush()
         self._launch, self._chosen, self._bits = launched.group.launch, chosen, (waves - 1).bit_length()
@@ -181,10 +180,9 @@ class Speculation:
         return True
 
     def merge(self) -> bool:
-        """Commit the run; return False instead if the concurrent order may have made a difference.
+        """Commit the run and return True, or return False if the concurrent order may have changed results.
 
-        Access records are merged into the detector's shadow memory only when they are needed; see `flush`.
-        """
+        Access records are merged into the detector's shadow memory later, when they are needed; see `flush`."""
         detector, (own, *others) = self._detector, [each.race for each in self._present]
         if not all(part.is_clean(detector) for part in self._present):
             return False
@@ -210,7 +208,7 @@ class Speculation:
         self.drop()
 
     def drop(self) -> None:
-        """Discard the access records of the run, since later accesses are ordered after all of them."""
+        """Discard the access records of the run. All later accesses must be ordered after the recorded ones."""
         self._detector.pending = None
         self._present[0].clear()
 
@@ -242,9 +240,8 @@ class Speculation:
     def _join(self, into: Race, other: Race, watermark: int, writes: int = 1) -> int:
         """Merge shadow memory `other` into `into`; return 1 if accesses conflict. See `native_merge.merge`.
 
-        `watermark` is the number of the first wave above the happens-before watermark. With `writes` 0 only check for
-        conflicts.
-        """
+        `watermark` is the number of the first wave above the happens-before watermark. If `writes` is 0, check for
+        conflicts without merging."""
         job, records = self._merge, self._records.ctypes.data
         job.into, job.other, job.watermark = ctypes.addressof(into), ctypes.addressof(other), watermark << UID_AT
         job.group_bits, job.writes, job.mine, job.theirs = self._bits, writes, records, records + 8 * ROWS

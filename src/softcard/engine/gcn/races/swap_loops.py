@@ -1,22 +1,22 @@
 """The analysis that finds loads which only propose a value to a compare-and-swap.
 
-Such loads are part of one atomic operation. Compilers expand an atomic that a processor lacks (a sum of floats, or of
-16 bits) to a loop: it loads the old value, computes the new one, and swaps it in if memory still holds the old one.
-Programs contain such loops, too. The load may be plain, even a load by the wave as a whole: if another wave stores in
-between, the comparison fails, and the loop continues with the value that the swap has found. A load is a *proposal*
-under these conditions:
+Such loads are part of one atomic operation. If a processor lacks an atomic (such as an addition of floats, or
+of 16-bit integers), compilers expand it to a loop. The loop loads the old value, computes the new one, and
+stores the new value with a compare-and-swap, which succeeds if memory still holds the old value. Programs
+also contain such loops themselves. The load may be plain, even a load by the wave as a whole: if another wave
+stores between the load and the swap, the comparison fails, and the loop continues with the value that the
+swap has found. A load is a *proposal* under these conditions:
 
-- It loads as many bits as the swap compares, from the same address. Its value arrives at the comparand of
-    the swap unchanged, or as a part that bit operations have cut out and combined with other bits (swaps of
-    16 bits).
-- Otherwise its value is only used to compute the new value of that swap (with that comparand), and in
-    the comparison of the comparand with the value that the swap has found.
-- After that comparison has held, lanes may use the comparand for anything, since it is known to be right.
-    This includes the exit of a loop that repeats the swap until it succeeds.
+- It loads as many bits as the swap compares, from the same address. Its value becomes the comparand of the
+  swap either unchanged, or as a bit field that bit operations have extracted and combined with other bits
+  (swaps of 16 bits).
+- Apart from that, its value is only used to compute the new value of that swap (with that comparand), and in
+  the comparison of the comparand with the value that the swap has found.
+- After that comparison has succeeded, lanes may use the comparand for any purpose, since it is known to equal
+  the contents of memory. This includes code after a loop that repeats the swap until it succeeds.
 
-A load whose value is stored, decides a branch or EXEC, is an address, or is an operand of another atomic, is not a
-proposal. The check `races` ignores proposals and checks the swap itself.
-"""
+A load whose value is stored, decides a branch or EXEC, is an address, or is an operand of another atomic, is
+not a proposal. The check `races` ignores proposals and checks the swap itself."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ LOCAL: Final = (0xFC000000, 0xD8000000)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """The cached proposals of a kernel, that is, its loads of compare-and-swap loops.
+    """The cached proposals of a kernel, which are loads of compare-and-swap loops.
 
-    It has their pcs as a set and as a table. They are valid while memory holds the same code in the same mappings.
-    """
+    The object has their pcs as a set and as a table. The result is valid while memory holds the same code in the
+    same mappings."""
 
     pcs: frozenset[int]
     table: npt.NDArray[np.uint64]
@@ -191,15 +191,14 @@ class Proposal:
         return Swap(swap, frozenset(node for node in _operands(comparand) if node not in self._nodes))
 
     def _arrives(self, part: Expression, node: Node) -> bool:
-        """Return True if an expression is the loaded value on some path, and independent of it on all others.
+        """Return True if an expression is the value `node` on some path, and independent of the load on all others.
 
-        Phis are followed.
-        """
+        A phi stands for any of its operands."""
         found = list(self._leaves(part))
         return node in found and not any(self._is_tainted(each, frozenset()) for each in found if each is not node)
 
     def _leaves(self, expression: Expression) -> Iterator[Node]:
-        """Yield the values that an expression may have, following phis."""
+        """Yield the expressions whose value `expression` may have; phis are replaced by their operands."""
         seen, work = set[Node](), [expression]
         while work:
             each = work.pop()
@@ -212,7 +211,7 @@ class Proposal:
                 yield each
 
     def _bitwise(self, expression: Expression) -> Iterator[Node]:
-        """Yield all operands from which bit operations combine an expression, following phis."""
+        """Yield all operands from which bit operations compute an expression; phis are replaced by their operands."""
         seen, work = set[Node](), [expression]
         while work:
             each = work.pop()
@@ -288,7 +287,7 @@ class Proposal:
 
     # ---- after the test ----------------------------------------------------------------------------------------------
     def _checked(self) -> dict[Point, bool]:
-        """Return a flag for each block: True if on all paths to it a swap has succeeded."""
+        """Return, for each block, True if a swap has succeeded on all paths to the block."""
         blocks = self._code.blocks
         entry: Point = (), self._code.dispatch.entry
         known, work = {entry: False}, [entry]
@@ -329,10 +328,9 @@ class Proposal:
         return self._bit(mask, not success) == 0 and self._bit(mask, success) != 0
 
     def _bit(self, mask: Expression, success: bool) -> int | None:
-        """Return the mask's bit for lanes whose swap has succeeded (or failed if `success` is False).
+        """Return the bit that a mask has for lanes whose swap has succeeded (or failed, if `success` is False).
 
-        Return None if the bit may be 0 or 1.
-        """
+        Return None if this bit is not the same for all such lanes."""
         if not isinstance(mask, Node):
             return {0: 0, ONES: 1}.get(mask)
         if self._is_test(mask):
@@ -382,7 +380,7 @@ class Proposal:
 
 
 def _operands(expression: Expression) -> Iterator[Node]:
-    """Yield an expression, and all operands that bit operations combine it from; phis are not followed."""
+    """Yield an expression, and all operands from which bit operations compute it; phis are not replaced."""
     work = [expression]
     while work:
         each = work.pop()

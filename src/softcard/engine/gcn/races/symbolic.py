@@ -75,11 +75,11 @@ Point = tuple[tuple[int, ...], int]
 
 @dataclass(slots=True)
 class Event:
-    """An effect of an instruction: its `kind` and the expressions that it takes.
+    """An effect of an instruction: its `kind` and the expressions that it uses (`takes`).
 
-    The `kind` is "load", "swap" (a compare-and-swap: address, new value, comparand), "exec" (a write of EXEC), or "use"
-    (values that have effects outside of registers and private memory). `node` is the first result of a load or swap.
-    """
+    The `kind` is "load", "swap" (a compare-and-swap: address, new value, comparand), "exec" (a write of EXEC), or
+    "use" (values that have effects outside of registers and private memory). `node` is the first result of a load
+    or swap."""
 
     kind: str
     insn: Insn
@@ -95,10 +95,9 @@ class Event:
 class Block:
     """A basic block: its events in order, and its successors.
 
-    `leads` has for each successor its program point, the branch condition, and the value of the condition that leads
-    there. `incoming` has the register states at the ends of the predecessors, `state` the values on which they agree,
-    else phis.
-    """
+    `leads` has, for each successor, its program point, the branch condition, and the value of the condition for
+    which the branch goes there. `incoming` has the register states at the ends of the predecessors. `state` has
+    the merged state: for each location, the value if all predecessors agree on it, otherwise a phi."""
 
     state: State = field(default_factory=dict)
     incoming: dict[Point | None, State] = field(default_factory=dict)
@@ -222,7 +221,10 @@ class Code:
         return has_changed
 
     def _merged(self, point: Point, where: Location, states: Sequence[State], changes: Counter[Location]) -> Expression:
-        """Return the value of a location for which the predecessors of a block have different values."""
+        """Return the merged value of a location at a block's entry.
+
+        It is the value of all predecessors if they agree, otherwise a phi. `states` are the states of the
+        predecessors."""
         values = [state[where] if where in state else self.first(where) for state in states]
         phi = self.node("phi", *point, where)
         first, *others = [each for each in values if each is not phi]  # a loop that changes nothing gives phi
@@ -262,7 +264,7 @@ class Code:
         return Values(self, {}, (), []).pair(low, high)
 
     def is_same_dword(self, one: Expression, other: Expression) -> bool:
-        """Return True if two addresses lie in one dword, tested for several assignments of their variables."""
+        """Return True if two addresses are in the same dword for several assignments of values to their variables."""
         return one is other or all((self.value(one, seed) ^ self.value(other, seed)) & ~3 == 0 for seed in range(8))
 
     def value(self, expression: Expression, seed: int) -> int:
@@ -330,7 +332,9 @@ class Values:
 
     # ---- 64 bits of two times 32 -------------------------------------------------------------------------------------
     def or_(self, w: int, a: Expression, b: Expression) -> Expression:
-        """Return the bitwise or; the or of the two halves of one value is that value."""
+        """Return the bitwise or of two values.
+
+        If they are the low and the high half of one 64-bit value, return that value."""
         for low, high in ((a, b), (b, a)):
             halves = pair_of(low, high) if w == 64 else None
             if halves is not None:
@@ -340,7 +344,9 @@ class Values:
         return self._of("or_", w, a, b)
 
     def trunc(self, to: int, w: int, a: Expression) -> Expression:
-        """Return the low bits; the low or high half of a value combined from two halves is that half."""
+        """Return the low `to` bits of a value.
+
+        If they are the low or the high half of a value that was combined from two halves, return that half."""
         if to == 32 and w == 64 and isinstance(a, Node):
             halves = halves_of(a)
             if halves is not None:
@@ -483,12 +489,12 @@ class Values:
         return self.code.node("active", self.s64(EXEC))
 
     def v_at(self, n: int, lane: Expression) -> Expression:
-        """Return vector register n of the lane whose number is `lane`, in each lane."""
+        """Return, for each lane, the value of vector register n in the lane whose number is in `lane`."""
         self._use(lane)
         return self.code.node("v_at", self.v(n), lane)
 
     def push(self, n: int, v: Expression, lane: Expression) -> None:
-        """Send a value of each lane to the lane whose number is `lane`, in vector register n."""
+        """Write the value `v` of each lane to vector register n of the lane whose number is in `lane`."""
         self._use(lane)
         self.set_v(n, self.code.node("push", v, lane))
 
@@ -558,7 +564,9 @@ class Values:
         return node
 
     def scalar_load(self, dwords: int, address: Expression, where: Expression | None = None) -> list[Expression]:
-        """Load dwords from a guest address; loads of the kernel's arguments have one value for each address."""
+        """Load dwords from a guest address.
+
+        Loads of one of the kernel's arguments always return the same expression."""
         at = self._argument(address)
         if at is None:
             return self._loaded("global", 32 * dwords, address)
@@ -566,11 +574,10 @@ class Values:
         return [self._argument_value(first, offset + 4 * each) for each in range(dwords)]
 
     def _argument(self, address: Expression) -> tuple[int, int] | None:
-        """Return the register pair that holds an address's base, and the constant offset from it.
+        """Return the base and the constant offset of which an address is the sum, or None.
 
-        It is a pair set at the launch that points to a memory block such as the kernel's arguments. Return None for
-        other addresses.
-        """
+        The base is the number of the first register of a pair that the launch has set to the address of a memory
+        block, such as that of the kernel's arguments."""
         base, offset = address, 0
         if isinstance(base, Node) and base.op == "and_" and type(base.args[2]) is int:
             base = base.args[1]
@@ -587,8 +594,8 @@ class Values:
     def _argument_value(self, first: int, offset: int) -> Expression:
         """Return the dword at `offset` of the launch's memory block to which register `first` points.
 
-        On GFX7 and GFX8 the queue's block holds the upper halves of the aperture bases there.
-        """
+        If the block is the queue's block of GFX7 and GFX8, the upper halves of the aperture bases are returned as
+        numbers."""
         dispatch = self.code.dispatch
         if offset in (0x40, 0x44) and first + 1 < len(dispatch.sgprs):
             base = int(dispatch.sgprs[first]) | int(dispatch.sgprs[first + 1]) << 32
@@ -662,10 +669,9 @@ def _is_same(one: Expression, other: Expression) -> bool:
 
 
 def pair_of(low: Expression, high: Expression) -> tuple[Expression, Expression] | None:
-    """Return the two halves of a 64-bit value, given the operands of the or that combines them.
+    """Return the two halves of the 64-bit value that an or of `low` and `high` computes.
 
-    Return None if they are not a low half and a shifted high half.
-    """
+    Return None unless `low` is an extended low half and `high` a shifted high half."""
     if not (isinstance(low, Node) and low.op == "zext" and low.args[:2] == (64, 32)):
         return None
     if not (isinstance(high, Node) and high.op == "shl" and high.args[2] == 32):

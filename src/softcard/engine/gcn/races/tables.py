@@ -31,10 +31,10 @@ WORTH: Final = 256 << 20
 
 
 class Tables:
-    """The race detector's tables, all empty at first. Compiled code finds their addresses in `race`.
+    """The race detector's tables, which are empty at first. Compiled code finds their addresses in `race`.
 
-    `sizes` has the sizes of memory for shadow cells to try, the preferred one first.
-    """
+    `sizes` has possible sizes of the memory for shadow cells, the preferred one first; the first that can be
+    reserved is used."""
 
     def __init__(self, sizes: tuple[int, ...] = CELLS) -> None:
         self.race = Race()

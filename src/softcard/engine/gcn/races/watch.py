@@ -1,9 +1,9 @@
 """The check `races` of a device, which reports accesses that are not ordered with earlier conflicting ones.
 
-Two accesses are ordered if one wave makes both, if a barrier of the work-group lies between them, if the later one's
-wave has acquired (directly or not) a release that follows the earlier one, or if the packets of their kernels wait for
-each other. Findings depend on these rules alone, not on the order in which waves happened to run.
-"""
+Two accesses are ordered under each of these conditions: one wave makes both; a barrier of the work-group lies
+between them; the wave that makes the later one has acquired (directly or transitively) a release that follows
+the earlier one; or a packet of one kernel waits for the other kernel. Findings depend on these rules alone,
+not on the order in which waves happened to run."""
 
 from __future__ import annotations
 
@@ -131,20 +131,18 @@ class RaceWatch(Check):
     def set_mailboxes(self, address: int, size: int) -> None:
         """Exclude the driver's mailboxes from race detection.
 
-        Kernels send events to the driver by stores there, each with an interrupt. Such a store is atomic, although
-        nothing in its instruction shows it, and the driver clears the word at any time.
-        """
+        Kernels send events to the driver by stores to these words, each followed by an interrupt. Such a store is
+        atomic, although its instruction does not show that. The driver may clear the word at any time."""
         self.reporter.mailboxes = range(address, address + size)
         if "native" in vars(self):
             self.native.race.mailboxes, self.native.race.mailbox_bytes = address, size
 
     @contextmanager
     def running(self, dispatch: Start, fetch: Callable[[int], Insn], *, is_translated: bool) -> Iterator[None]:
-        """Ignore the loads of a kernel's compare-and-swap loops while its waves run.
+        """Return a context in which the loads of a kernel's compare-and-swap loops are ignored while its waves run.
 
-        If kernels run nested, the outer kernel's loads are ignored again after the inner one ends. After translated
-        code has run, its findings are reported.
-        """
+        If another kernel runs inside the context, the loads of the outer kernel are ignored again afterwards. At the
+        end of the context, races that translated code has found are reported."""
         before = self.swap_loops.present
         try:
             self.swap_loops.follow(dispatch, fetch)
@@ -174,12 +172,12 @@ class RaceWatch(Check):
         *,
         is_stream: bool = False,
     ) -> None:
-        """Record the start of a kernel, dispatched by a packet of a queue.
+        """Record the start of a kernel that a packet of a queue dispatches.
 
-        `seen` has the number of packets that each queue has been given so far; without it, everything later is ordered
-        after this kernel. `done` has the number of completed packets of each queue; without it, all packets submitted
-        before this kernel count as completed. `is_stream` is True if a run-time library uses the queue for streams.
-        """
+        `seen` has, for each queue, the number of packets submitted so far; if it is None, everything later is ordered
+        after this kernel. `done` has, for each queue, the number of completed packets; if it is None, all packets
+        submitted before this kernel count as completed. `is_stream` is True if a run-time library uses the queue for
+        streams."""
         is_alone = self.launches.begin(queue, packet, seen, done, is_stream=is_stream)
         if is_alone or any(detector.is_full for detector in self._detectors()):
             self._forget()
@@ -196,10 +194,9 @@ class RaceWatch(Check):
         *,
         is_stream: bool = False,
     ) -> Iterator[None]:
-        """Record a kernel from start to end, as a context manager; see `begin`.
+        """Return a context that records a kernel from its start to its end; `begin` describes the arguments.
 
-        Kernels recorded in between run concurrently with it and are not ordered with it.
-        """
+        Kernels recorded inside the context run concurrently with this kernel and are not ordered with it."""
         outer = self.launches.running[-1:]
         paused = [detector.paused() for detector in self._detectors()] if outer else []
         self.begin(queue, packet, seen, done, is_stream=is_stream)
@@ -214,16 +211,15 @@ class RaceWatch(Check):
                 go_on()
 
     def wait(self, queue: int, *, for_all: bool) -> None:
-        """Record that a packet waited for earlier packets: with `for_all` of all queues, else of its queue."""
+        """Record that a packet has waited for earlier packets: of all queues if `for_all`, else of its own queue."""
         self.launches.wait(queue, for_all=for_all)
 
     def read_by_packet(self, queue: int, index: int, signal: int, address: int, size: int) -> bool:
         """Record that packet `index` of a queue has waited for a signal and read its value.
 
-        The value is `size` bytes at `address`. Later packets of the queue are ordered after all that the store of the
-        value released. Return True if that store belongs to a launch that began after the packet was submitted, and
-        neither a packet nor the host has changed the signal since.
-        """
+        The value is `size` bytes at `address`. Everything that the store of the value released happens before later
+        packets of the queue. Return True if that store belongs to a launch that began after the packet was submitted,
+        and if neither a packet nor the host has changed the signal since."""
         latest = max(
             (detector.read_by_packet(queue, index, address, size) for detector in self._detectors()), default=0
         )
@@ -232,8 +228,7 @@ class RaceWatch(Check):
     def signalled(self, signal: int) -> None:
         """Record that a packet or the host now changes a signal's value.
 
-        Launches that begin later do not precede this change.
-        """
+        Launches that begin later cannot have caused this change."""
         self._signalled[signal] = self.launches.latest
 
     def forget(self) -> None:
@@ -242,11 +237,10 @@ class RaceWatch(Check):
         self._forget()
 
     def host(self, access: str, address: int, size: int) -> set[int]:
-        """Check a host access (read, write or free) against launches that it has not waited for, and report races.
+        """Check a host access (read, write or free) against launches that the host has not waited for; report races.
 
-        Return the numbers of the launches that notified the host by the value that it reads, with an atomic store or
-        one that may be atomic.
-        """
+        Return the numbers of the launches that notified the host: they stored the value that the host reads, by an
+        atomic store or by a store that may be atomic."""
         found = self.unordered(access, address, size)
         flags = [conflict for conflict in found if conflict.is_atomic and size <= ATOMIC_BYTES and access != FREE]
         notified = {conflict.launch for conflict in flags if access == LOAD}

@@ -56,11 +56,10 @@ VIEWS: Final = 256
 
 @dataclass(slots=True)
 class Cached:
-    """A decoded instruction and the location of its words. It is valid while the words are unchanged.
+    """A decoded instruction and the location of its words. It is valid while memory holds the same words.
 
-    `uses` counts executions. `replays` maps a value of MODE to a recording, or to None if the instruction cannot be
-    recorded.
-    """
+    `uses` counts executions. `replays` maps a value of MODE to a recording of the instruction (see `replay`), or
+    to None if it cannot be recorded."""
 
     insn: Insn
     words: memoryview
@@ -76,7 +75,7 @@ class Cached:
         return words[index] == self.first and (self.second is None or words[index + 1] == self.second)
 
     def execute(self, o: Any, mode: int) -> None:
-        """Execute the instruction on the operations interface `o`, which has been prepared for it."""
+        """Execute the instruction on the operations interface `o`, for which `begin` has been called."""
         if not o.replays:
             o.perform(self.insn)
             return
@@ -93,11 +92,10 @@ class Cached:
 class Stepper:
     """The executor of single instructions for the waves of one dispatch.
 
-    It is not thread-safe: each thread needs its own. `on_retire` is called after every retired instruction. `lanes` is
-    the operations interface, the object whose methods the semantics call; `accesses` is its component for memory
-    accesses. For both, None stands for the standard one. `code` is a cache of decoded instructions by address, valid
-    for the present mappings.
-    """
+    It is not thread-safe: each thread needs its own. `on_retire` is called after every retired instruction.
+    `lanes` is the operations interface, the object whose methods the semantics call; `accesses` is its component
+    for memory accesses. If one of these is None, the standard object is used. `code` is a cache of decoded
+    instructions by address, valid for the present mappings."""
 
     def __init__(
         self,
@@ -127,7 +125,9 @@ class Stepper:
         return plain if shadow is None else shadow.operations(plain)
 
     def begin_group(self, group: int, run: int | None = None) -> None:
-        """Begin work-group `group` of the dispatch; a repeated call with an equal `run` has no effect."""
+        """Begin work-group `group` of the dispatch.
+
+        A call with the same `group` and `run` as the last call has no effect, unless `run` is None."""
         if run is not None and (group, run) == self._begun:
             return
         self._begun = group, run
@@ -148,19 +148,18 @@ class Stepper:
     def step(self, wave: Wave, lanes: int | None = None) -> Insn:
         """Execute the instruction at the wave's pc, and return it.
 
-        With `lanes`, only those lanes of EXEC take part, and lane masks keep the bits of the others. A fault leaves the
-        wave unchanged, except for the words FAULT_PC, FAULT_LANE and FAULT_ADDRESS.
-        """
+        If `lanes` is given, only lanes of EXEC in this mask take part, and lane masks that the instruction writes
+        keep the bits of other lanes. A fault leaves the wave unchanged, except for the words FAULT_PC, FAULT_LANE and
+        FAULT_ADDRESS."""
         view = self.view(wave)
         with quiet():
             return self._step(view, lanes)
 
     @contextmanager
     def counting(self, counts: bool) -> Iterator[None]:
-        """Enable or disable, while the context is active, the counting of uses of undefined values.
+        """Return a context in which the counting of uses of undefined values is enabled or disabled.
 
-        It is disabled for instructions whose uses have been counted before.
-        """
+        Counting is disabled for instructions whose uses translated code has already counted."""
         if self.dispatch.checks.shadow is None:
             yield
             return
@@ -183,11 +182,10 @@ class Stepper:
         return done
 
     def fetch(self, pc: int) -> Insn:
-        """Return the instruction at `pc` for a translator, which may prefetch and repeat, or raise a fault.
+        """Return the instruction at `pc` for a translator, or raise a fault if there is none.
 
-        Raise `BeyondModel` if reading it could have effects: only `step` reads it then, as often as the wave executes
-        it.
-        """
+        A translator may read the instruction in advance and more than once. Therefore raise `BeyondModel` if reading
+        it could have effects; then only `step` may read it, once for each execution."""
         if self.memory.plain(pc, 4) is None and self.memory.find(pc) is not None:
             raise BeyondModel("instructions outside of RAM cannot be translated").at("pc", pc)
         return self._cached(pc).insn
@@ -223,7 +221,9 @@ class Stepper:
         return cached
 
     def _slowly(self, pc: int) -> list[int]:
-        """Return the words at `pc` if the code does not lie in plain memory, or only partly."""
+        """Return the words at `pc`, read one by one.
+
+        This is needed if the code is not, or only partly, in plain memory."""
         words: list[int] = []
         for at in range(pc, pc + 4 * LONGEST, 4):
             try:
@@ -255,7 +255,8 @@ class Stepper:
         return insn
 
     def _placed(self, error: SoftcardError, view: View, pc: int, insn: Insn | None) -> SoftcardError:
-        """Return an error with the pc and the registers that were read added; record a fault in the wave."""
+        """Return an error with its pc and the registers that the instruction reads; record a fault in the wave's
+        state."""
         said = "" if insn is None else _shown(insn)
         if not any(place.kind == "pc" for place in error.path):
             error.at("pc", pc, said)

@@ -1,10 +1,9 @@
 """The reference engine with exceptions: instructions set bits of TRAPSTS, and trap if an exception is enabled.
 
-Bits are those of TRAPSTS.EXCP and, in the same order, of the exception enables in compute_pgm_rsrc2. Float operations
-are computed again, lane by lane, in integers, which yields the IEEE 754 flags. Approximations (reciprocals, roots) only
-raise division by zero and invalid operation. This engine is slow. Waves that do not enable exceptions therefore run on
-engines that ignore them.
-"""
+The bits are those of TRAPSTS.EXCP. The exception enables in compute_pgm_rsrc2 have the same order. Each float
+operation is computed a second time, lane by lane, in integers, which yields the IEEE 754 flags.
+Approximations (reciprocals, roots) raise only division by zero and invalid operation. This engine is slow.
+Therefore waves that do not enable exceptions run on engines that ignore them."""
 
 from __future__ import annotations
 

@@ -134,7 +134,9 @@ class Groups:
         return ready
 
     def _run_borrowed(self) -> None:
-        """Run this kernel briefly while a later kernel, which may wait for it, is running; see `poll_watch`."""
+        """Run the waves of this kernel briefly while it is suspended; see `poll_watch`.
+
+        Another kernel runs meanwhile on the thread, and may wait for this kernel."""
         if self._borrowed_error is not None:
             return
         for view in self._ready(*self._running):

@@ -1,11 +1,10 @@
 """The float operations of the reference engine on 64 lanes of IEEE 754 bit patterns, rounded as MODE selects.
 
-The host's float unit computes where its result is exact or can be corrected. Elsewhere Python integers (`ir.softfloat`)
-compute lane by lane.
+The host's float unit computes results if they are exact or can be corrected. Otherwise Python integers
+(`ir.softfloat`) compute them lane by lane.
 
-If MODE flushes results, those that are tiny after rounding are flushed, as on x86. If MODE flushes operands, denormal
-operands are flushed. The caller disables NumPy's warnings (`quiet`).
-"""
+If MODE flushes results, results that are tiny after rounding are flushed, as on x86. If MODE flushes
+operands, denormal operands are flushed. The caller must disable NumPy's warnings (`quiet`)."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ ROUNDING: Final = (RNE, RUP, RDN, RTZ)
 
 
 class Environment(NamedTuple):
-    """The rounding mode of an operation, and whether denormal operands and denormal results are preserved."""
+    """The rounding mode of an operation, and whether denormal operands and denormal results are kept (not flushed)."""
 
     rounding: int
     inputs: bool
@@ -56,8 +55,7 @@ RAW: Final = Environment(RNE, True, True)
 class Patterns(NamedTuple):
     """The bit patterns of a format with which values are compared, as arrays of lanes.
 
-    They outlive the cache of `lanes_of`.
-    """
+    They are kept here because `lanes_of` may drop its cached arrays."""
 
     one: Array
     """The bit pattern 1, which is the smallest denormal."""
@@ -152,10 +150,10 @@ def narrow(fmt: str, x: Doubles, e: Environment) -> Array:
 
 
 def _direct(w: int, bits: Array, back: Doubles, x: Doubles, rounding: int) -> None:
-    """Correct, in place, results that were rounded to nearest even, for a directed rounding mode.
+    """Correct, in place, the bit patterns `bits` of results for a directed rounding mode.
 
-    Results on the wrong side of the exact value `x` are moved by one unit in the last place.
-    """
+    The results were rounded to nearest even. `back` has the same results as floats, and `x` the exact values.
+    Results on the wrong side of `x` are moved by one unit in the last place."""
     negative = bits >> lanes_of(w, w - 1) != lanes_of(w, 0)
     if rounding == RTZ:
         np.copyto(bits, bits - lanes_of(w, 1), where=np.abs(back) > np.abs(x))
@@ -166,7 +164,9 @@ def _direct(w: int, bits: Array, back: Doubles, x: Doubles, rounding: int) -> No
 
 
 def _tiny_before(fmt: str, x: Doubles, rounding: int) -> Array:
-    """Return a mask of the values that only round to the smallest normal number because exponents are bounded."""
+    """Return a mask of the values that are tiny, even if they round to the smallest normal number.
+
+    A value is tiny if its magnitude, rounded with an unbounded exponent, is below the smallest normal number."""
     precision = FORMATS[fmt].precision
     normal = 2.0 ** (FORMATS[fmt].lsb + precision - 1)
     if rounding == RNE:
@@ -175,10 +175,10 @@ def _tiny_before(fmt: str, x: Doubles, rounding: int) -> Array:
 
 
 def host32(result: Array, e: Environment) -> Array | None:
-    """Return the bit patterns of binary32 results that the host rounded, or None if a result may be tiny.
+    """Return the bit patterns of binary32 results that the host has computed.
 
-    Tiny results have to be computed in another way.
-    """
+    If results are flushed, return None if some result is the smallest normal number: it may be tiny, and has to
+    be computed in another way."""
     bits: Array = result.view(np.uint32)
     p = PATTERNS["s"]
     canonical("s", bits, result)
@@ -194,9 +194,8 @@ def host32(result: Array, e: Environment) -> Array | None:
 def fused32(a: Array, b: Array, c: Array) -> Array | None:
     """Return a * b + c of binary32 values, rounded to nearest; None if some lane needs an exact computation.
 
-    The sum is first rounded to binary64. This is harmless except in two cases: the rounded sum lies halfway between two
-    binary32 numbers, or it is so small that it is denormal in binary32.
-    """
+    The sum is first rounded to binary64. This double rounding is harmless except in two cases: the rounded sum
+    lies halfway between two binary32 numbers, or it is so small that it is denormal in binary32."""
     total = a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
     if any_lane((total.view(np.uint64) & _DROPPED) == _HALF):
         return None
@@ -283,10 +282,10 @@ def _exact(fmt: str, e: Environment, function: Callable[..., softfloat.Result], 
 
 
 def _finish(fmt: str, e: Environment, result: Array, unsure: Array | None, exact: Exactly) -> Array:
-    """Return results of the host, rounded to nearest, as bit patterns with canonical NaNs.
+    """Return results that the host has rounded to nearest, as bit patterns with canonical NaNs.
 
-    They are flushed if MODE asks. `exact` computes the lanes in the mask `unsure` in integers.
-    """
+    Denormal results are flushed if `e` requires it. `exact` computes the lanes in the mask `unsure` again, in
+    integers."""
     p = PATTERNS[fmt]
     bits: Array = result.view(UNSIGNED[BITS[fmt]])
     canonical(fmt, bits, result)
@@ -436,7 +435,9 @@ class LaneFloats:
     # -- conversions
 
     def fconvert(self, to: str, fmt: str, a: Value, env: str | None = None, rounding: int | None = None) -> Value:
-        """Convert to another format; `rounding` (a number as in MODE) overrides the mode of format `to`."""
+        """Convert `a` from format `fmt` to format `to`.
+
+        `rounding`, a number as in MODE, overrides the rounding mode that MODE selects for format `to`."""
         e = self.environment(to, env)
         if rounding is not None:
             e = e._replace(rounding=ROUNDING[rounding])
@@ -468,7 +469,7 @@ class LaneFloats:
         return int(result[0]) if type(a) is int else result
 
     def fto_int(self, fmt: str, w: int, signed: bool, a: Value) -> Value:
-        """Convert to an integer, towards zero, saturating; a NaN gives 0."""
+        """Convert the float `a` to an integer of `w` bits, truncated towards zero and saturated; a NaN gives 0."""
         x = self._values(fmt, a).astype(np.float64)
         np.copyto(x, 0.0, where=x != x)
         number = _saturated(x, w, signed) if w == 64 else _clipped(x, w, signed)
@@ -476,16 +477,15 @@ class LaneFloats:
 
 
 def _clipped(x: Doubles, w: int, signed: bool) -> Array:
-    """Convert to an integer, towards zero, saturating.
+    """Return the floats `x` as integers of `w` bits, truncated towards zero and saturated.
 
-    It is for integer widths whose limits binary64 represents exactly.
-    """
+    binary64 must represent the limits of these integers exactly."""
     low, high = (-(1 << (w - 1)), (1 << (w - 1)) - 1) if signed else (0, (1 << w) - 1)
     return np.minimum(np.maximum(x, float(low)), float(high)).astype(np.int64).astype(UNSIGNED[w])
 
 
 def _saturated(x: Doubles, w: int, signed: bool) -> Array:
-    """Convert to a 64-bit integer, towards zero, saturating."""
+    """Return the floats `x` as 64-bit integers, truncated towards zero and saturated."""
     low, high = (-(2.0 ** (w - 1)), 2.0 ** (w - 1)) if signed else (0.0, 2.0**w)
     top = (1 << (w - 1)) - 1 if signed else (1 << w) - 1
     inside = np.where((x > low) & (x < high), x, 0.0)

@@ -1,9 +1,9 @@
-"""The integer operations of the reference engine: Python ints for scalars, arrays of 64 lanes for per-lane values.
+"""The integer operations of the reference engine.
 
-An operation on two scalars is a scalar; with a per-lane operand, scalars become lanes that all hold the same number.
-Lanes of width 1 are of dtype bool, of the other widths unsigned integers of that width, so that NumPy's wrap-around is
-that of GCN.
-"""
+Scalars are Python ints; per-lane values are arrays of 64 lanes. The result of an operation on two scalars is
+a scalar. If one operand is per-lane, a scalar operand is converted to lanes that all hold its number. Lanes
+of width 1 have dtype bool. Lanes of another width are unsigned integers of that width, so that NumPy's
+arithmetic wraps around as that of GCN does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def lanes_of(w: int, n: int) -> Array:
 
 
 def signed(w: int, n: int) -> int:
-    """Return the `w`-bit number `n` read as two's complement."""
+    """Return the signed number that the `w`-bit number `n` represents in two's complement."""
     return n - (1 << w) if n >> (w - 1) else n
 
 
@@ -86,10 +86,7 @@ def _as_signed(operation: Callable[[Array, Array], Array]) -> Callable[[int, Arr
 
 
 def _length(w: int, a: Array) -> Array:
-    """Return the position of the highest set bit plus 1; 0 for 0.
-
-    This is the exponent of the value as a float.
-    """
+    """Return the position of the highest set bit plus 1, or 0 if no bit is set."""
     if w <= 32:
         return np.frexp(a.astype(np.float64))[1]
     high, low = (a >> np.uint64(32)).astype(np.float64), a.astype(np.uint32).astype(np.float64)
@@ -162,11 +159,11 @@ class LaneIntegers:
         return result
 
     def zext(self, to: int, w: int, a: Value) -> Value:
-        """Extend from `w` bits to `to` with zeros."""
+        """Return the `w`-bit value `a` zero-extended to `to` bits."""
         return a if type(a) is int else a.astype(UNSIGNED[to])
 
     def sext(self, to: int, w: int, a: Value) -> Value:
-        """Extend from `w` bits to `to` with the sign."""
+        """Return the `w`-bit value `a` sign-extended to `to` bits."""
         if type(a) is int:
             return signed(w, a) & MASK[to]
         if w == 1:
@@ -174,7 +171,7 @@ class LaneIntegers:
         return a.view(SIGNED[w]).astype(SIGNED[to]).view(UNSIGNED[to])
 
     def trunc(self, to: int, w: int, a: Value) -> Value:
-        """Return the low `to` of `w` bits."""
+        """Return the low `to` bits of the `w`-bit value `a`."""
         if type(a) is int:
             return a & MASK[to]
         return (a & lanes_of(w, 1)).astype(np.bool_) if to == 1 else a.astype(UNSIGNED[to])

@@ -253,7 +253,7 @@ class LaneMemory:
             self._lane(lane, self.memory.write, address, row.tobytes())
 
     def _lane(self, lane: int, access: Callable[..., Any], *arguments: Any) -> Any:
-        """Perform the access of one lane, and add the lane to its fault, if any."""
+        """Perform the access of one lane. If it raises a fault, add the lane's number to the fault."""
         try:
             return access(*arguments)
         except AccessFault as fault:
@@ -274,10 +274,9 @@ class LaneMemory:
         return words[FLAT_BASE] + (second << 8) & ADDRESSES, min(first, size)
 
     def _offsets(self, size: int, addresses: Array, lanes: Indices, access: str) -> Array:
-        """Return offsets into the wave's private memory, given each lane's own offsets.
+        """Return the addresses of lanes in the private aperture as offsets into the private memory of each lane.
 
-        Raise a fault for the first lane that exceeds its own part.
-        """
+        Raise a fault for the first lane whose access exceeds its private memory."""
         offsets, limit = (addresses & np.uint64(LIMIT)).astype(np.int64), self._private_memory()[1]
         said = " (from FLAT_SCRATCH)" if limit < self.current.words[SCRATCH_SIZE] else ""
         outside = offsets + size > limit
@@ -352,10 +351,9 @@ class LaneMemory:
         self.memory.write(address & ~3, b"".join(v.to_bytes(4, "little") for v in values))
 
     def aperture(self, which: str) -> int:
-        """Return the base or the last byte of a flat aperture, in the engines' representation of pointers.
+        """Return the base or the last byte of a flat aperture, as `which` selects.
 
-        See `isa.gcn.pointer`.
-        """
+        The result is a pointer in the representation of the engines, see `isa.gcn.pointer`."""
         name, _, limit = which.partition("_")
         if name not in ("shared", "private") or limit not in ("", "limit"):
             raise ModelBug(f"unknown aperture {which!r}")
@@ -363,7 +361,7 @@ class LaneMemory:
 
 
 def note_beyond(words: Any, offset: int, size: int, *, is_store: bool) -> None:
-    """Record an access past the end of LDS in the word for it, if the launch provides such a word."""
+    """Record an access past the end of LDS in the word LDS_NOTE, if the launch provides this word."""
     cell = int(words[LDS_NOTE])
     if cell:
         ctypes.c_uint64.from_address(cell).value = offset & LIMIT | size << NOTE_SIZE | is_store << NOTE_STORE

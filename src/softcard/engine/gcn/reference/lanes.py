@@ -61,11 +61,10 @@ LANE_IDS: Final[Array] = np.arange(LANES, dtype=np.uint32)
 
 
 class View:
-    """A wave's state block with the handles that make single accesses from Python cheap.
+    """A wave's state block, with objects through which Python accesses single registers cheaply.
 
     `has_accumulators` is True if the rows after the vector registers are accumulation registers, as on gfx908 and
-    later.
-    """
+    later."""
 
     __slots__ = ("rows", "sgpr", "wave", "words")
 
@@ -83,12 +82,12 @@ PARTS: Final = {"integers": LaneIntegers, "floats": LaneFloats, "accesses": Lane
 class Lanes(Composed, **PARTS):
     """The reference engine's `isa.gcn.algebra.WaveAlgebra`: the operations that instruction semantics call.
 
-    Registers and control are defined here, other operations in components. `begin` selects the wave and the
-    instruction. `target` is the pc at which execution continues. With `is_plain`, replayed instructions (`replay.py`)
-    may read registers directly instead of calling `s` and `v`, which no subclass overrides then. `replays` is True if
-    instructions may be replayed at all. `vgprs` and `sgprs` are the numbers of allocated registers, for s_getreg only.
-    `accesses` and `floats` are the components for memory and floats; None stands for the standard ones.
-    """
+    This class defines registers and control; components define the other operations. `begin` selects the wave and
+    the instruction. `target` is the pc at which execution continues. If `is_plain`, replayed instructions
+    (`replay.py`) may read registers directly instead of calling `s` and `v`; then no subclass may override these
+    methods. `replays` is True if instructions may be replayed at all. `vgprs` and `sgprs` are the numbers of
+    allocated registers, which only s_getreg returns. `accesses` and `floats` are the components for memory and
+    floats; if one is None, the standard component is used."""
 
     is_plain = True
     replays = True
@@ -122,9 +121,8 @@ class Lanes(Composed, **PARTS):
     def of(dispatch: Dispatch, accesses: LaneMemory | None = None, floats: LaneFloats | None = None) -> Lanes:
         """Return the operations interface for a dispatch's waves.
 
-        `accesses` and `floats` replace its components for memory accesses and floats; without `accesses`, the
-        dispatch's checks provide the component.
-        """
+        `accesses` and `floats` replace its components for memory accesses and floats. If `accesses` is None, the
+        dispatch's checks may provide that component."""
         if accesses is None and dispatch.checks.every:
             accesses = dispatch.checks.accesses(dispatch)
         return Lanes(
@@ -201,7 +199,9 @@ class Lanes(Composed, **PARTS):
         return index if index + w // 32 <= INDEXED_SGPRS else otherwise
 
     def hwreg(self, number: int) -> int:
-        """Return a hardware register of s_getreg; raise `BeyondModel` for those of traps and debuggers."""
+        """Return the value of a hardware register for s_getreg.
+
+        Raise `BeyondModel` for registers that are not modelled, such as those of traps and debuggers."""
         words = self.words
         if number == HW_MODE:
             return int(words[MODE]) & MODE_BITS
@@ -293,10 +293,10 @@ class Lanes(Composed, **PARTS):
         return chosen
 
     def push(self, n: int, v: Value, lane: Value) -> None:
-        """Send `v` of each active lane to the lane whose number is in `lane`.
+        """Write the value `v` of each active lane to vector register n of the lane whose number is in `lane`.
 
-        Of several senders to one lane, the highest one's value remains. Active lanes without a sender get 0.
-        """
+        If several lanes write to one lane, the value of the highest one remains. Active lanes to which no lane writes
+        get 0."""
         lanes = self.current.lanes_where(None)
         result = np.zeros(LANES, np.uint32)
         names: Array = lanes_of(32, lane) if type(lane) is int else lane
@@ -355,17 +355,18 @@ class Lanes(Composed, **PARTS):
         self.words[STATUS] = AT_BARRIER
 
     def hint(self, what: str, n: int = 0) -> None:
-        """Pass a scheduling request, such as a pause, to the device.
+        """Count a pause (s_sleep), or pass another scheduling hint to the device.
 
-        A pause is counted, and engines end the wave's time slice there.
-        """
+        Engines end the wave's time slice at a pause."""
         if what == "sleep":
             self.words[SLEPT] += 1
         elif self.on_hint is not None and what not in QUIET_HINTS:
             self.on_hint(self.view.wave, what, n)
 
     def trap(self, number: int) -> None:
-        """Call the trap handler, which decides if the wave continues; without one, raise `GuestFault`."""
+        """Call the trap handler for s_trap `number`.
+
+        Raise `GuestFault` if there is no handler, or if the handler stops the wave."""
         if self.on_trap is None:
             raise GuestFault(f"s_trap {number}: there is no trap handler")
         if not self.on_trap(self.view.wave, number):

@@ -18,10 +18,9 @@ from softcard.isa.gcn.insn import Insn
 
 
 def observed_lanes(dispatch: Dispatch, accesses: LaneMemory | None = None) -> Lanes:
-    """Return the operations interface for a dispatch's waves, with the observers of its checks.
+    """Return the operations interface for a dispatch's waves, which calls the observers of the dispatch's checks.
 
-    `accesses` is its component for memory accesses; None stands for the standard one.
-    """
+    `accesses` is its component for memory accesses; if it is None, the standard component is used."""
     if accesses is None:
         accesses = dispatch.checks.accesses(dispatch) or LaneAtomics(dispatch.memory, dispatch.gds)
     observers = dispatch.checks.observers(dispatch, accesses)
@@ -53,7 +52,7 @@ class ObservedLanes(Lanes):
             each.begin(view, self.current.group, insn, lanes)
 
     def order(self, what: str, n: int = 0) -> None:
-        """Perform a wait or a cache invalidation, and call the observers."""
+        """Call the observers for a wait or a cache operation, and perform it."""
         super().order(what, n)
         for each in self._observers:
             each.order(what, n)
@@ -72,7 +71,7 @@ class ObservedLanes(Lanes):
 
 
 class ObservedAccesses:
-    """The memory accesses of a wave's lanes with observers: they are called, then `plain` makes the access."""
+    """Memory accesses of a wave's lanes that call the observers first, and then access memory through `plain`."""
 
     def __init__(self, plain: LaneAtomics, observers: Sequence[Observer]) -> None:
         self.plain = plain

@@ -1,9 +1,9 @@
-"""Recordings of frequent instructions: each is a Python function with the operations that the semantics call.
+"""Recordings of frequently executed instructions as Python functions.
 
-Semantics never branch on a value, so the operations depend on the instruction and MODE alone. `record` runs the
-semantics on a `Recorder`, and returns a function that makes the same calls in the same order, without the cost of
-deriving them. Plain integer operations are inlined if it is known which values are scalars.
-"""
+Such a function makes the calls to the operations interface that the instruction's semantics make. Semantics
+never branch on a value, so the calls depend only on the instruction and MODE. `record` runs the semantics on
+a `Recorder`, and returns a function that makes the same calls in the same order, without the cost of
+evaluating the semantics again. Plain integer operations are inlined if it is known which values are scalars."""
 
 from __future__ import annotations
 
@@ -135,10 +135,9 @@ class Recorder:
 
 
 def record(execute: Callable[[Any, Insn], None], insn: Insn, mode: Mode, plain: bool = True) -> Replay | None:
-    """Return a function that makes the calls of executing `insn` under `mode`, or None if that is impossible.
+    """Return a function that makes the calls that executing `insn` under `mode` makes; None if that is impossible.
 
-    With `plain`, the function may access registers and components directly (`ACCESS`, `PART_OF`).
-    """
+    If `plain`, the function may access registers and components directly (`ACCESS`, `PART_OF`)."""
     if insn.op.concrete or insn.op.selectors is not None:
         return None
     recorder = Recorder(mode, plain)

@@ -43,11 +43,10 @@ class Access(NamedTuple):
 class Kind:
     """One kind of shadow on one engine: undefined bits (`init`) or approximate bits (`fidelity`).
 
-    `shadow` accesses the shadow registers and shadow memory; it has the interfaces `isa.gcn.algebra.RegisterAlgebra`
-    and `MemoryAlgebra`. `begin` is called for each instruction. Its result is the shadow that the instruction itself
-    gives to its results: True sets all bits, False clears all bits, None propagates the operands' shadow, and another
-    number is a step of a division as in `sources`.
-    """
+    `shadow` accesses the shadow registers and shadow memory; it has the interfaces
+    `isa.gcn.algebra.RegisterAlgebra` and `MemoryAlgebra`. `begin` is called for each instruction, and determines
+    the shadow of the instruction's results: True sets all bits, False clears all bits, and None propagates the
+    operands' shadow. Another number denotes a step of an integer division, see `sources`."""
 
     name: str
     shadow: Any
@@ -55,7 +54,7 @@ class Kind:
     notes: frozenset[str]
 
     def begin(self, insn: Insn) -> int | None:
-        """Begin an instruction; return the shadow that it gives to its results (see the class)."""
+        """Begin an instruction; return what determines the shadow of its results, as the class describes."""
         raise NotImplementedError
 
     def read(self, w: int, bits: Any) -> OptionalShadow:
@@ -63,7 +62,7 @@ class Kind:
         return ShadowBits(w, bits=bits)
 
     def write(self, o: Any, w: int, shadow: OptionalShadow) -> Any:
-        """Return the contents of a shadow register that represent the shadow `shadow`."""
+        """Return the contents of a shadow register that represent `shadow`, for a value of `w` bits."""
         return bits_of(o, w, shadow)
 
     def report(self, what: str, shadow: ShadowBits, where: Any = None, access: Access | None = None) -> None:
@@ -75,12 +74,11 @@ class Kind:
 
 
 class ShadowedAlgebra(ShadowedIntegers):
-    """An implementation of `isa.gcn.algebra.WaveAlgebra` over `Shadowed` values.
+    """An implementation of `isa.gcn.algebra.WaveAlgebra` over `Shadowed` values, which are values with shadow bits.
 
-    These are values with shadow bits. `base` is an engine's implementation over plain values, and `kinds` are the kinds
-    of shadow to propagate. With `defers`, scalar registers are written only when the instruction ends (`finish`), since
-    a side exit may come until then.
-    """
+    `base` is an engine's implementation over plain values, and `kinds` are the kinds of shadow to propagate. If
+    `defers`, scalar registers are written only at the end of the instruction (`finish`), since a side exit may
+    occur before."""
 
     defers = False
 
@@ -137,7 +135,9 @@ class ShadowedAlgebra(ShadowedIntegers):
         return tuple(own if source is None else self._full(w, source) for source, own in every)
 
     def _full(self, w: int, source: int) -> OptionalShadow:
-        """Return the shadow for all bits of a result, given the value `source` that `Kind.begin` returned."""
+        """Return the shadow of a result of `w` bits for `source`, which `Kind.begin` returned.
+
+        It has all bits set, no bits set, or the number of a step of an integer division."""
         if not source:
             return None
         o = self.base
@@ -149,10 +149,9 @@ class ShadowedAlgebra(ShadowedIntegers):
         return Shadowed(result.value, tuple(shadows))
 
     def _divided(self, name: str, result: Shadowed, *operands: Shadowed) -> Shadowed:
-        """Return the result of a step of an integer division with its new shadow; see `sources`.
+        """Return the result of a step of an integer division with its new shadow; `sources` describes the steps.
 
-        `name` is the operation.
-        """
+        `name` is the name of the operation."""
         at, o = self._fidelity, self.base
         assert at is not None
         values, own = [each.value for each in operands], [each.shadows[at] for each in operands]
@@ -172,10 +171,9 @@ class ShadowedAlgebra(ShadowedIntegers):
         return result
 
     def _remaining(self, result: Shadowed, values: Sequence[Any], own: Sequence[OptionalShadow]) -> Shadowed:
-        """Return the result of an addition, with its new shadow if it computes the remainder of a division.
+        """Return the result of an addition, with a new shadow if it is the remainder of an integer division.
 
-        The last operand is the dividend. Report a quotient that may differ on hardware.
-        """
+        The last operand is the dividend. Report a use of the quotient if the quotient may differ on hardware."""
         if self._parts is None:
             return result
         shadow, differs = sources.remainder(self.base, self._parts, values[-1], *own)
@@ -216,7 +214,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         return Shadowed(o.bitreverse(w, a.value), self._each(mirrored, a))
 
     def entry(self, w: int, a: Shadowed, table: tuple[int, ...]) -> Shadowed:
-        """Return element `a` of a table."""
+        """Return entry number `a` of `table`, as `w` bits with shadows."""
         return self._opaque(w, self.base.entry(w, a.value, table), a)
 
     # ---- floats --------------------------------------------------------------------------------------------------
@@ -230,25 +228,27 @@ class ShadowedAlgebra(ShadowedIntegers):
         return self._opaque(FLOAT_WIDTH[fmt], self.base.fldexp(fmt, a.value, n.value, env), a, n)
 
     def fround(self, fmt: str, a: Shadowed, kind: str) -> Shadowed:
-        """Round to an integral value; `kind` is the rounding."""
+        """Round the float `a` to an integral value; `kind` names the rounding mode."""
         return self._float("fround", FLOAT_WIDTH[fmt], fmt, a, kind=kind)
 
     def fconvert(self, to: str, fmt: str, a: Shadowed, env: str | None = None, rounding: int | None = None) -> Shadowed:
-        """Convert to another format."""
+        """Convert the float `a` from the format `fmt` to the format `to`."""
         return self._opaque(FLOAT_WIDTH[to], self.base.fconvert(to, fmt, a.value, env, rounding), a)
 
     def ffrom_int(self, fmt: str, w: int, signed: bool, a: Shadowed, env: str | None = None) -> Shadowed:
-        """Convert an integer to a float."""
+        """Convert the integer `a` of `w` bits to a float of the format `fmt`."""
         return self._opaque(FLOAT_WIDTH[fmt], self.base.ffrom_int(fmt, w, signed, a.value, env), a)
 
     def fto_int(self, fmt: str, w: int, signed: bool, a: Shadowed) -> Shadowed:
-        """Convert to an integer, towards zero, saturating."""
+        """Convert the float `a` to an integer of `w` bits: round towards zero, and saturate."""
         result = self._opaque(w, self.base.fto_int(fmt, w, signed, a.value), a)
         return result if self._step is None or result.shadows is self.none else self._divided("fto_int", result, a)
 
     # ---- scalar state --------------------------------------------------------------------------------------------
     def _read(self, w: int, value: Any, read: Callable[[Any], Any]) -> Shadowed:
-        """Return the value of a register, with its shadow of each kind."""
+        """Return the register value `value` with its shadows, one for each kind of shadow.
+
+        `read` reads the contents of the corresponding shadow register."""
         return Shadowed(value, tuple(kind.read(w, read(kind.shadow)) for kind in self.kinds))
 
     def _write(self, w: int, v: Shadowed, write: Callable[[Any, Any], None]) -> None:
@@ -256,7 +256,7 @@ class ShadowedAlgebra(ShadowedIntegers):
             write(kind.shadow, kind.write(self.base, w, own))
 
     def s(self, n: int) -> Shadowed:
-        """Return the value of a scalar register."""
+        """Return the value of scalar register n, with its shadows."""
         value = self.base.s(n)
         return self._plain(value) if n in NUMBERED else self._read(32, value, lambda shadow: shadow.s(n))
 
@@ -303,7 +303,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         self._scalar(lambda: self._write(w, v, lambda shadow, bits: shadow.set_s_indexed(n, offset.value, bits, w)))
 
     def hwreg(self, number: int) -> Shadowed:
-        """Return the value of a hardware register."""
+        """Return the value of a hardware register, without shadow bits; `number` is its id in s_getreg."""
         return self._plain(self.base.hwreg(number))
 
     def set_hwreg(self, number: int, v: Shadowed) -> None:
@@ -312,7 +312,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         self.base.set_hwreg(number, v.value)
 
     def time(self, kind: str) -> Shadowed:
-        """Return the value of a clock."""
+        """Return the clock that `kind` names ("memtime" or "memrealtime"), without shadow bits."""
         return self._plain(self.base.time(kind))
 
     # ---- lanes ---------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class ShadowedAlgebra(ShadowedIntegers):
             self._write(1, m, lambda shadow, bits: shadow.set_mask(n, bits))
 
     def lane_bits(self, b: Shadowed) -> Shadowed:
-        """Convert the bits of a 64-bit scalar to a lane mask."""
+        """Convert a 64-bit scalar to a lane mask: bit i becomes the mask's value in lane i."""
         o = self.base
 
         def spread(x: OptionalShadow) -> OptionalShadow:
@@ -380,7 +380,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         self._write(32, v, lambda shadow, bits: shadow.push(n, bits, lane.value))
 
     def colliding(self, lane: Any) -> Any:
-        """Return a mask of the lanes of EXEC that send a value to a lane to which another lane sends one, too."""
+        """Return a mask of the active lanes whose target lane also receives a value from another active lane."""
         raise NotImplementedError
 
     def lane(self, n: int, lane: Shadowed) -> Shadowed:
@@ -416,7 +416,7 @@ class ShadowedAlgebra(ShadowedIntegers):
 
     # ---- memory --------------------------------------------------------------------------------------------------
     def load(self, space: str, bits: int, address: Shadowed, where: Shadowed | None = None) -> list[Shadowed]:
-        """Load one value for each lane."""
+        """Load from memory for each lane; return the loaded dwords with their shadows."""
         self._report(ADDRESS, address, where)
         lanes = None if where is None else where.value
         values = self.base.load(space, bits, address.value, lanes)
@@ -433,7 +433,7 @@ class ShadowedAlgebra(ShadowedIntegers):
     def store(
         self, space: str, bits: int, address: Shadowed, values: Sequence[Shadowed], where: Shadowed | None = None
     ) -> None:
-        """Store one value from each lane."""
+        """Store the dwords `values` of each lane, and their shadows, to memory."""
         self._report(ADDRESS, address, where)
         lanes = None if where is None else where.value
         self.base.store(space, bits, address.value, [v.value for v in values], lanes)
@@ -448,7 +448,7 @@ class ShadowedAlgebra(ShadowedIntegers):
             kind.shadow.store(space, bits, address.value, shadows, lanes)
 
     def _low(self, bits: int, shadow: Any) -> Any:
-        """Return the low `bits` bits of a shadow, which belong to the bits that a narrow access stores."""
+        """Return the low `bits` bits of a shadow, which belong to the stored bits of a dword."""
         return shadow if bits >= 32 else self.base.and_(32, shadow, self.base.const(32, (1 << bits) - 1))
 
     def atomic(
@@ -461,7 +461,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         compare: Shadowed | None = None,
         where: Shadowed | None = None,
     ) -> Shadowed:
-        """Execute an atomic, lane after lane."""
+        """Execute an atomic operation for each lane in turn; return the old values in memory."""
         return self._atomic("atomic", space, kind, bits, address, v, compare, where)
 
     def scalar_atomic(
@@ -474,7 +474,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         compare: Shadowed | None = None,
         where: Shadowed | None = None,
     ) -> Shadowed:
-        """Execute one scalar atomic operation."""
+        """Execute one atomic operation of the scalar unit; return the old value in memory."""
         return self._atomic("scalar_atomic", space, kind, bits, address, v, compare, where)
 
     def _atomic(
@@ -509,7 +509,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         return Shadowed(value, tuple(shadows))
 
     def scalar_load(self, dwords: int, address: Shadowed, where: Shadowed | None = None) -> list[Shadowed]:
-        """Load dwords from a scalar address."""
+        """Load dwords from a scalar address; return them with their shadows."""
         self._report(ADDRESS, address, where)
         lanes = () if where is None else (where.value,)
         values = self.base.scalar_load(dwords, address.value, *lanes)
@@ -531,7 +531,7 @@ class ShadowedAlgebra(ShadowedIntegers):
             kind.shadow.scalar_store(address.value, shadows, lanes)
 
     def aperture(self, which: str) -> Shadowed:
-        """Return the base or the limit of a flat aperture."""
+        """Return the base or the limit of the LDS or private aperture of the flat address space; `which` selects it."""
         return self._plain(self.base.aperture(which))
 
     # ---- control -------------------------------------------------------------------------------------------------
@@ -563,7 +563,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         self.base.barrier()
 
     def order(self, what: str, n: int = 0) -> None:
-        """Execute a wait, or the invalidation of a cache."""
+        """Execute the wait, cache write-back or cache invalidation that `what` names."""
         self.base.order(what, n)
 
     def hint(self, what: str, n: int = 0) -> None:
@@ -577,7 +577,9 @@ class ShadowedAlgebra(ShadowedIntegers):
 
 
 def _arithmetic(name: str, count: int) -> Callable[..., Shadowed]:
-    """Return a method for a float operation of `count` operands, optionally followed by its environment."""
+    """Return a method for the float operation `name` with `count` operands.
+
+    The method optionally takes the float environment as a further argument."""
 
     def operation(self: ShadowedAlgebra, fmt: str, *operands: Any, **named: Any) -> Shadowed:
         values, env = operands[:count], operands[count] if len(operands) > count else named.get("env")

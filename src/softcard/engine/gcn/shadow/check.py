@@ -53,7 +53,7 @@ class EngineShadow(Check):
 
     @property
     def memories(self) -> tuple[ShadowMemory, ...]:
-        """The shadow memories, one for each kind of shadow, in their order."""
+        """The shadow memories, one for each kind of shadow, in the order of `DeviceShadow.kinds`."""
         return self.device_shadow.shadow_memories
 
     @property
@@ -62,7 +62,7 @@ class EngineShadow(Check):
         return self.device_shadow.uses.quiet
 
     def blank(self, kind: str) -> int:
-        """Return the shadow byte, for a kind of shadow, of a byte that a launch does not define."""
+        """Return the initial shadow byte of a byte of memory that a launch does not define, for a kind of shadow."""
         return first_byte(kind)
 
     def start_wave(self, dispatch: Dispatch, wave: Wave, slot: int, lds: Sequence[int]) -> None:
@@ -74,10 +74,9 @@ class EngineShadow(Check):
         start_shadows(dispatch, self.device_shadow, wave, slot, lds)
 
     def starts(self, dispatch: Dispatch, waves: Sequence[Wave], first_slot: int) -> WaveShadowStarts:
-        """Return the initial shadow state of one thread's waves, for the compiled scheduler.
+        """Return the initial shadow state of the waves that one host thread runs, for the compiled scheduler.
 
-        `first_slot` is the number of the first wave's private memory.
-        """
+        `first_slot` is the number of the first wave's private memory."""
         return WaveShadowStarts(dispatch, self.device_shadow, waves, first_slot)
 
     def operations(self, plain: Any) -> Any:
@@ -90,7 +89,7 @@ class EngineShadow(Check):
         return ShadowedLanes(plain, self.device_shadow)
 
     def follow(self) -> None:
-        """Map shadow memory for all mapped memory, before waves run."""
+        """Map shadow memory for all mapped device memory. This is called before waves run."""
         self.device_shadow.follow()
 
 
@@ -122,7 +121,7 @@ QUOTIENT_SUGGESTION: Final = (
 
 
 class ShadowCheck(Check):
-    """The check that owns one memory's shadow memories, and reports uses of values with shadow bits to a log."""
+    """The check that owns the shadow memories of a device memory, and logs uses of values with shadow bits set."""
 
     def __init__(self, device_shadow: DeviceShadow, log: FindingLog) -> None:
         self.device_shadow = device_shadow
@@ -149,21 +148,20 @@ class ShadowCheck(Check):
         return None if not kinds or log is None else cls(DeviceShadow(memory, kinds), log)
 
     def program_memory(self, word: int) -> ProgramMemory | None:
-        """Return the tracker of a host program's device memory; None without the check `init`.
+        """Return the tracker of a host program's device memory, or None if the check `init` is off.
 
-        `word` is the junk fill of that memory.
-        """
+        `word` is the 32-bit junk pattern that fills new allocations."""
         if INIT in self.device_shadow.kinds and self.program is None:
             self.program = ProgramMemory(self.device_shadow, self.log, word)
         return self.program
 
     def launch_begins(self, dispatch: Dispatch) -> None:
-        """Prepare the shadow of a host program's memory for a dispatch."""
+        """Update the shadow of a host program's device memory before a dispatch."""
         if self.program is not None:
             self.program.before_dispatch()
 
     def launch_ends(self, dispatch: Dispatch) -> None:
-        """Report the uses of undefined and approximate values that a dispatch has added."""
+        """Report the uses of undefined and approximate values that were recorded since the last report."""
         if self.program is not None:
             self.program.after_dispatch(dispatch)
         uses = self.device_shadow.uses
@@ -248,8 +246,7 @@ class ShadowCheck(Check):
     def _stored(self, address: int, size: int) -> Touch | None:
         """Return the first recorded store of undefined bits to a range of memory, or None.
 
-        Forget all such stores in the range, so that they are reported once.
-        """
+        Remove all such stores in the range from the record, so that each store is reported only once."""
         stored = self.device_shadow.uses.stored
         keys = [key for key in stored if key[:2] == (INIT, "global") and address <= key[2] < address + size]
         found = [stored.pop(key) for key in keys]

@@ -27,11 +27,10 @@ SHADOWED: Final = 0xFF
 
 
 class ShadowMemory(GpuMemory):
-    """The shadow memory that belongs to a memory.
+    """The shadow memory of a device memory, at the same addresses.
 
-    Unmapped addresses read as 0, and writes to them are ignored. `follow` updates the mappings. Memory that is mapped
-    at several addresses has one shadow.
-    """
+    Unmapped addresses read as 0, and writes to them are ignored. `follow` updates the mappings. Memory that is
+    mapped at several addresses has one shadow."""
 
     def __init__(self, memory: GpuMemory) -> None:
         super().__init__(memory.bits)
@@ -93,7 +92,7 @@ class ShadowMemory(GpuMemory):
         """Accept any access: unmapped shadow memory is not an error."""
 
     def parts(self, address: int, size: int) -> Iterator[tuple[Plain, int, int]]:
-        """Yield the mapped ranges of `size` bytes: the mapping, the offset in it, and the number of bytes."""
+        """Yield the mapped parts of a range of memory, each as its mapping, the offset in it, and its size in bytes."""
         end = address + size
         at = address
         while at < end:
@@ -136,7 +135,9 @@ class DeviceShadow:
         self.shadow_memories = tuple(ShadowMemory(self.memory) for _ in self.kinds)
 
     def follow(self) -> None:
-        """Update shadow memory for changed mappings, before waves run and before shadow bits are set."""
+        """Update the mappings of shadow memory to those of the memory.
+
+        This is called before waves run and before the host changes shadow bits."""
         for shadow in self.shadow_memories:
             shadow.follow(self.memory)
 

@@ -1,4 +1,6 @@
-"""The initial shadow of waves on all engines: values from the launch are defined, other registers undefined."""
+"""The initial shadow of waves on all engines.
+
+Registers that the launch initialises are defined, all others are undefined."""
 
 from __future__ import annotations
 
@@ -44,12 +46,12 @@ Shadow memory has the addresses of the memory that it belongs to.
 
 
 def first_byte(kind: str) -> int:
-    """Return the shadow byte, for a kind of shadow, of a byte that the launch does not define."""
+    """Return the initial shadow byte of a byte of memory that a launch does not define, for a kind of shadow."""
     return 0xFF if kind == INIT else 0
 
 
 def first_scalars(dispatch: Dispatch, kind: str) -> npt.NDArray[np.uint32]:
-    """Return the shadow of a wave's scalar registers at its start, for a kind of shadow."""
+    """Return the initial shadow of a wave's scalar registers, for a kind of shadow."""
     found = np.full(SGPRS, SHADOWED if kind == INIT else 0, np.uint32)
     found[: len(dispatch.sgprs)] = 0
     for register in (*dispatch.group_id_sgprs, dispatch.group_info_sgpr, dispatch.wave_offset_sgpr):
@@ -85,11 +87,10 @@ def start_shadows(dispatch: Dispatch, device_shadow: DeviceShadow, wave: Wave, s
 
 
 class WaveShadowStarts:
-    """The initial shadow state of one thread's waves, for the compiled scheduler.
+    """The initial shadow state of the waves that one host thread runs, for the compiled scheduler.
 
-    `address` is the host address of an array of `tiered.native_scheduler.ShadowStart`, one for each kind of shadow.
-    `first_slot` is the number of the first wave's private memory.
-    """
+    `address` is the host address of an array of `tiered.native_scheduler.ShadowStart`, one for each kind of
+    shadow. `first_slot` is the number of the first wave's private memory."""
 
     def __init__(self, dispatch: Dispatch, device_shadow: DeviceShadow, waves: Sequence[Wave], first_slot: int) -> None:
         self.rows = np.zeros((len(device_shadow.kinds), 5), np.uint64)

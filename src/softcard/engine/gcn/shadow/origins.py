@@ -1,8 +1,8 @@
 """A search for the origin of a value with shadow bits, backwards from the instruction that uses it.
 
-The search visits earlier instructions in the order of their addresses, which is the order of execution of most code. It
-continues past a write of a register in only some lanes, as the register may have its shadow from before.
-"""
+The search visits the instructions at lower addresses in descending order, and assumes that they executed in
+the order of their addresses. It continues past a write of a vector register, since the write may have skipped
+some lanes."""
 
 from __future__ import annotations
 
@@ -40,11 +40,10 @@ def origin_of(
     known: Mapping[int, str] | None = None,
     depth: int = DEPTH,
 ) -> str:
-    """Return a description of the origin of the undefined value that an instruction reads; "" if unknown.
+    """Return a description of the origin of the value with shadow bits that `insn` reads; "" if unknown.
 
-    `known` has descriptions of the origins of values that instructions of other kernels have stored, by pc. `depth`
-    limits the number of stores through which the value is traced.
-    """
+    `known` has descriptions of the origins of values that instructions of other kernels have stored, by pc.
+    `depth` limits the number of stores through which the value is traced."""
     try:
         code = _code(dispatch, insn.pc)
     except SoftcardError:
@@ -85,12 +84,12 @@ def origin_of(
 
 
 def _number(name: str) -> tuple[str, int]:
-    """Return the sort key of a register's name."""
+    """Return the sort key of a register's name: its first letter, and its number (-1 for SCC)."""
     return name[0], -1 if name == SCC else int(name[1:])
 
 
 def _shown(name: str) -> str:
-    """Return a register's name in assembly."""
+    """Return the assembly name of a register, given its internal name."""
     return {f"s{VCC}": "vcc_lo", f"s{VCC + 1}": "vcc_hi", f"s{M0}": "m0"}.get(name, name)
 
 
@@ -103,7 +102,9 @@ def _place(touch: Touch) -> str:
 
 
 def _code(dispatch: Dispatch, end: int) -> list[Insn]:
-    """Return the instructions from the kernel's entry to an address."""
+    """Return the instructions from the kernel's entry to the address `end`, in the order of their addresses.
+
+    Return an empty list if the distance is too large."""
     code: list[Insn] = []
     at = dispatch.entry
     if not 0 < end - at <= FARTHEST:
@@ -135,7 +136,7 @@ def _writes(found: Effects) -> set[str]:
 
 
 def _undefined(dispatch: Dispatch, kind: str, name: str) -> bool:
-    """Return True if a launch does not define a register."""
+    """Return True if a register is undefined at the start of a wave; `kind` is the kind of shadow."""
     if kind != INIT:
         return False
     if name == SCC:

@@ -1,10 +1,9 @@
 """The tracking of defined bytes in a host program's device memory, from its allocation to the host's reads.
 
-Device memory is undefined at first. Kernels, copy engines and the program's own stores define it. The bytes that the
-host gets, by a copy engine or by a kernel that stores to the host's memory, must be defined, except for gaps in
-structures. The host's own memory always counts as defined. Memory that the program has not mapped, such as private
-memory, belongs to the device, and stores to it are not results.
-"""
+Device memory is undefined at first. Stores by kernels, by copy engines and by the program itself define it.
+Bytes that reach the host's memory, through a copy engine or a store of a kernel, must be defined, except for
+padding in structures. The host's own memory always counts as defined. Memory that the program has not mapped,
+such as private memory, is internal to the device, and stores to it are not checked."""
 
 from __future__ import annotations
 
@@ -88,7 +87,7 @@ class Filled:
 
     @property
     def end(self) -> int:
-        """The first address past the end of the allocation."""
+        """The first address after the allocation."""
         return self.address + self.data.size
 
     def chunks(self, start: int, end: int) -> range:
@@ -132,7 +131,7 @@ class FilledMemory:
         return next((each for each in self._known if each.address <= address < each.end), None)
 
     def define_written(self, start: int = 0, end: int = 1 << 64) -> None:
-        """Set memory to defined that the host's program has written, between two addresses."""
+        """Set the bytes between two addresses that the host's program has written to defined."""
         with self._lock:
             for each in self._known:
                 if each.address < end and start < each.end:
@@ -141,10 +140,9 @@ class FilledMemory:
                             self._define_written(each, number)
 
     def _is_as_before(self, each: Filled, number: int) -> bool:
-        """Return True if block `number` of an allocation is unchanged.
+        """Return True if block `number` of an allocation has the same contents as before.
 
-        This is the case for most blocks before each kernel. For speed it therefore calls the C library.
-        """
+        It calls memcmp for speed, since most blocks are unchanged before each kernel."""
         before = each.before.get(number)
         expected = self._fill_at if before is None else int(before.ctypes.data)
         size = min(CHUNK, each.data.size - number * CHUNK)
@@ -192,7 +190,7 @@ class Runs:
 
     @classmethod
     def of(cls, shadow: Bytes) -> Runs:
-        """Return the ranges of undefined bytes in a shadow; a byte with one undefined bit counts."""
+        """Return the ranges of undefined bytes in a shadow; a byte with at least one undefined bit counts."""
         edges = np.flatnonzero(np.diff((shadow != 0).astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
         return cls(edges[:, 0], edges[:, 1])
 
@@ -211,13 +209,12 @@ class Runs:
     def without_padding(self, address: int, size: int | None) -> Runs:
         """Return the ranges that cannot be padding of structures, in `size` bytes at `address`.
 
-        With `size` None, the extent of the data is unknown.
+        `size` is None if the extent of the data is unknown.
 
         Padding ends where an aligned member begins or an element ends, and is smaller than the member's alignment. A
-        range that contains no whole aligned word always counts as padding. A larger range counts as padding in two
-        cases: if each element of an array of structures has the same ranges, or if the data has at most `SMALL` bytes
-        and a defined member of that alignment.
-        """
+        range that contains no whole aligned word always counts as padding. Larger ranges count as padding in two
+        cases: if they repeat in each element of an array of structures, or if there is only one and the data either
+        has unknown extent, or has at most `SMALL` bytes and a defined member of the required alignment."""
         shift = address % (2 * PADDING_BELOW)
         large = self.where(self._has_word(shift))
         if not len(large) or (large._are_gaps(shift) and self._is_padding(large, shift, size)):
@@ -225,12 +222,12 @@ class Runs:
         return large
 
     def _has_word(self, shift: int) -> npt.NDArray[np.bool_]:
-        """Return, for each range, True if it contains an aligned word."""
+        """Return a mask of the ranges that contain an aligned word. `shift` is the alignment offset of the data."""
         first = -(-(self.starts + shift) // WORD) * WORD
         return np.asarray(first + WORD <= self.ends + shift)
 
     def _alignments(self) -> npt.NDArray[np.int64]:
-        """Return, for each range, the smallest alignment of the following member for which it can be padding."""
+        """Return, for each range, the smallest alignment that a member after it must have if the range is padding."""
         sizes = self.ends - self.starts
         return np.select([sizes < bound for bound in ALIGNMENTS], ALIGNMENTS, 2 * PADDING_BELOW)
 
@@ -244,7 +241,7 @@ class Runs:
         return large._is_periodic(size)
 
     def _has_member(self, alignment: int, shift: int, size: int) -> bool:
-        """Return True if some aligned block of `alignment` bytes has no undefined byte."""
+        """Return True if some aligned block of `alignment` bytes has no undefined byte, so may hold a member."""
         places = range(-shift % alignment, size - alignment + 1, alignment)
         return any(not ((self.starts < at + alignment) & (self.ends > at)).any() for at in places)
 
@@ -293,12 +290,12 @@ class ProgramMemory:
     # ---- allocations ---------------------------------------------------------------------------------------------
 
     def mapped(self, address: int, size: int, *, is_host: bool) -> None:
-        """Record memory that the program has mapped: its own (`is_host`), or device memory."""
+        """Record memory that the program has mapped: host memory if `is_host`, else device memory."""
         with self._lock:
             self._mapped[address] = address + size, is_host
 
     def allocated(self, address: int, data: npt.NDArray[np.uint8], name: str) -> None:
-        """Record new device memory at an address. It counts as undefined; `data` are its bytes, a junk fill."""
+        """Record new device memory as undefined. `data` is a view of its bytes, which hold the junk pattern."""
         with self._lock:
             self._device_shadow.undefined(address, data.size)
             found = self._shadow.plain(address, data.size)
@@ -309,7 +306,9 @@ class ProgramMemory:
             self._allocations[address] = Allocation(name, address, data.size)
 
     def untracked(self, address: int, size: int, name: str, limit: int) -> None:
-        """Record device memory that counts as defined, to keep the tracked memory below `limit` bytes."""
+        """Report device memory that is not tracked and counts as defined.
+
+        Tracked memory is limited to `limit` bytes."""
         message = f"{name} of {size} bytes is not checked: at most {limit} bytes of a program are tracked at a time"
         self._log.note(
             Finding(
@@ -334,12 +333,12 @@ class ProgramMemory:
     # ---- copy engines --------------------------------------------------------------------------------------------
 
     def stored(self, address: int, size: int) -> None:
-        """Record a copy engine's store of defined values."""
+        """Record that a copy engine has stored defined values to a range of memory."""
         with self._lock:
             self._device_shadow.written(address, size)
 
     def copied(self, to: int, source: int, size: int) -> None:
-        """Record a copy: copy the shadow with the bytes, or check it if the destination is the host's memory."""
+        """Record a copy of bytes: copy their shadow, too, or check it if the destination is the host's memory."""
         with self._lock:
             self._device_shadow.follow()
             is_ours = self._filled.find(source) is not None
@@ -357,20 +356,18 @@ class ProgramMemory:
     # ---- kernels -------------------------------------------------------------------------------------------------
 
     def before_dispatch(self) -> None:
-        """Set memory to defined that the program has written since the last kernel.
+        """Set memory that the program has written since the last kernel to defined.
 
-        It is called before the next kernel runs.
-        """
+        This is called before each kernel runs."""
         with self._lock:
             self._device_shadow.follow()
             self._filled.define_written()
             self._device_shadow.uses.watch_stores()
 
     def after_dispatch(self, dispatch: Dispatch) -> None:
-        """Record the undefined values that a kernel has stored.
+        """Process the undefined values that a kernel has stored, and report those that it stored to the host's memory.
 
-        They remain undefined until the program or the device writes the bytes again.
-        """
+        Bytes in device memory remain undefined until the program or the device writes them again."""
         uses = self._device_shadow.uses
         if uses.stores == self._stores:
             return
@@ -396,10 +393,10 @@ class ProgramMemory:
     # ---- findings ------------------------------------------------------------------------------------------------
 
     def _check(self, address: int, shadow: npt.NDArray[np.uint8], what: str, is_copy: bool = True) -> None:
-        """Report undefined bytes in results, at `address`, that the host gets.
+        """Report undefined bytes among results that reach the host's memory; padding is not reported.
 
-        With `is_copy`, `shadow` covers the bytes of a copy; otherwise the host's memory to which a kernel stored.
-        """
+        `shadow` is the shadow of the bytes at `address`: those of a copy if `is_copy`, else those of a mapping of the
+        host's memory to which a kernel stored. `what` describes the transfer for the message."""
         if not shadow.any():
             return
         runs = Runs.of(shadow).without_padding(address, shadow.size if is_copy else None)
@@ -434,10 +431,9 @@ class ProgramMemory:
         )  # fmt: skip
 
     def _touch(self, address: int, runs: Runs) -> Touch | None:
-        """Return the first recorded store that put undefined bits into these bytes, or None.
+        """Return the recorded store at the lowest address that put undefined bits into the ranges `runs`, or None.
 
-        Forget all such stores, so that each is reported once.
-        """
+        Remove all such stores from the record, so that each store is reported only once."""
         stored = self._device_shadow.uses.stored
         found = []
         for key in [key for key in stored if key[:2] == (INIT, "global")]:

@@ -54,7 +54,7 @@ class ShadowLanes(Lanes):
         self.main = main
 
     def enter(self, view: View) -> None:
-        """Prepare for one instruction of a wave. `main` has been prepared for it before."""
+        """Prepare for one instruction of a wave. The caller has prepared `main` for the instruction before."""
         self.view = view
         self.rows, self.sgpr, self.words = view.rows, view.sgpr, view.words
         self.memory.words = view.words
@@ -80,7 +80,7 @@ class ReferenceKind(Kind):
             self.notes = frozenset()
 
     def begin(self, insn: Insn) -> int | None:
-        """Begin an instruction; return the shadow that it gives to its results."""
+        """Begin an instruction; return the shadow that it gives to its results, as in `Kind`."""
         return source_of(self.name, insn)
 
     def report(self, what: str, shadow: ShadowBits, where: Any = None, access: Access | None = None) -> None:

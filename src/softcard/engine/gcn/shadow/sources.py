@@ -1,8 +1,7 @@
-"""The shadow that instructions themselves give to their results, independent of their operands' shadow.
+"""The shadow bits of results that come from the instruction itself, not from its operands' shadow.
 
-It is set if the result is approximate, and cleared if it is exact again. In the steps of an integer division it is a
-number that stands for the step.
-"""
+An instruction sets all shadow bits if its result is approximate, and clears them if its result is exact
+again. For the intermediate results of an integer division, the shadow is a number that encodes the step."""
 
 from __future__ import annotations
 
@@ -67,13 +66,13 @@ ONE_DOUBLE: Final = 0x3FF0000000000000
 
 
 def step_of(insn: Insn) -> int | None:
-    """Return the step of a division that an instruction may be; None for other instructions."""
+    """Return the step of an integer division that an instruction may perform; None for other instructions."""
     step = _STEPS.get(insn.op.name)
     return step if step != REMAINS or insn.get("neg") & 3 else None
 
 
 def _is(o: Any, shadow: ShadowBits, *numbers: int) -> Any:
-    """Return a mask of the lanes whose shadow is one of these numbers."""
+    """Return a mask of the lanes whose shadow equals one of `numbers`."""
     found = None
     for number in numbers:
         each = o.eq(32, shadow.bits(o), o.const(32, number))
@@ -93,15 +92,14 @@ def _is_clean(o: Any, shadow: OptionalShadow) -> Any:
 
 
 def is_numbered(*shadows: OptionalShadow) -> bool:
-    """Return True if one of the shadows may be the number of a division's step."""
+    """Return True if one of the shadows may be the number that encodes a step of an integer division."""
     return any(shadow is not None and not shadow.is_whole for shadow in shadows)
 
 
 def multiplied(o: Any, a: Any, x: OptionalShadow, b: Any, y: OptionalShadow) -> ShadowBits:
-    """Return the shadow of the product a * b of v_mul_f32, in the steps of an integer division.
+    """Return the shadow of the product a * b of v_mul_f32, which may be a step of an integer division.
 
-    At least one of the operands' shadows, `x` and `y`, is set.
-    """
+    `x` and `y` are the shadows of `a` and `b`. At least one of them is set."""
     bits = _whole(o, x, y)
     for shadow, factor, others in ((x, b, y), (y, a, x)):
         if shadow is None or shadow.is_whole:
@@ -129,18 +127,17 @@ def truncated(o: Any, x: ShadowBits) -> ShadowBits:
 def converted(o: Any, x: ShadowBits) -> ShadowBits:
     """Return the shadow of a float with the shadow `x` after its conversion to an integer.
 
-    It is empty for quotients and for products with 2**32, as later steps of the division correct them.
-    """
+    It has no bits set for quotients and for products with 2**32, since later steps of the division correct them."""
     bits = o.select(32, _is(o, x, QUOTIENT, SCALED), o.const(32, 0), _whole(o, x))
     return ShadowBits(32, bits=bits)
 
 
 def quotient_of(o: Any, a: Any, x: OptionalShadow, b: Any, y: OptionalShadow) -> tuple[Any, Any, Any] | None:
-    """Return the quotient, the divisor and a mask, given the two factors `a` and `b` of a possible remainder.
+    """Return the quotient, the divisor and a mask, given the factors `a` and `b` of a possible remainder.
 
-    The mask has the lanes in which the factors are a quotient and a divisor. Return None if neither factor can be a
-    quotient.
-    """
+    The remainder is a dividend minus the product of both factors. `x` and `y` are the shadows of `a` and `b`. The
+    mask has the lanes in which one factor is a quotient and the other a divisor. Return None if neither factor
+    can be a quotient."""
     found = None
     for quotient, shadow, divisor, others in ((a, x, b, y), (b, y, a, x)):
         if shadow is None or shadow.is_whole:
@@ -161,10 +158,10 @@ def quotient_of(o: Any, a: Any, x: OptionalShadow, b: Any, y: OptionalShadow) ->
 def remainder(o: Any, parts: tuple[Any, Any, Any], dividend: Any, *shadows: OptionalShadow) -> tuple[ShadowBits, Any]:
     """Return the shadow of a division's remainder, and a mask of lanes in which the quotient may differ.
 
-    It may differ if another valid reciprocal would give another quotient; only there the shadow is set. `parts` is the
-    result of `quotient_of`. In lanes where its factors are not a quotient and a divisor, the shadow is that of any
-    other result. The dividend's shadow is the last argument.
-    """
+    The quotient may differ if another valid reciprocal would give another quotient. In lanes where the factors
+    are a quotient and a divisor, the shadow is set only if the quotient may differ. In other lanes, the result
+    depends on all operands' shadow bits. `parts` is the result of `quotient_of`, and the last of `shadows` is the
+    dividend's."""
     quotient, divisor, is_quotient = parts
     is_quotient = o.and_(1, is_quotient, _is_clean(o, shadows[-1]))
     differs = o.and_(1, is_quotient, may_differ(o, dividend, divisor, quotient))
@@ -175,8 +172,7 @@ def remainder(o: Any, parts: tuple[Any, Any, Any], dividend: Any, *shadows: Opti
 def may_differ(o: Any, dividend: Any, divisor: Any, quotient: Any) -> Any:
     """Return a mask of the lanes in which a less exact reciprocal would give another quotient.
 
-    Its error is one unit in the last place.
-    """
+    The reciprocal may have an error of one unit in the last place."""
 
     def magnitude(x: Any) -> Any:
         return o.and_(32, x, o.const(32, MAGNITUDE))
@@ -210,35 +206,32 @@ TO_LANES: Final = ("ds_permute",)
 
 
 def is_source(kind: str, insn: Insn) -> bool:
-    """Return True if an instruction itself may set shadow bits of its results, in any lane."""
+    """Return True if an instruction may set shadow bits of its results even if its operands have none."""
     return bool(source_of(kind, insn)) or (kind == INIT and (takes_from_lanes(insn) or sends_to_lanes(insn)))
 
 
 def takes_from_lanes(insn: Insn) -> bool:
-    """Return True if lanes of an instruction take values from other lanes.
+    """Return True if the lanes of an instruction read values of other lanes.
 
-    In HIP and OpenCL the value of an inactive lane is undefined. The DPP forms do not count: their instruction defines
-    the replacement value, and compilers rely on it.
-    """
+    In HIP and OpenCL the value of an inactive lane is undefined. Instructions with DPP do not count: the ISA
+    defines the value that replaces that of an inactive lane, and compilers rely on it."""
     return insn.op.name.startswith(FROM_LANES)
 
 
 def sends_to_lanes(insn: Insn) -> bool:
-    """Return True if lanes of an instruction send values to other lanes.
+    """Return True if the lanes of an instruction send values to other lanes.
 
-    The result is undefined if several lanes send to one lane.
-    """
+    The result is undefined if several lanes send to one lane."""
     return insn.op.name.startswith(TO_LANES)
 
 
 def source_of(kind: str, insn: Insn) -> int | None:
     """Return the shadow that an instruction gives to its results, for a kind of shadow.
 
-    True sets all bits, False clears them, None propagates the operands' shadow, and another number is a step of a
-    division. v_div_fixup ends the division sequence of the ISA manuals, whose steps make the quotient exact. The
-    shadows of reciprocals are numbers (`SOURCES`), since compilers expand integer divisions to code that uses
-    reciprocals.
-    """
+    True sets all bits, False clears them, None propagates the operands' shadow, and another number encodes a step
+    of an integer division. v_div_fixup gives False: it ends the division sequence of the ISA manuals, which is
+    exact. The shadows of reciprocals are numbers (`SOURCES`), since compilers expand integer divisions to code
+    that uses reciprocals."""
     if kind != FIDELITY:
         return None
     if insn.op.name.startswith(EXACT_BY_STEPS):

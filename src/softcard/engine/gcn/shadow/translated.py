@@ -1,9 +1,8 @@
 """Shadow bits in translated code, which accesses shadow registers and shadow memory.
 
-Translated code tests each use of a value for shadow bits. If any is set, a side exit leads to the reference engine,
-which records the lanes and the origin, and completes the instruction. After enough records the code only counts the
-use, without an exit.
-"""
+Translated code tests each use of a value for shadow bits. If any is set, a side exit leads to the reference
+engine, which records the lanes and the origin, and completes the instruction. After a fixed number of records
+for an instruction, the code only counts the uses and takes no side exit."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ class TranslatedKind(Kind):
         self.insn: Insn
 
     def begin(self, insn: Insn) -> int | None:
-        """Begin an instruction; return the shadow that it gives to its results."""
+        """Begin an instruction; return the shadow that it gives to its results, as in `Kind`."""
         self.insn = insn
         return source_of(self.name, insn)
 
@@ -112,8 +111,7 @@ class TranslatedKind(Kind):
     def _place(self, pc: int, code: int, byte: int = 0) -> Operand:
         """Emit the host address of an instruction's row in the table of counted uses, plus `byte`.
 
-        `code` is the encoded kind of use.
-        """
+        `code` is the number that `code_of` returns."""
         moved = (self.algebra.control.base.at(pc) >> 2) + slot_of(0, code)
         row = (moved & SLOTS - 1) << 4
         table = word(self.algebra.text, QUIET, self.shadow.vectors.state).inttoptr()
@@ -131,17 +129,15 @@ class TranslatedKind(Kind):
 class ShadowedJitAlgebra(ShadowedAlgebra):
     """The operations of translated code on values with shadow bits.
 
-    Writes of scalar registers are deferred to the end of the instruction, since a side exit before that repeats the
-    instruction.
-    """
+    Writes of scalar registers are deferred to the end of the instruction, since the reference engine repeats the
+    instruction from its start after a side exit."""
 
     defers = True
 
     def colliding(self, lane: Any) -> Any:
-        """Raise `Untranslated`, so that the reference engine executes the instruction.
+        """Raise `Untranslated`: the reference engine executes instructions that send values to other lanes.
 
-        It finds the lanes that send values to the same lane.
-        """
+        Only the reference engine can find the lanes that send values to the same lane."""
         raise Untranslated
 
 

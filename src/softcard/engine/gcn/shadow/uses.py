@@ -37,21 +37,20 @@ Site = tuple[str, str, int]
 
 
 def code_of(kind: int, what: str) -> int:
-    """Return the number that encodes a kind of shadow and a kind of use."""
+    """Return the number that encodes a kind of shadow (by its number) and a kind of use (by its name)."""
     return kind * len(CODES) + CODES.index(what)
 
 
 def slot_of(pc: int, code: int) -> int:
-    """Return the row of the table of counts for an instruction and an encoded kind of use."""
+    """Return the row number of an instruction's uses in the table of counts; `code` is the result of `code_of`."""
     return (pc >> 2) + code * 619 & SLOTS - 1
 
 
 @dataclass(frozen=True, slots=True)
 class WaveLanes:
-    """The lanes of a wave that were the first to use a value, and the wave's work-group.
+    """The lanes that use a value, with their wave and its work-group.
 
-    `lanes` is empty if the wave as a whole uses the value.
-    """
+    `lanes` is empty if the wave as a whole uses the value."""
 
     lanes: tuple[int, ...]
     wave: int
@@ -62,8 +61,7 @@ class WaveLanes:
 class Use:
     """The recorded uses of values with shadow bits set by one instruction.
 
-    `count` is the number of lanes, or of waves for a scalar use.
-    """
+    `count` is the number of lanes that used such values, or of waves for a scalar use."""
 
     kind: str
     what: str
@@ -89,11 +87,10 @@ class Touch:
 
 @dataclass(slots=True, eq=False)
 class Uses:
-    """The uses of values with shadow bits set that one device's launches have recorded. Thread-safe.
+    """The record of uses of values with shadow bits set by one device's launches. Thread-safe.
 
-    `kinds` are the kinds of shadow, in the order of their numbers. `quiet` (uint64[SLOTS, 2]) is the table of uses that
-    are only counted.
-    """
+    `kinds` are the kinds of shadow, in the order of their numbers. `quiet` (uint64[SLOTS, 2]) is the table in
+    which translated code counts uses for which it takes no side exit."""
 
     kinds: tuple[str, ...]
     quiet: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros((SLOTS, 2), np.uint64), repr=False)
@@ -120,7 +117,7 @@ class Uses:
             self._seen(kind, what, insn.pc)
 
     def counts(self) -> dict[Site, int]:
-        """Return the number of uses by each instruction: lanes, or waves for a scalar use."""
+        """Return the number of uses by each instruction, in lanes, or in waves for a scalar use."""
         with self.lock:
             found = {site: use.count for site, use in self.sites.items()}
             for kind, what, pc in found:
@@ -134,7 +131,8 @@ class Uses:
         return pc | code << PC_BITS, slot_of(pc, code)
 
     def _seen(self, kind: str, what: str, pc: int) -> None:
-        """Count a recorded use. After `QUOTA` uses, let translated code only count further ones."""
+        """Count a recorded use by an instruction. After `QUOTA` uses, let translated code only count its further
+        uses."""
         times = self._times[kind, what, pc] = self._times.get((kind, what, pc), 0) + 1
         if times == QUOTA:
             key, number = self._row(kind, what, pc)
@@ -142,10 +140,10 @@ class Uses:
                 self.quiet[number] = key, 0
 
     def touch(self, kind: str, what: str, touches: list[Touch]) -> None:
-        """Record accesses by lanes of one instruction.
+        """Record the accesses of several lanes by one instruction.
 
-        `what` is "loaded" for loads of memory with shadow bits set, "stored" for stores of such values.
-        """
+        `what` is "loaded" for loads of memory with shadow bits set, "stored" for stores of values with shadow bits
+        set."""
         with self.lock:
             self._seen(kind, what, touches[0].pc)
             if what == "loaded":
@@ -158,10 +156,9 @@ class Uses:
                 self.stored.update({(kind, each.space, each.address): each for each in touches})
 
     def watch_stores(self) -> None:
-        """Let translated code record the next stores of undefined bits to global memory again.
+        """Make translated code record stores of undefined bits to global memory again, after it has only counted them.
 
-        It is called when a dispatch begins.
-        """
+        This is called when a dispatch begins."""
         with self.lock:
             for site in self.storing:
                 if self._times.get(site, 0) >= QUOTA:

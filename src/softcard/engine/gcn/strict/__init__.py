@@ -1,4 +1,3 @@
-"""The check with a memory as weak as the memory model permits.
+"""The check that runs kernels on the weakest memory that the memory model permits.
 
-Caches per compute unit and delayed stores reveal missing fences.
-"""
+Caches per compute unit and delayed stores reveal missing fences."""

@@ -144,7 +144,7 @@ class SecondLevel(Stateful):
 
 
 def line_of(memory: GpuMemory, number: int) -> bytearray | None:
-    """Return the contents of a line in memory, or None unless all of it is plain memory."""
+    """Return the contents in memory of line `number`, or None if part of the line is not plain memory."""
     found = memory.plain(number * LINE, LINE)
     if found is None:
         return None
@@ -153,7 +153,7 @@ def line_of(memory: GpuMemory, number: int) -> bytearray | None:
 
 
 def runs(bits: int) -> Iterator[tuple[int, int]]:
-    """Yield the runs of consecutive set bits: the first bit and the count of each."""
+    """Yield the runs of consecutive set bits, each as the number of its first bit and its length."""
     at = 0
     while bits >> at:
         at += (bits >> at & -(bits >> at)).bit_length() - 1
@@ -172,7 +172,7 @@ def pieces(address: int, size: int) -> Iterator[tuple[int, int, int]]:
 
 
 def copy(source: bytearray, start: int, target: bytearray, mask: int) -> None:
-    """Copy the bytes that `mask` selects from `source`, from index `start` on, to `target`."""
+    """Copy byte `start` + i of `source` to byte i of `target`, for each set bit i of `mask`."""
     size = len(target)
     for first, count in runs(mask & (1 << size) - 1):
         target[first : first + count] = source[start + first : start + first + count]
@@ -191,7 +191,7 @@ SCOPES: Final = ("none", "agent", "system")
 
 @dataclass(slots=True, eq=False)
 class UnitLine(Stateful):
-    """A line of a compute unit's first-level cache: its bytes."""
+    """A line of a compute unit's first-level cache. `is_volatile` is True if its memory is volatile (see `Mtype`)."""
 
     STATE = ("data",)
 
@@ -326,15 +326,14 @@ class Caches(Stateful):
         self._writing[owner] = [number for number, line in unit.second.lines.items() if line.dirty]
 
     def written(self, owner: int, unit: Unit) -> None:
-        """Complete the write-back of a wave that has waited for it."""
+        """Complete the write-back that the wave `owner` has begun and waited for."""
         for number in self._writing.pop(owner, ()):
             unit.second.write_back(number)
 
     def in_memory(self, address: int, size: int) -> None:
         """Write the lines of a range back to memory and remove them from all second-level caches.
 
-        Afterwards memory itself can be accessed.
-        """
+        Afterwards accesses may bypass these caches."""
         for second in self.seconds:
             second.drop(address, size)
 
@@ -351,7 +350,9 @@ class Caches(Stateful):
 
     # ---- stores ----------------------------------------------------------------------------------------------------
     def issue(self, store: Store) -> None:
-        """Issue a store of a wave. Its own compute unit sees it at once, others see it when it arrives."""
+        """Issue a store of a wave.
+
+        The wave's compute unit sees the store immediately, other compute units see it when it arrives."""
         self.waiting.append(store)
         self.remember(store)
         for number in range(store.address // LINE, (store.address + len(store.data) - 1) // LINE + 1):
@@ -467,10 +468,10 @@ class Caches(Stateful):
 
     # ---- what nobody sees yet ----------------------------------------------------------------------------------------
     def unseen(self, address: int = 0, size: int = 1 << 64) -> Iterator[tuple[int, Store | None]]:
-        """Yield the stores in a range that have not reached memory.
+        """Yield the stores in a range that have not reached memory, as pairs of an address and the store.
 
-        Each comes with the first address at which memory lacks it. The store is None if it is not known.
-        """
+        These are the delayed stores, and each dirty byte of the caches that differs from memory. For such a byte, the
+        store is None if it is not known."""
         for number, line in ((n, line) for second in self.seconds for n, line in second.lines.items()):
             for first, count in runs(line.dirty):
                 start = number * LINE + first

@@ -59,7 +59,7 @@ class StrictEngine(Stateful):
 
     # ---- fences ----------------------------------------------------------------------------------------------------
     def caches(self, memory: GpuMemory) -> Caches:
-        """Return the caches of a memory."""
+        """Return the caches through which waves access `memory`. Create them if necessary."""
         if self._caches is None or self._caches.memory is not memory:
             if self._caches is not None:
                 self._system.caches.remove(self._caches)
@@ -96,7 +96,7 @@ class StrictEngine(Stateful):
         return self._caches, super().snapshot()
 
     def restore(self, state: Any) -> None:
-        """Restore a state of the same memory that `snapshot` returned."""
+        """Restore a state that `snapshot` returned for the same memory."""
         self._caches, own = state
         super().restore(own)
 

@@ -75,7 +75,7 @@ class Ledger:
         self.caches.chance()
 
     def finish(self) -> None:
-        """End the instruction, unless it repeats. s_waitcnt repeats while stores have not arrived."""
+        """End the instruction, unless it is executed again. s_waitcnt is repeated until the stores have arrived."""
         if self.view.words[PC] == self.insn.pc and self.insn.name == "s_waitcnt":
             return
         for missed in self._paths.step(self.owner, self.insn, self._mode, frozenset(self.reached)):
@@ -106,16 +106,15 @@ class Ledger:
 
     @property
     def uncached(self) -> bool:
-        """True if the V# of a buffer instruction bypasses the second-level cache, by its field MTYPE.
+        """True if the instruction is a buffer access whose V# (descriptor) requests to bypass the second-level cache.
 
-        V# of GFX9 do not have this field.
-        """
+        The request is the V#'s field MTYPE, which does not exist on GFX9; the result is False there."""
         if self.insn.form not in BUFFERS or self.insn.target.level >= GFX9:
             return False
         return not Mtype(self.view.sgpr[self.insn["srsrc"] + 3] >> MTYPE_AT & 3).is_cached
 
     def store_of(self, address: int, data: bytes) -> Store:
-        """Return a store by the current instruction."""
+        """Return the delayed store by which the current instruction writes `data` to `address`."""
         passes = self.caches.has_several and access_scope(self.insn) >= Scope.AGENT
         return Store(self.owner, self.unit, address, data, self._position, self.uncached, passes)
 
@@ -146,7 +145,7 @@ class StrictMemory(LaneAtomics):
         self.ledger = ledger
 
     def _spaces(self, space: str, addresses: Array) -> list[tuple[str, Any]]:
-        """Split the addresses by address space."""
+        """Split the addresses by address space, and record the address spaces that a flat access uses."""
         parts = super()._spaces(space, addresses)
         if space == "flat":
             self.ledger.reached |= {REACHED[name] for name, _ in parts}

@@ -106,8 +106,7 @@ class ProgramBuilder:
     def _put_stub(self, at: int, name: str) -> None:
         """Record that the linker has to write the address of the stub `name` to word `at`.
 
-        A stub is a function of a record that belongs to no instruction.
-        """
+        A stub is the function of records that do not belong to an instruction."""
         self._stubs.setdefault(name, []).append(at)
 
     def handled(self) -> Iterator[tuple[Frontend, Plan]]:
@@ -120,7 +119,9 @@ class ProgramBuilder:
 
     # ---- layout --------------------------------------------------------------------------------------------------
     def _lay_out(self, mode: int) -> Numbers:
-        """Return the offset of each instruction's record under a MODE; -1 for instructions without one."""
+        """Reserve the records of all instructions under a MODE; return the offset of each instruction's record.
+
+        The offset is -1 for instructions without a record."""
         flow, plans = self.flow, self.flow.plans[mode]
         frontend, used = flow.frontend(mode), np.array(self.used[mode], np.int64)
         for number in used[frontend.about.table[used, About.SIZE] == UNKNOWN].tolist():
@@ -268,8 +269,7 @@ def _key(flow: Flow, index: int, mode: int) -> str:
 def build_program(make: Callable[[], Flow], library: Library) -> UnlinkedProgram:
     """Return the program of the control-flow graph that `make` returns.
 
-    If a handler turns out to be impossible for some kind of instruction, repeat with a new graph.
-    """
+    If no handler can be made for some kind of instruction, build the program again from a new graph."""
     with library.lock:  # plans are shared by all engines of this process
         while True:
             builder = ProgramBuilder(make(), library)

@@ -1,9 +1,9 @@
 """The emitter of handlers.
 
-It reuses the emitters of regions, but takes registers and constants from a record. A handler is ``i64 handler(ptr
-state, ptr record)``. It executes its instruction for all lanes, and tail-calls the function of the next record. If it
-cannot execute it, it returns an exit code (see `jit.layout`).
-"""
+It reuses the emitters of regions, but emitted code loads constants and the locations of registers from a
+record. A handler is ``i64 handler(ptr state, ptr record)``. It executes one instruction for all lanes, and
+tail-calls the function of the next record. If it cannot execute the instruction, it returns an exit code (see
+`jit.layout`)."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class HandlerScalars(ScalarFile):
 
 
 def _alignment(name: str) -> str:
-    """Return the alignment clause of a variable in the wave's state if it is aligned to less than its size."""
+    """Return LLVM's alignment clause for a variable in the wave's state; "" if it has natural alignment."""
     return ", align 4" if name.startswith(PAIR) else ""
 
 

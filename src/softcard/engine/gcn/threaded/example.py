@@ -9,8 +9,7 @@ from dataclasses import dataclass
 class Example:
     """An instruction that represents all instructions with the same handler: its words, and MODE.
 
-    A flag is True if its constants are compiled into the handler.
-    """
+    `has_fixed_numbers` is True if constants are compiled into the handler."""
 
     words: tuple[int, ...]
     mode: int

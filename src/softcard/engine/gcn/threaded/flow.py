@@ -144,10 +144,9 @@ class Control:
 
 
 class Flow:
-    """The control-flow graph of reachable code, with the value of MODE in each block.
+    """The control-flow graph of reachable code, with the value of MODE in each basic block.
 
-    With `apart`, each instruction is a block of its own.
-    """
+    If `apart` is True, each instruction is a basic block."""
 
     def __init__(
         self, listing: Listing, control: Control, mode: int, frontend: Callable[[int], Frontend], *, apart: bool = False
@@ -171,7 +170,7 @@ class Flow:
     # ---- reachability --------------------------------------------------------------------------------------------
     @property
     def is_left(self) -> bool:
-        """True if a path leaves the program, by a computed address or for the reference engine."""
+        """True if some path leaves the program, by a jump to a computed address or at an invalid instruction."""
         lasts = ((block.last - 1, block.mode) for block in self.blocks.values())
         nodes = [self.node(*each) for each in lasts]
         return any(node is None or node.effects.flow == "indirect" for node in nodes)
@@ -302,9 +301,9 @@ def flow_of(
 ) -> Flow:
     """Return the control-flow graph of the code at the beginning of `memory`, at guest address `start`.
 
-    Only as many words are scanned as necessary. Raise `Untranslated` if there is not even one complete instruction, or
-    if the host does not support the float mode of MODE. With `apart`, each instruction is a block of its own.
-    """
+    Only as many words are scanned as necessary. If `apart` is True, each instruction is a basic block. Raise
+    `Untranslated` if `memory` does not contain a complete instruction, or if the host does not support the float
+    mode of MODE."""
     if not host_has(of_mode(mode)):
         raise Untranslated
     count = _end_behind(memory, 0)

@@ -1,9 +1,8 @@
 """The front end, which maps a kernel's machine code to handlers and record contents with NumPy arrays.
 
-Instruction words are first grouped by their bits other than registers and numbers, and then by classes of operands, so
-that all instructions of a group share one handler. One instruction of a group is decoded. The operands of the others
-are extracted from their bits. Therefore Python code runs only once per kind of instruction.
-"""
+Instruction words are grouped in two steps: by all bits except registers and numbers, then by the classes of
+their operands. All instructions of a resulting group share one handler. Python code decodes only one
+instruction of each group; the operands of the others are extracted from their words by NumPy."""
 
 from __future__ import annotations
 
@@ -86,7 +85,7 @@ class About(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """The translation of all instructions of one group. `kind` is None if they do not have a handler."""
+    """The translation of all instructions that share a handler. `kind` is None if no handler exists for them."""
 
     insn: Insn | None
     node: Node | None
@@ -107,15 +106,16 @@ class Plan:
 
     @property
     def is_step(self) -> bool:
-        """True if programs exit for these instructions, to the reference engine or to code of their own."""
+        """True if programs exit at these instructions, since no handler executes them.
+
+        The reference engine or separately translated code executes them."""
         return self.kind is None
 
     @property
     def ends(self) -> bool:
-        """True if the instructions end a block without a branch.
+        """True if the instructions end a basic block although they do not branch.
 
-        Such instructions are executed outside of programs, or write MODE.
-        """
+        Such instructions are executed outside of programs, or write MODE."""
         return self.is_step or self.effects.hwreg_written is not None
 
     def __post_init__(self) -> None:
@@ -148,11 +148,10 @@ def _classes(level: int, kind: str, words: int, type_: str, takes_literal: bool)
 
 
 def _overlaps(words: Words, c: int, d: int, registers: int) -> Words:
-    """Return a bit for the signature of matrix instructions.
+    """Return, for each word of a matrix instruction, a bit for its signature.
 
-    The bit is set if registers of C overlap those of D without being the same. `c` and `d` are the bit positions of
-    both fields, `registers` is the number of registers.
-    """
+    The bit is set if the registers of C and D overlap without being the same. `c` and `d` are the bit positions
+    of both operand fields, and `registers` is the number of registers of each operand."""
     constants, numbers = words >> np.uint64(c) & np.uint64(0x1FF), words >> np.uint64(d) & np.uint64(0xFF)
     apart = np.abs(constants.astype(np.int64) - operands.VGPR0 - numbers.astype(np.int64))
     return ((apart > 0) & (apart < registers)).astype(np.uint64) << np.uint64(63)
@@ -162,9 +161,9 @@ def _overlaps(words: Words, c: int, d: int, registers: int) -> Words:
 class Group:
     """A group of instruction words that differ only in registers and numbers.
 
-    `classes` has for each operand its field, scale and base, and the class of each code. `is_single` is True if each
-    word of the group has a plan of its own. `has_fixed_numbers` is True if the numbers are compiled into the handlers.
-    """
+    `classes` has for each operand its field, scale and base, and the class of each operand code. `is_single` is
+    True if each different word of the group has a separate plan. `has_fixed_numbers` is True if the numbers are
+    compiled into the handlers."""
 
     classes: list[tuple[Field, int, int, Words]] = field(default_factory=list)
     numbers: list[tuple[int, int]] = field(default_factory=list)
@@ -314,10 +313,9 @@ class Frontend:
         return plan.number
 
     def lay_out(self, number: int, find: Callable[[str], tuple[int, Handler] | None]) -> None:
-        """Compute the record layout of a plan's instructions, which have a handler or do not need one.
+        """Compute the record layout of the instructions of plan `number`. Their handler, if they have one, must exist.
 
-        `find` returns the address and layout of the handler with a given key.
-        """
+        `find` returns the address and layout of the handler with a given key."""
         plan, about = self.plans[number], self.about.table[number]
         if plan.kind is None:
             about[About.SIZE] = records.LEAVE_BYTES
@@ -364,7 +362,9 @@ class Frontend:
         return made
 
     def _fields(self, insn: Insn) -> tuple[Field, ...]:
-        """Return the bit fields of an instruction's encoding. The offset of segment instructions is signed."""
+        """Return the bit fields of an instruction's encoding.
+
+        On GFX9, the encoding FLAT has two variants: the offset of global and scratch instructions is signed."""
         if insn.form == "FLAT" and insn.target.level == GFX9:
             family = "flat" if insn.op.family == "flat" else "global"
             return format_of(insn.target.encoding, "FLAT", family).pattern.fields
@@ -391,10 +391,9 @@ class Frontend:
         return Plan(insn, node, kind, tuple(self.getters(insn, kind)), group, example)
 
     def refused(self, plan: Plan) -> bool:
-        """Record that a handler cannot be made for a plan's kind of instruction.
+        """Record that a handler cannot be made for the instructions of a plan.
 
-        Return True if one may be possible with constants compiled into it; the instructions then need new plans.
-        """
+        Return True if handlers with compiled-in constants may be possible; the instructions then need new plans."""
         group = plan.group
         if group is None or group.has_fixed_numbers or not _has_numbers(plan):
             plan.kind = None
@@ -406,7 +405,9 @@ class Frontend:
         return True
 
     def getters(self, insn: Insn, kind: Kind) -> Iterator[Getter]:
-        """Yield, for each operand field of a record, its extraction from words like the given instruction's."""
+        """Yield a `Getter` for each operand field of a record.
+
+        It extracts the operand from the words of any instruction with the same encoding as `insn`."""
         word = insn.encoded
         for part in kind.parts:
             if part.field == "literal":

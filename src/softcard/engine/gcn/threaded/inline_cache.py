@@ -89,7 +89,7 @@ class InlineCache:
         return {self.key: ROWS}
 
     def holds(self, memory: GpuMemory) -> bool:
-        """Return True if memory still holds the instruction."""
+        """Return True if memory still has the code of which the inline cache was made."""
         return holds(self.code_ranges, memory)
 
     def patch(self, addresses: dict[int, int]) -> None:
@@ -162,8 +162,7 @@ class InlineCache:
 def _reaches_beyond(insn: Insn, kind: Kind) -> bool:
     """Return True if an operand extends past the last vector register.
 
-    Handlers would access other memory there.
-    """
+    A handler would access unrelated data there."""
     fields = [part.field for part in kind.parts if part.role == "v"]
     found = kind.node.effects
     return any(insn[fields[n // STEP - 1]] % VGPRS + n % STEP >= VGPRS for n in found.v_reads | found.v_writes)

@@ -321,7 +321,7 @@ class _Maker:
     def _number(self, name: str) -> None:
         """Process a number in encoding field `name`.
 
-        The number 0 has a handler of its own, because the semantics omit it.
+        The number 0 becomes part of the key, since the semantics omit operations with it. Other numbers become slots.
         """
         insn = self.insn
         n = insn.fields[name]
@@ -338,11 +338,10 @@ class _Maker:
             self.shape[name] = "n"
 
     def _selection(self, name: str) -> None:
-        """Process an SDWA selection of a part of a source.
+        """Process an SDWA selection of some bits of a source.
 
-        The selection of the whole source, and any selection if numbers are fixed, is part of the key. Other selections
-        become slots of the record.
-        """
+        The selection of the whole source is part of the key. Other selections become slots of the record, unless
+        numbers are fixed; then they are part of the key, too."""
         if self.fixed_numbers or self.fields[name] == DWORD:
             self.shape[name] = str(self.fields[name])
         elif (source := name.removesuffix("_sel")) in self.shape:

@@ -208,10 +208,9 @@ class Library:
 
     # ---- look-up -----------------------------------------------------------------------------------------------
     def find(self, key: str) -> tuple[int, Handler] | None:
-        """Return the address and record layout of the handler with this key, or None if it is impossible.
+        """Return the address and record layout of the handler with this key, or None if no handler can be made.
 
-        `make` must have been called for it before.
-        """
+        `make` must have been called for the handler before."""
         known = self.index[key]
         if known is None:
             return None
@@ -221,7 +220,8 @@ class Library:
         return address, known.handler
 
     def has(self, key: str) -> bool:
-        """Return True if a handler key is in the index: the handler is compiled, or known to be impossible."""
+        """Return True if a handler key is in the index: the handler is compiled, or is known to be impossible to
+        make."""
         if key not in self.index:
             return False
         known = self.index[key]
@@ -291,7 +291,7 @@ class Library:
 
     # ---- in the background -----------------------------------------------------------------------------------------
     def _wait(self, kinds: Mapping[str, Kind | Example]) -> None:
-        """Schedule those of the given handlers that are not optimised for optimisation."""
+        """Add those of the given handlers that are not optimised yet to the handlers to be optimised."""
         waiting = {
             key: each for key, each in kinds.items() if key not in self._unimprovable and not self._is_optimised(key)
         }
@@ -300,7 +300,9 @@ class Library:
             self._left = WORTH
 
     def _optimise(self, wanted: list[str], kinds: Callable[[list[str]], list[Kind]]) -> None:
-        """Submit handlers for optimisation; `kinds` returns their specifications on the background thread."""
+        """Submit handlers for optimisation in the background.
+
+        The background thread calls `kinds` to get their specifications."""
         busy = {key for keys in self._optimising.values() for key in keys}
         left = [key for key in wanted if key not in busy]
         for at in range(0, len(left), BATCH):

@@ -107,9 +107,9 @@ class Program:
     def replace(self, place: BlockKey, function: int, entry: int, code: object) -> None:
         """Replace a block by optimised code.
 
-        `function` is the address of the code, `entry` the number of its entry point, and `code` keeps it alive. Threads
-        may be running the block, so the word that they read last is written last.
-        """
+        `function` is the address of the machine code, `entry` the number of its entry point, and `code` the object
+        that keeps the machine code in memory. Other threads may be running the block; they continue to run the old
+        code until the last word is written."""
         self.replaced[place] = code
         words, at = self.records, self.blocks[place] // 8
         words[at + records.REGION_AT // 8] = function
@@ -182,7 +182,7 @@ class Tally:
 
 
 def _is_left(program: Program, at: int) -> bool:
-    """Return True if the block at record `at`, of one instruction, only exits to the reference engine."""
+    """Return True if the single-instruction block at record `at` only exits to the reference engine."""
     stubs, words = program.library.stubs, program.records
     size = records.HEAD_BYTES if int(words[at]) == stubs["head"] else records.FUEL_BYTES
     return int(words[at + size // 8]) == stubs["leave"]

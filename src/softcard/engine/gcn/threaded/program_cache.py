@@ -1,9 +1,9 @@
 """The on-disk cache of direct-threaded programs, keyed by code.
 
-If all programs of a process are cached, it compiles nothing. Programs are listed by the first bytes of their code. Each
-list entry has the address ranges of a program's code and their digest; the latest entry also has the program itself.
-Other programs, and the optimised regions of all programs, are stored under that digest.
-"""
+A process whose programs are all cached compiles nothing. Programs are listed by the first bytes of their
+code. Each list entry has the address ranges of a program's code and the digest of that code; the latest entry
+also has the program itself. Other programs, and the optimised regions of all programs, are stored under their
+digest."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ MOST: Final = 64
 class ProgramCache:
     """The cache of the programs of one processor's code.
 
-    `observed` is the instrumentation on which optimised regions depend. With a `tally`, programs have one instruction
-    per block, and counters of their own.
-    """
+    `observed` is the instrumentation on which optimised regions depend. With a `tally`, each instruction is a
+    basic block with a separate counter."""
 
     def __init__(
         self, target: Target, library: Library, objects: ObjectCache, observed: Observed, tally: Tally | None = None

@@ -108,9 +108,9 @@ def _leave(g: _StubEmitter) -> None:
 def _hot(g: _StubEmitter) -> None:
     """Emit the stub that enters the optimised code of a block.
 
-    It stores the pc and the optimised function's address in the wave's state; side exits of strip-mined loops are
-    completed by that address. It clears the word TEMPLATE, since earlier code may have written scalar registers.
-    """
+    It stores the pc and the optimised function's address in the wave's state. The address is needed to complete
+    side exits of strip-mined loops. It also clears the word TEMPLATE, since earlier code may have written scalar
+    registers."""
     text = g.text
     set_word(text, layout.TEMPLATE, 0)
     set_word(text, state.PC, g.field(8))

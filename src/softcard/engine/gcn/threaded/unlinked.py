@@ -57,10 +57,10 @@ class UnlinkedProgram:
     def linked(
         self, library: Library, start: int, code_ranges: CodeRanges, profile: int, room: int = PROFILE
     ) -> Program:
-        """Link the program to code at address `start`, given a library that has all of its handlers.
+        """Return the program linked to code at address `start`. `library` must have all of its handlers.
 
-        `code_ranges` has the code's contents. `profile` is the number of the first free one of `room` profile counters.
-        """
+        `code_ranges` has the code's contents. `room` profile counters are free, and `profile` is the first one's
+        number."""
         words = self.words.copy()
         base = int(words.ctypes.data)
         words[self.pcs] += np.uint64(start)

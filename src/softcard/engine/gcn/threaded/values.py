@@ -52,7 +52,7 @@ class Getter:
     is_literal: bool = False
 
     def row(self, place: int) -> tuple[int, ...]:
-        """Return the table row for a field at offset `place` in its record; see `values_of`."""
+        """Return the getter as a table row (see `values_of`), for a field at byte offset `place` of its record."""
         bits: list[int] = []
         for low, at, width in (*self.pieces, (0, 0, 0), (0, 0, 0))[:2]:
             bits += [at, (1 << width) - 1, low]
@@ -72,9 +72,8 @@ class Getter:
 def values_of(rows: Words, words: Words, literals: Words) -> Words:
     """Return the values of record fields.
 
-    The row of a field in `rows` is a result of `Getter.row`. `words` and `literals` are those of its instruction. If
-    `rows` is a single row, it applies to all words.
-    """
+    For each field, `rows` has the row that `Getter.row` returned, `words` the instruction's word, and `literals`
+    its literal. If `rows` is a single row, it applies to all words."""
     found: Words
     _, _, at, mask, low, at2, mask2, low2, keep, sign, times, plus, how, table = rows.T
     raw = (words >> at & mask) << low | (words >> at2 & mask2) << low2
@@ -140,11 +139,10 @@ def cache_rows(handler: Handler) -> list[tuple[int, ...]]:
 
 
 def fill_parts(records: Words, at: Numbers, rows: Words, words: Words, literals: Words) -> None:
-    """Write the operand fields of the records that begin at the byte offsets `at`.
+    """Write one operand field in each of the records that begin at the byte offsets `at`.
 
-    For each record, `rows` has a row, and `words` and `literals` those of its instruction. If `rows` is a single row,
-    it applies to all records.
-    """
+    For each record, `rows` has the field's row, `words` the instruction's word, and `literals` its literal. If
+    `rows` is a single row, it applies to all records."""
     values, halves = values_of(rows, words, literals), records.view(np.uint32)
     place, size = rows.T[:2]
     here = at + place.astype(np.int64) >> 2
@@ -157,8 +155,7 @@ def fill_parts(records: Words, at: Numbers, rows: Words, words: Words, literals:
 def fill_caches(records: Words, at: Numbers, rows: Words, rank: int = 0) -> None:
     """Assign inline caches to the records that begin at the byte offsets `at`.
 
-    The first inline cache has the number `rank`. Each record gets inline caches of its own as long as there are enough.
-    """
+    The first inline cache has the number `rank`. Records share inline caches only if there are too few of them."""
     for number, kind in enumerate(CACHE_KINDS):
         here = np.flatnonzero(rows[:, 1] == number)
         if len(here):

@@ -1,10 +1,9 @@
 """The JIT engine of waves.
 
-It runs guest code as machine code of the host, and what it does not translate on the reference engine. Code is compiled
-without optimisation when it is first reached; when it is hot, a background thread optimises it. Optimised code is
-installed between batches of work-groups. Threads take batches of work-groups; machine code runs without Python's global
-interpreter lock.
-"""
+It translates guest code to machine code of the host; the reference engine executes what is not translated.
+Code is compiled without optimisation when it is first reached; when it is hot, a background thread optimises
+it. Optimised code is installed between batches of work-groups. Threads run batches of work-groups; machine
+code runs without Python's global interpreter lock."""
 
 from __future__ import annotations
 
@@ -134,7 +133,7 @@ class JitEngine:
         self._tiering_up = {}
 
     def run(self, dispatch: Dispatch) -> Statistics:
-        """Run all work-groups of a dispatch to their end; see `api.Engine`."""
+        """Run all work-groups of a dispatch until they end; see `api.Engine`."""
         return self.prepare(dispatch).run()
 
     def prepare(self, dispatch: Dispatch) -> Launch:

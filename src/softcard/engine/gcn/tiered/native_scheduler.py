@@ -153,11 +153,9 @@ def start_shadow(ctx: Context, kind: int, count: int) -> None:
 
 @inlined
 def start_vectors(ctx: Context, number: int, image: int) -> None:
-    """Initialise a wave's vector registers.
+    """Initialise those vector registers of a wave that have launch values or that code may read.
 
-    They are those with launch values, and those that code may read although the launch leaves them undefined. `number`
-    is the wave's number, `image` the row of its launch values.
-    """
+    `number` is the wave's number, `image` the row of its launch values."""
     wave, given = ctx.states + number * STATE_BYTES, ctx.vgprs + image * ctx.rows * ROW_BYTES
     for row in range(ctx.first_rows):
         copy(wave + row * ROW_BYTES, given + row * ROW_BYTES, ROW_BYTES)

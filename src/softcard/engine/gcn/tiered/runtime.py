@@ -40,7 +40,9 @@ class Runtime:
         self.adopt()
 
     def provide_matrices(self) -> None:
-        """Enter the table of matrix instructions, whose import other processors save."""
+        """Add the address of the table of matrix instructions to the helper table.
+
+        This is called only for processors with matrix instructions, since it imports a large module."""
         if not self.table[layout.MATRICES]:
             from softcard.engine.gcn.matrix.calls import table
 

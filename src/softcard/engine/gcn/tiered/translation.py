@@ -106,10 +106,9 @@ class Translation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShadowCode:
-    """The form of a region that evaluates shadow bits; another form is specialised for defined inputs.
+    """The variant of a region's code that evaluates shadow bits. The other variant assumes that they are 0 on entry.
 
-    See `layout.SHADOWED_KEY`.
-    """
+    See `layout.SHADOWED_KEY`."""
 
     made: Translation
 
@@ -326,12 +325,11 @@ class CodeSpace:
             self._begin(place)
 
     def follow_shadow(self, function: int, entry: BlockKey | None) -> None:
-        """Compile code that evaluates shadow bits, since code that assumes them to be 0 met bits that are set.
+        """Compile the variant of a region that evaluates shadow bits, after a wave met set bits in the other variant.
 
-        `function` is the address of the latter. Without an `entry`, the new code replaces it from now on, though waves
-        of other threads may still run the old code. With an `entry`, the new code is only used if set shadow bits are
-        found on entry there.
-        """
+        `function` is the address of that other variant, which assumes shadow bits to be 0. If `entry` is None, the
+        new code replaces it, though waves of other threads may still run the old code. Otherwise the new code is only
+        used if shadow bits are set when the region is entered at `entry`."""
         code = next(made for made in self._installed if made.address == function)
         following = self._following.get(code)
         if following is None:

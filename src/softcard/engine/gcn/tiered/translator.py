@@ -34,9 +34,8 @@ from softcard.isa.gcn.target import Target
 class Translator:
     """The translator of one processor's code for vectors of `lanes` lanes, with the instrumentation of checks.
 
-    With `apart`, programs have one block per instruction, so that each is counted. `limit` is the address from which on
-    code is not translated.
-    """
+    If `apart` is True, each instruction of a program is a basic block, so that the executions of each instruction
+    are counted. Code from the address `limit` on is not translated."""
 
     def __init__(
         self,

@@ -382,7 +382,7 @@ class Worker:
 
     # ---- between calls -----------------------------------------------------------------------------------------
     def _tick(self) -> None:
-        """Poll the dispatch's watch, which may end the waves. It identifies the run by the number of restarts."""
+        """Poll the dispatch's watch, which may stop the waves by an exception."""
         words = self._words
         words[_SEEN] = TICKS.count[0]
         run = words[AT["template"]]
@@ -596,10 +596,9 @@ class Worker:
             words[AT["retired"]] += self._executed(wave)
 
     def _resume(self, wave: Wave) -> None:
-        """Complete a strip-mined loop from the lane in the word LANE on, one instruction at a time.
+        """Complete a strip-mined loop on the reference engine, from the lane in the word LANE on.
 
-        If a lane faults, find it.
-        """
+        It executes one instruction at a time for all remaining lanes, so the lane of a fault is known."""
         self._be_sure()
         words = wave.words
         function, first = int(words[layout.FUNCTION]), int(words[layout.LANE])
@@ -623,10 +622,9 @@ class Worker:
         words[PC] = resume_pc
 
     def _is_phased(self, insn: Insn, wave: Wave) -> bool:
-        """Return True if lanes before LANE may have made only some of their stores, so that all are repeated.
+        """Return True if all lanes must repeat an instruction, since some lanes may have made only some of its stores.
 
-        Without checks of memory, side exits between the stores are impossible.
-        """
+        Without checks of memory, side exits between the stores of an instruction are impossible."""
         from softcard.engine.gcn.effects import effects  # imports the whole instruction set
 
         if self.dispatch.memory.guard is None and self.dispatch.checks.tracker is None:

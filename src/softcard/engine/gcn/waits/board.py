@@ -1,19 +1,18 @@
-"""The scoreboard: the outstanding operations at a point of a path, and the waits that an instruction lacks there.
+"""The scoreboard: outstanding operations at a point of a path, and the waits that an instruction lacks there.
 
-Operations of one order (for example, all vector loads) complete one after the other. So an operation is certainly
-complete when no more operations are outstanding than were issued after it. Each entry of the scoreboard therefore
-counts the later operations of its own order on its own path. An entry is removed in two cases: a wait permits at most
-that many outstanding operations, or so many operations followed that the counter could not hold them all. Operations of
-other orders do not affect an entry.
+Operations of one order (for example, all vector loads) complete one after the other. So an operation is
+certainly complete when no more operations are outstanding than were issued after it. Each entry of the
+scoreboard therefore counts the later operations of the same order on its path. An entry is removed in two
+cases: a wait permits at most that many outstanding operations, or so many operations followed that the
+counter could not hold them all. Operations of other orders do not affect an entry.
 
-Two paths that join give one scoreboard. For an entry of both, the smallest count is kept as the worst case, since that
-entry stays on the scoreboard the longest. So a hazard on a joined scoreboard exists on at least one of the paths, and
-the scoreboard of a single path is exact.
+Where two paths join, their scoreboards are merged. An entry that both scoreboards have keeps the smaller
+count: this is the worst case, since such an entry stays on the scoreboard longer. So a hazard on a merged
+scoreboard exists on at least one of the paths, and the scoreboard of a single path is exact.
 
-A FLAT access counts on two counters, VM_CNT and LGKM_CNT. Unless the run shows the address space that it reaches, it is
-taken for an access of memory, in order with the other memory accesses. A finding that holds only if the access reaches
-LDS states that condition.
-"""
+A FLAT access counts on two counters, VM_CNT and LGKM_CNT. Unless a run shows the address space that it
+reaches, the analysis assumes that it accesses memory, in order with the other memory accesses. A finding that
+holds only if the access reaches LDS states that condition."""
 
 from __future__ import annotations
 
@@ -334,11 +333,10 @@ LONGEST_RUN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """An outstanding operation: the instruction that has started it, and the counter that it counts on.
+    """An outstanding operation: the instruction that has started it, and the counter that tracks it.
 
     `later` is the number of later operations of the same `order`. `owed` and `locked` are register masks as in
-    `Counted`, and `when` is a condition as in `Missed`.
-    """
+    `Counted`, and `when` is a condition as in `Missed`."""
 
     issue: Issue
     counter: str
@@ -507,12 +505,11 @@ class Board:
                     yield Missed(found, before, issue, _nops(states - age), max(registers, 0))
 
     def _of_matrices(self, found: Hazard, age: int, registers: int) -> int:
-        """Return the registers that a hazard concerns, given the later matrix instructions; 0 if no hazard is left.
+        """Return the registers that a hazard still concerns after later matrix instructions; 0 if the hazard is void.
 
-        `age` is the number of wait states since the hazard's first instruction. A matrix instruction after that one may
-        matter in two ways: it may write the same registers again, which ends a hazard of `RESULTS` for them; and
-        hazards of `AFTER_F64` exist only if it is one of f64.
-        """
+        `age` is the number of wait states since the hazard's first instruction. Later matrix instructions matter in
+        two ways. If one writes the same registers again, a hazard of `RESULTS` ends for these registers. A hazard of
+        `AFTER_F64` exists only if one of them is an f64 instruction."""
         later = [each for each, its_age in self.recent.items() if its_age < age and each.is_matrix]
         if found.id in AFTER_F64:
             return registers if any(_is_f64(each) for each in later) else 0
@@ -606,7 +603,9 @@ def _nops(states: int) -> str:
 
 
 def may_replay(issue: Issue) -> bool:
-    """Return True if the processor may have XNACK on: GFX9's and a few of GFX8, unless the target excludes it."""
+    """Return True if the processor may have XNACK on.
+
+    That is possible on all processors of GFX9 and a few of GFX8, unless the target excludes it."""
     return issue.level >= 9 or "xnack" in issue.insn.target.has
 
 
@@ -633,7 +632,9 @@ DISPUTED: Final = "disputed"
 
 
 def finding(missed: Missed, base: int = 0, kernel: str = "", text: Callable[[int], str] | None = None) -> Diagnostic:
-    """Return the diagnostic for a hazard. Addresses count from `base`, and `text` returns text to add to a pc."""
+    """Return the diagnostic for a hazard.
+
+    Addresses are given relative to `base`. `text` returns additional text for a pc."""
 
     def place(pc: int) -> str:
         more = (f"({kernel})" if kernel else "") if text is None else text(pc)

@@ -1,10 +1,10 @@
-"""The check of waits of running kernels: it reports hazards that waves meet, and slows down only suspect ones.
+"""The check of waits in running kernels, which reports hazards that occur and slows down only suspect kernels.
 
-A kernel's code is analysed once, on all paths. If no hazard is possible, as in all compiled code, its waves run as
-usual. Otherwise the first work-groups and the last one run on the reference engine with scoreboards, with the same
-results, and the hazards that they meet are reported. After enough instructions, the possible hazards that no wave met
-are reported as notes: their path was not taken, or never is.
-"""
+A kernel's code is analysed once, on all paths. If no hazard is possible, as in all compiled code, its waves
+run as usual. Otherwise the first work-groups and the last one run on the reference engine with scoreboards,
+with the same results, and the hazards that occur in their waves are reported. After enough instructions, the
+possible hazards that have not occurred are reported as notes: their path was not taken, or can never be
+taken."""
 
 from __future__ import annotations
 
@@ -59,8 +59,7 @@ class Kernel:
     def finding(self, missed: Missed, count: int = 1) -> Finding:
         """Return a finding for a hazard.
 
-        Positions count from the kernel's first instruction, until a symbolizer names it.
-        """
+        Its positions are given relative to the kernel's entry, until a symbolizer replaces them."""
         found = finding(missed, text=lambda pc: f"(entry + {pc - self.entry:#x})")
         return Finding(
             WAITS,

@@ -40,9 +40,8 @@ def _page(hart: Hart, address: int) -> int | None:
 class CodeStores(ReferenceEngine):
     """The base class of engines that report executed code which was stored without a later FENCE.I.
 
-    `report` is called with a finding once for each pair of storing and executed instruction. `page` is the loads'
-    translation function of the hart's port, if that port hides pages from harts.
-    """
+    `report` is called with a finding once for each pair of storing and executed instruction. `page` is the
+    function that translates pages for loads. It is needed if the hart's port hides pages from the hart."""
 
     def __init__(self, report: Callable[[Finding], None], *, page: Page | None = None, **options: Any) -> None:
         super().__init__(**options)

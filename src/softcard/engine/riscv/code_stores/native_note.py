@@ -42,10 +42,9 @@ def ready(row: HartRow, pc: int) -> int:
 
 @inlined
 def split_cell(place: int, host: int) -> int:
-    """Move the store number of a cell from the table into shadow memory, where each halfword has its own.
+    """Move the store number of a cell from the table into shadow memory, which has one number per halfword.
 
-    `place` is the address of the cell's table row. Nothing happens if that row holds 0.
-    """
+    `place` is the address of the cell's table row. Nothing happens if that row holds 0."""
     whole = U16[place]
     if whole:
         U16[place] = 0

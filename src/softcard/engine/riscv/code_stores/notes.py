@@ -1,9 +1,8 @@
 """The IR that translated code executes at a store to record the storing instruction.
 
-Adjacent stores form a run: a store that begins at the end of the last one only extends the run that is open. A run is
-recorded when control leaves its scope (see `run_scopes`) or the region. Other stores are recorded one by one in shadow
-memory, after a test that their cell's store numbers are there.
-"""
+Adjacent stores form a run: a store that begins where the last one ended only extends the open run. A run is
+recorded when control leaves its scope (see `run_scopes`) or the region. Other stores are recorded one by one
+in shadow memory, after a test that the store numbers of their cell are in shadow memory, not in the table."""
 
 from __future__ import annotations
 
@@ -72,7 +71,7 @@ def _loops(region: Region) -> list[frozenset[int]]:
 
 
 def _goes_on(pc: int, insn: Insn, blocks: list[Block]) -> bool:
-    """Return True if the next iteration of a loop most likely stores directly after this iteration's store."""
+    """Return True if a loop's store most likely begins where the store of the previous iteration ended."""
     moves: dict[int, list[Insn]] = {}
     before: list[Insn] = []
     for block in blocks:
@@ -347,7 +346,7 @@ class StoreNotes:
         return times
 
     def unmeasured(self) -> None:
-        """Return to one test per store; called when the iterations with fewer tests were emitted."""
+        """Resume the emission of one test per store, after the iterations with fewer tests were emitted."""
         if len(self._running) > 1:
             self._close(len(self._running))
         self._hoisted, self._running, self._rounds, self._split = {}, {}, {}, set()
@@ -471,11 +470,10 @@ class StoreNotes:
         return self._cell(host) | odd
 
     def _split_round(self, first: Operand, walk: Stride, is_there: Operand | None = None) -> None:
-        """Emit code that moves the store numbers of all cells of one iteration from the table into shadow memory.
+        """Emit code that moves the store numbers of the cells of one iteration from the table into shadow memory.
 
-        The iteration is one of the strided access `walk`, and `first` is its first address. If `is_there` is given, the
-        code takes effect only if `is_there` is 1 (the address is in memory).
-        """
+        The iteration is one of the loop's strided access `walk`, and its first address is `first`. If `is_there` is
+        given, the code takes effect only if `is_there` is 1 (the address is in memory)."""
         text, size = self.text, walk.high - walk.low
         self._row()
         places = [first]

@@ -1,8 +1,8 @@
 """The JIT engine that reports unfenced code, and the recording of stores by its translated code.
 
-Code with an unfenced store that was not reported yet runs on the reference engine, which reports it. Translated code
-stays translated: a store into it drops it for all harts, as in engines with coherent code.
-"""
+Code with an unfenced store that was not reported yet runs on the reference engine, which reports it.
+Translated code does not need this test later: a store to translated code drops it for all harts, as in
+engines with coherent code."""
 
 from __future__ import annotations
 

@@ -91,10 +91,10 @@ def run_regions(hart: int, table: int, return_address: int) -> int:
 
 @native
 def refill(hart: int, page: int, stores: int) -> int:
-    """Restore a page of the simulated translation buffer to a page table; return host minus guest address of it.
+    """Restore a page of the simulated translation buffer to a page table.
 
-    The table is that of stores if `stores` is 1, else that of loads. The result is 0 if the page's memory is unknown.
-    """
+    Return the host address minus the guest address of the page, or 0 if the page's memory is unknown. The table
+    is the one for stores if `stores` is 1, else the one for loads."""
     words = U64.at(hart)
     known = U64.at(words[KNOWN_STORES if stores else KNOWN_LOADS])
     addend = known[page]
@@ -112,17 +112,15 @@ def refill(hart: int, page: int, stores: int) -> int:
 
 @native
 def exchange32(place: int, expected: int, new: int) -> int:
-    """Compare the 32-bit word at `place` with `expected`, and exchange it by `new` if equal, atomically.
+    """Atomically compare the 32-bit word at `place` with `expected`, and replace it by `new` if they are equal.
 
-    The reference engine uses this for its atomic instructions.
-    """
+    The reference engine uses this for its atomic instructions."""
     return A32.compare_exchange(place, expected, new)
 
 
 @native
 def exchange64(place: int, expected: int, new: int) -> int:
-    """Compare the 64-bit word at `place` with `expected`, and exchange it by `new` if equal, atomically.
+    """Atomically compare the 64-bit word at `place` with `expected`, and replace it by `new` if they are equal.
 
-    The reference engine uses this for its atomic instructions.
-    """
+    The reference engine uses this for its atomic instructions."""
     return A64.compare_exchange(place, expected, new)

@@ -55,17 +55,15 @@ def _compare(kind: str, predicate: str) -> Callable[..., Operand]:
 def _extreme(predicate: str, zeros: str) -> Callable[..., FloatValue]:
     """Return a method that emits minimumNumber or maximumNumber.
 
-    `predicate` is the LLVM comparison that selects the first operand; `zeros` is the operation that selects the right
-    one of two zeros.
-    """
+    `predicate` is the LLVM comparison that selects the first operand. `zeros` is the operation that gives the
+    result if both operands are zeros, from their bits."""
     return lambda self, fmt, a, b: self._extreme(fmt, a, b, predicate, zeros)
 
 
 class Floats:
-    """The float operations of `isa.riscv.algebra.Algebra` in LLVM IR, for single floats.
+    """The float operations of `isa.riscv.algebra.Algebra` in LLVM IR, for scalars.
 
-    `fused` is True if the host has a fused multiply-add. `fma_formats` contains the formats in which it was used.
-    """
+    `fused` is True if the host has a fused multiply-add. `fma_formats` contains the formats in which it was used."""
 
     def __init__(
         self, text: Text, ints: Integers, representations: Representations, control: Control, fused: bool

@@ -1,7 +1,7 @@
-"""The operations of `isa.riscv.algebra.Algebra` in LLVM IR over vectors of adjacent elements of a register group.
+"""The operations of `isa.riscv.algebra.Algebra` in LLVM IR over vectors of elements of a register group.
 
-Functions of elements use them. The module also has loops over single elements.
-"""
+The semantics of element-wise vector instructions use these operations. The module also has loops over single
+elements."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ LLVM 22 generates wrong code for lanes of 8 bits if more bits are expanded at on
 def each_number(text: Text, count: Operand) -> Iterator[Operand]:
     """Emit the code of the `with` block as a loop that counts from 0 to `count` - 1; yield the loop's counter.
 
-    Both have 64 bits.
-    """
+    `count` and the counter have 64 bits."""
     before, head, body, done = text.label, text.fresh("each"), text.fresh("do"), text.fresh("done")
     text.jump(head)
     text.start(head)
@@ -49,7 +48,7 @@ def each_number(text: Text, count: Operand) -> Iterator[Operand]:
 
 
 def buffer(text: Text, size: int, number: int = 0) -> Operand:
-    """Return the address of a buffer of `size` bytes in the function's frame; each `number` has a buffer of its own."""
+    """Return the address of a buffer of `size` bytes in the function's frame. Each `number` names a separate buffer."""
     name = f"%buffer{size}_{number}"
     return text.slot(f"  {name}", f"[{size} x i8]", ", align 64")
 
@@ -203,7 +202,7 @@ class LaneFloats(Floats):
 
 
 class RawFloats(Representations):
-    """Float representations in which reading the bits of a NaN gives its own bits, not those of the canonical NaN."""
+    """Float representations in which the bits of a NaN are read unchanged, not as those of the canonical NaN."""
 
     def f_bits(self, fmt: str, v: FloatValue) -> Operand:
         """Return the bit pattern of a float."""

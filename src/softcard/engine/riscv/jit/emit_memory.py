@@ -94,7 +94,7 @@ class Notes(Protocol):
         """
 
     def unmeasured(self) -> None:
-        """Return to full recording; called when the iterations with reduced recording were emitted."""
+        """Resume full recording, after the iterations with reduced recording were emitted."""
 
     def edge(self, start: int, successor: int) -> bool:
         """Return True if `close` must emit code on the edge from block `start` to `successor`."""
@@ -222,10 +222,9 @@ class Memory:
         text.start(on)
 
     def _guessed(self, addend: Operand) -> Operand:
-        """Return `addend` through a prediction that it equals the addend of the last execution.
+        """Return `addend` by way of a branch that predicts that it equals the addend of the last execution.
 
-        Later code then does not have to wait until the processor has loaded the table's entry.
-        """
+        The processor can then execute later code before it has loaded the table's entry."""
         text = self.text
         slot = text.slot(f"  %guess{self.control.pc:x}", "i64")
         with text.at_head():

@@ -276,8 +276,7 @@ class RegionEmitter:
     def _edge(self, successor: int, price: int) -> str:
         """Return the label of an edge to `successor`.
 
-        An edge that costs fuel (`price`) or changes representations has a block of its own.
-        """
+        An edge that costs fuel (`price`) or changes float representations is a separate basic block."""
         text, registers = self._text, self._registers
         if successor not in self.region.blocks:
             label = text.fresh("away")

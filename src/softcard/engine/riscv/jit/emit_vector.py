@@ -1,9 +1,9 @@
-"""Vector instructions in LLVM IR: register groups in the hart's memory, all lanes processed at once.
+"""Vector instructions in LLVM IR: register groups in the hart's memory, all lanes processed together.
 
-vtype must be known when an instruction is translated. It is taken from a vset* instruction before it in the block, or
-else the most likely value is assumed and checked. A side exit is taken in every other state: another vtype, vstart not
-0, vectors off, or a missing page. Operations that processors do not have for many lanes are done element by element.
-"""
+vtype must be known when an instruction is translated. It is known from an earlier vset* instruction in the
+block; otherwise the translator assumes the most likely value, and the code checks it. A side exit is taken in
+every other state: another vtype, vstart not 0, vectors off, or a missing page. Operations that processors do
+not have for many lanes are done element by element."""
 
 from __future__ import annotations
 
@@ -402,10 +402,9 @@ class Vectors:
         return self.ints.select(start.width, done, bits, self._scalar(start))
 
     def v_compress(self, dest: Group, source: Group, which: Mask) -> None:
-        """Pack the elements that the mask `which` enables.
+        """Copy the elements that the mask `which` selects to adjacent elements of `dest`, from element 0 on.
 
-        Every position may be written several times before its final value.
-        """
+        The emitted code may write an element several times before it has its final value."""
         text, o, w = self.text, self.ints, dest.width
         kept = buffer(text, 8)
         kept.store(0)
@@ -438,11 +437,15 @@ class Vectors:
     def v_load(
         self, dest: Group, count: Operand, walk: Walk, masked: bool, *, fields: int = 1, first_fault: bool = False
     ) -> None:
-        """Load elements into groups."""
+        """Load `count` elements, or segments of `fields` elements, into register groups from `dest` on.
+
+        `walk` gives the addresses."""
         self._move(dest, count, walk, masked, fields, loads=True)
 
     def v_store(self, source: Group, count: Operand, walk: Walk, masked: bool, *, fields: int = 1) -> None:
-        """Store elements of groups."""
+        """Store `count` elements, or segments of `fields` elements, from register groups from `source` on.
+
+        `walk` gives the addresses."""
         self._move(source, count, walk, masked, fields, loads=False)
 
     def _move(self, group: Group, count: Operand, walk: Walk, masked: bool, fields: int, loads: bool) -> None:

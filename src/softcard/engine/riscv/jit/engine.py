@@ -84,11 +84,10 @@ FUNCTIONS: Final = (dispatch, exchange32, exchange64, refill)
 
 @dataclass(frozen=True, slots=True)
 class Performing:
-    """A check that adds code of its own to the semantics of instructions in translated code.
+    """A check that adds code to the semantics of instructions in translated code.
 
-    `name` is part of the key of such code in the cache. `perform` makes the emitter of the code, and `prepare` makes a
-    hart ready for it.
-    """
+    `name` is part of the key of such code in the cache. `perform` makes the emitter of the code, and `prepare`
+    prepares a hart to run it."""
 
     name: str
     perform: Callable[[Algebra], Performer]
@@ -97,10 +96,9 @@ class Performing:
 
 @dataclass(frozen=True, slots=True)
 class AccessChecking:
-    """A check that adds code of its own before memory accesses in translated code.
+    """A check that adds code before memory accesses in translated code.
 
-    `name` is part of the key of such code in the cache. `make` makes the emitter of the code.
-    """
+    `name` is part of the key of such code in the cache. `make` makes the emitter of the code."""
 
     name: str
     make: Callable[[Algebra], AccessCheck]
@@ -286,9 +284,7 @@ class JitEngine(ReferenceEngine):
     def _optimise_hot(self, context: JitContext) -> None:
         """Submit hot code for optimisation at the end of a time slice.
 
-        Time slices may be so short that they never contain the end of a slice of this engine, which otherwise does
-        this.
-        """
+        Code is also submitted at the end of each slice of this engine, but a short time slice may end before that."""
         if context.work >= HOT:
             with self._lock:
                 self._optimise_all(context)
@@ -407,9 +403,8 @@ class JitEngine(ReferenceEngine):
     def _entered(self, context: JitContext, pc: int) -> frozenset[int]:
         """Return the entry points of this hart's translated code if that code contains `pc`; else return an empty set.
 
-        New code that begins at `pc` ends at these entry points. So a loop in which a time slice ended keeps its own
-        code, with hoisted tests.
-        """
+        New code that begins at `pc` ends at these entry points. So if a time slice has ended within a loop, the loop
+        keeps its existing code, with hoisted tests."""
         return frozenset(context.installed[context.native]) if self._is_inside(context, pc) else frozenset()
 
     def _find(self, context: JitContext, pc: int, *, alone: bool = False) -> Translation | None:

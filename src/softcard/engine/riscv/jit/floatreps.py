@@ -30,7 +30,10 @@ FORMAT = {"s": "S", "d": "D"}
 
 
 class _Scan:
-    """An abstract domain for the semantics: floats are their kinds; integers are "0" if known to be 0, else None."""
+    """The abstract domain in which the semantics of instructions are interpreted.
+
+    The abstract value of a float is its kind. The abstract value of an integer is "0" if it is known to be 0,
+    else None."""
 
     def __init__(self, reps: Reps) -> None:
         self.reps = reps

@@ -1,4 +1,4 @@
-"""Regions, the unit of translation: the part of a guest function that is reachable without leaving it."""
+"""Regions, the unit of translation: code that can be reached from an address without leaving the guest function."""
 
 from __future__ import annotations
 

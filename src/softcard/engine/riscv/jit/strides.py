@@ -300,10 +300,9 @@ class BatchCheck(Protocol):
     def check_rounds(self, accesses: Sequence[Access], table: Operand, rounds: Operand) -> Operand:
         """Emit the check of `rounds` iterations in advance; return an i1 that is 1 if no further checks are needed.
 
-        The accesses of these iterations then have no checks of their own. `table` is the address of the table of
-        streams. The code of the iterations was emitted before, between `begin_batch` and `end_batch`. When the check
-        runs, no instruction of the loop has been executed.
-        """
+        The accesses of these iterations are then not checked one by one. `table` is the address of the table of
+        streams. The code of the iterations was emitted before, between `begin_batch` and `end_batch`, but runs after
+        the check."""
 
     def begin_batch(self) -> None:
         """Begin to emit iterations that are checked together."""

@@ -142,7 +142,7 @@ def _code_tables() -> dict[bool, Words]:
 
 
 def _vacate(table: Words, slot: int) -> None:
-    """Set a table row empty: its tag becomes a pc that belongs to another row, so that lookups never match."""
+    """Mark a table row as empty: its tag becomes a pc that belongs to another row, so that lookups never match."""
     table[slot, 0] = 0 if slot else 2
 
 

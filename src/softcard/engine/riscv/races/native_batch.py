@@ -39,9 +39,8 @@ def swap(one: int, other: int) -> None:
 def put_in_order(streams: int, count: int) -> None:
     """Sort the `count` rows of the table of streams at `streams` by descending address, stably.
 
-    Afterwards, if two streams with one step overlap, the stream that comes first has accessed a common byte in an
-    earlier iteration than the other one.
-    """
+    Afterwards, if two streams with the same step overlap, the stream that comes first has accessed a common byte
+    in an earlier iteration than the other one."""
     for k in range(1, count):
         at = streams + k * STREAM_BYTES
         while at > streams:
@@ -56,9 +55,8 @@ def put_in_order(streams: int, count: int) -> None:
 def are_apart(streams: int, count: int, rounds: int) -> int:
     """Return 1 if the last access of each dword by the sorted streams is known, else 0.
 
-    It is known if streams do not overlap, or if streams that overlap have one step and one size, so that their order
-    decides.
-    """
+    It is known for streams that do not overlap, and for overlapping streams with the same step and the same size,
+    whose order in the table decides."""
     for k in range(1, count):
         other = Stream.from_address(streams + k * STREAM_BYTES)
         end = end_of(other, rounds) + 3 >> 2

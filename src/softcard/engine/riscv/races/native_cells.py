@@ -44,10 +44,9 @@ def byte_record(race: Race, word: int, byte: int) -> int:
 
 @native
 def put_apart(race: Race, cell: int, mask: int, record: int) -> None:
-    """Set the access record of those bytes of a dword that are in `mask`, but not of all four; record 0 clears it.
+    """Set the access record of some bytes of a dword, which `mask` selects; record 0 clears it.
 
-    `cell` is the address of the dword's shadow word.
-    """
+    `mask` must not select all four bytes. `cell` is the address of the dword's shadow word."""
     word = U32[cell]
     if word >> SPLIT_AT == 0:
         remembered = word & BYTES & ~mask
@@ -87,10 +86,10 @@ def put(race: Race, cell: int, mask: int, record: int) -> None:
 
 @inlined
 def planes_met(is_load: int, harts: int) -> int:
-    """Return the number of arrays of shadow memory whose accesses conflict with a load or another access.
+    """Return the number of arrays of shadow memory whose accesses conflict with a new access.
 
-    The arrays are counted from the array of stores; the arrays of loads follow it.
-    """
+    `is_load` is 1 if the new access is a load. The arrays are counted from the array of stores; the arrays of
+    loads follow it."""
     return cells_met(is_load, 1, harts + 1)
 
 

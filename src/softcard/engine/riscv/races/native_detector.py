@@ -213,10 +213,9 @@ class NativeHartRaces:
         return evaluator
 
     def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
-        """Begin a group of instances: all accesses of harts made so far count as ordered before its accesses.
+        """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group.
 
-        `outstanding` contains the DMA transfers that were not waited for.
-        """
+        `outstanding` contains the DMA transfers that were not waited for."""
         self._report_last_loads()
         if self._remembered is not None:
             self._remember(self._remembered)
@@ -327,9 +326,8 @@ class NativeHartRaces:
     def _touched(self, start: int, end: int, access: str, moving: Moving | None) -> list[int]:
         """Return the bytes from `start` to `end` (excluded) that `access` by a transfer conflicts with.
 
-        These are the bytes with accesses that did not happen before the transfer. With `moving` None, all accesses
-        since the watermark count.
-        """
+        These are the bytes with accesses that did not happen before the transfer. If `moving` is None, no access
+        since the watermark counts as ordered."""
         shadow = self._shadow_of(start)
         if shadow is None:
             return []
@@ -353,8 +351,7 @@ class NativeHartRaces:
     def finished(self, hart: int | None, key: object) -> None:
         """Record that a hart has waited for the transfer `key`.
 
-        With `hart` None, the transfer is one of the command processor, and the call has no effect.
-        """
+        If `hart` is None, the transfer belongs to the command processor, and the call has no effect."""
         moving = self._by_key.get(key)
         if moving is None or hart is None or moving.finisher:
             return

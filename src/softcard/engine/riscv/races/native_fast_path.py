@@ -239,11 +239,10 @@ def access_part(
     is_load: int,
     is_again: int,
 ) -> int:
-    """Check and record an access of some bytes of a dword; return 0, or 1 with nothing changed.
+    """Check and record an access of some bytes of a dword; return 0 on success.
 
-    The result 1 means that the access has to be checked otherwise. The check succeeds only if the other bytes of the
-    dword have old events or the event of this access.
-    """
+    Return 1, with nothing changed, if `native_check.check` has to check the access. The check succeeds only if
+    each other byte of the dword has an event below the watermark or the event of this access."""
     dword, mask, newest = host & ~3, (1 << size) - 1 << (host & 3), 0
     stored = U32[dword + stores]
     cell = dword + (loads if is_load else stores)
@@ -267,7 +266,10 @@ def access_part(
 def is_column_free(
     cell: int, stride: int, record: int, watermark: int, layers: int, dwords: int, lanes: int, slots: int
 ) -> int:
-    """Return 1 if no word of a column of `dwords` words in `layers` layers, `lanes` at a time, has a race to report."""
+    """Return 1 if a column of shadow words cannot have a race to report; else 0.
+
+    The column has `dwords` adjacent words from address `cell` on in each of `layers` arrays, which lie `stride`
+    bytes apart. `lanes` words are tested at a time."""
     wrong = 0
     for _ in range(layers):
         for first in range(0, dwords, lanes):

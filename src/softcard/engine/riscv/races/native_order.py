@@ -179,7 +179,7 @@ def is_before(row: HartRow, race: Race, record: int) -> int:
 
 @native
 def begin_group(race: Race) -> None:
-    """Begin a group of instances: all accesses of harts made so far count as ordered before its accesses."""
+    """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group."""
     race.watermark, race.clock_free, race.moving_count = race.next, race.clocks, 0
     for slot in range(race.harts):
         row = HartRow.from_address(race.rows + slot * ROW_BYTES)
@@ -197,7 +197,9 @@ def begin_group(race: Race) -> None:
 
 @native
 def begin_next_group(race: Race) -> int:
-    """Begin a group of instances; return 0, or 1, with nothing changed, if Python must begin it."""
+    """Begin a group of kernel instances; return 0.
+
+    Return 1, with nothing changed, if Python must begin the group."""
     if race.remembers or race.moving_count or race.full or race.next >= LIMIT >> 1:
         return 1
     for slot in range(race.harts):

@@ -195,8 +195,7 @@ class RaceAccessCheck:
     ) -> tuple[Operand, Operand]:
         """Emit a test, before a loop, of the inline cache entries of the loop's accesses at `pcs`.
 
-        Return an i1 that is 1 if all entries are valid, and the hart's address up to which they are.
-        """
+        Return an i1 that is 1 if all entries are valid, and the guest address up to which they are valid."""
         text, fast_id = self.text, self._fast_id()
         self._hoisted_fast_id, self._hoisted_watermark = fast_id, self._watermark()
         self._watermark_now().store(self._hoisted_watermark)
@@ -426,5 +425,5 @@ def _shares_lines(access: Access) -> bool:
 
 
 def access_checking(harts: int) -> AccessChecking:
-    """Return the race check in the form that the JIT engine takes, for a device with `harts` harts."""
+    """Return the race check for a device with `harts` harts, as an `AccessChecking` for the JIT engine."""
     return AccessChecking(f"races {harts}", partial(RaceAccessCheck, harts))

@@ -122,10 +122,9 @@ class Races(Protocol):
         """Return the evaluator, changed to check its accesses."""
 
     def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
-        """Begin a group of instances: all accesses of harts made so far count as ordered before its accesses.
+        """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group.
 
-        `outstanding` contains the DMA transfers that were not waited for.
-        """
+        `outstanding` contains the DMA transfers that were not waited for."""
 
     @property
     def starter(self) -> tuple[int, int]:
@@ -155,8 +154,7 @@ class Races(Protocol):
     def finished(self, hart: int | None, key: object) -> None:
         """Record that a hart has waited for the transfer `key`.
 
-        With `hart` None, the transfer is one of the command processor, and the call has no effect.
-        """
+        If `hart` is None, the transfer belongs to the command processor, and the call has no effect."""
 
     def remember(self) -> None:
         """Remember all accesses from now on; called before kernels that the host does not wait for.
@@ -199,10 +197,9 @@ class HartRaces:
         return evaluator
 
     def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
-        """Begin a group of instances: all accesses of harts made so far count as ordered before its accesses.
+        """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group.
 
-        `outstanding` contains the DMA transfers that were not waited for.
-        """
+        `outstanding` contains the DMA transfers that were not waited for."""
         self._decide_all()
         if self._remembered is not None:
             self._remember(self._remembered)
@@ -216,7 +213,7 @@ class HartRaces:
 
     @property
     def starter(self) -> tuple[int, int]:
-        """A property that this check does not have: it raises `ModelBug`, since the check has no machine code."""
+        """Raise `ModelBug`: this check has no machine code that begins a group."""
         raise ModelBug("the race check has no machine code for harts on the reference engine")
 
     def end(self) -> None:
@@ -287,8 +284,7 @@ class HartRaces:
     def finished(self, hart: int | None, key: object) -> None:
         """Record that a hart has waited for the transfer `key`.
 
-        With `hart` None, the transfer is one of the command processor, and the call has no effect.
-        """
+        If `hart` is None, the transfer belongs to the command processor, and the call has no effect."""
         for moving in self._moving:
             if moving.key == key and hart is not None:
                 self._of(hart).learn({**moving.agent.known, moving.agent.uid: moving.agent.epoch})

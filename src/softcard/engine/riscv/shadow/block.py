@@ -37,10 +37,9 @@ ELEMENTS: Final = CALLED + len(FUNCTIONS)
 
 
 class ShadowedRam(Ram):
-    """Memory with a shadow byte for each byte, which lies `DISTANCE` after it.
+    """Memory with a shadow byte for each byte. The shadow byte's address is the byte's address plus `DISTANCE`.
 
-    Shadow pages that are never written take no memory.
-    """
+    Shadow pages that are never written take no memory."""
 
     __slots__ = ()
 

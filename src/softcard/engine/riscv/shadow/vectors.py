@@ -129,7 +129,7 @@ class ShadowedVectors:
         return int(self.base.register_bits())
 
     def vector(self, *, resumes: bool = False) -> VType:
-        """Begin an instruction that depends on vtype."""
+        """Begin an instruction that depends on vtype, and return vtype."""
         found: VType = self.base.vector(resumes=resumes)
         return found
 
@@ -222,7 +222,7 @@ class ShadowedVectors:
             self.vector_shadow.put(group, {0: _bits(value)})
 
     def v_compress(self, dest: Group, source: Group, which: Mask) -> None:
-        """Pack the elements that the mask `which` enables."""
+        """Copy the elements that the mask `which` selects to adjacent elements of `dest`, from element 0 on."""
         count = self.base.words[VL]
         shadows, unsure = self.vector_shadow.column(source, count), any(self.vector_shadow.column(which, count))
         chosen = self.base._column(which, count)

@@ -26,10 +26,10 @@ _SUFFIXES: Final = ("_e32", "_e64", "_sdwa", "_dpp")
 def assemble(target: Target, text: str, pc: int = 0) -> bytes:
     """Return the machine code of assembly text that is placed at address `pc`.
 
-    The text has one instruction per line, as `printer.text` writes it. ``name:`` defines a label for branches; ``;``,
-    ``//`` and ``#`` begin a comment; ``.long a, b`` emits numbers. Without a suffix (_e32, _e64, _sdwa, _dpp) the
-    shortest encoding for the operands is chosen. Raise `WireError` with the line of an invalid instruction.
-    """
+    The text has one instruction per line, as `printer.text` writes it. ``name:`` defines a label for branches;
+    ``;``, ``//`` and ``#`` begin a comment; ``.long a, b`` emits 32-bit numbers. For a mnemonic without a suffix
+    (_e32, _e64, _sdwa, _dpp) the shortest encoding that can hold the operands is chosen. Raise `WireError` with
+    the line number of an invalid instruction."""
     lines: list[tuple[int, int, str]] = []
     labels: dict[str, int] = {}
     address = pc
@@ -61,8 +61,7 @@ def _placed(target: Target, number: int, statement: str, pc: int, labels: Mappin
 def assemble_one(target: Target, statement: str, pc: int = 0, labels: Mapping[str, int] | None = None) -> bytes:
     """Return the machine code of one instruction or ``.long``.
 
-    With `labels` None, every name is taken as a label of unknown address.
-    """
+    If `labels` is None, every name is accepted as a label whose address is not known yet."""
     name, _, rest = statement.partition(" ")
     if name == ".long":
         return b"".join(_number(part) for part in rest.split(","))
@@ -78,7 +77,9 @@ def assemble_one(target: Target, statement: str, pc: int = 0, labels: Mapping[st
 
 
 def _best(errors: list[WireError]) -> WireError:
-    """Return one error with the different messages of `errors`, for a text that no encoding can hold."""
+    """Return one error that joins the distinct messages of `errors`.
+
+    `errors` are the errors of all encodings that were tried for the same instruction text."""
     messages = list(dict.fromkeys(error.message for error in errors))
     return WireError("; or ".join(messages))
 
@@ -127,10 +128,9 @@ def forms(target: Target, op: Op) -> tuple[str, ...]:
 
 
 def _attempt(target: Target, op: Op, form: str, rest: str, pc: int, labels: Mapping[str, int] | None) -> bytes:
-    """Return the machine code of one instruction in one form; raise `WireError` if the form cannot hold it.
+    """Return the machine code of one instruction in encoding `form`; raise `WireError` if `form` cannot hold it.
 
-    It is checked that the code decodes to the instruction of the text.
-    """
+    The function verifies that the machine code decodes to the instruction in the text."""
     builder = InsnBuilder(target, op, form, pc, labels)
     read(builder, rest)
     code = encode(target, op, form, builder.fields, builder.literal)

@@ -47,17 +47,15 @@ MAX_DIGITS: Final = 1000
 def literal(value: int, words: int = 1, type_: str = "b32") -> str:
     """Return the text of a literal constant in hexadecimal.
 
-    It is inside ``lit()`` if the bare number would be read as an inline constant.
-    """
+    The number is written as ``lit(number)`` if the number alone would be parsed as an inline constant."""
     text = f"{value:#x}"
     return text if constant(text, words, type_) == LITERAL else f"lit({text})"
 
 
 def register(target: Target, text: str) -> tuple[int, int] | None:
-    """Return the operand code and the number of words of a register; None if `text` is not the name of one.
+    """Return the operand code and the number of words of the register `text`; None if it is not a register name.
 
-    Raise `WireError` if the register's number is out of range.
-    """
+    Raise `WireError` if the register's number is out of range."""
     found = _REGISTER.fullmatch(text)
     if found is None or (found[1] == "a" and not target.matrix):
         return _named(target.encoding).get(text)
@@ -80,8 +78,7 @@ def register(target: Target, text: str) -> tuple[int, int] | None:
 def _named(level: int) -> dict[str, tuple[int, int]]:
     """Return the operand code and the number of words of each special register, by name.
 
-    Status bits as operands, which may have any width, have 0 words.
-    """
+    For status bits, which are valid operands of any width, the number of words is 0."""
     found = {name: (code, 0 if code > NO_REGISTER else 1) for code, name in scalars(level, 1).items()}
     found |= {name.removeprefix("src_"): place for name, place in found.items()}
     found |= {name: (code, 2) for name, code in WHOLE[level].items()}
@@ -89,11 +86,11 @@ def _named(level: int) -> dict[str, tuple[int, int]]:
 
 
 def constant(text: str, words: int, type_: str) -> int | None:
-    """Return the operand code of a constant: an inline code, or 255 for a literal; None for other texts.
+    """Return the operand code of a constant: that of an inline constant, or 255 for a literal; None for other texts.
 
-    Values are compared, not texts: a float as rounded to the operand's format, an integer as itself and as the bits of
-    a float of the operand's width. Raise `WireError` for a float that the format cannot represent.
-    """
+    Constants are compared by value, not as text. A float is first rounded to the operand's format. An integer may
+    be the value of an integer inline constant, or the bits of a float inline constant of the operand's width.
+    Raise `WireError` for a float that the format cannot represent."""
     if text.startswith("lit("):
         return LITERAL
     number = integer(text)
@@ -111,7 +108,7 @@ def operand_constant(text: str, slot_words: int, type_: str) -> int | None:
 
 
 def _inline_float(value: float, words: int, type_: str) -> int:
-    """Return the code of the inline constant that equals a float in the operand's format; 255 without one."""
+    """Return the code of the inline constant that equals a float in the operand's format; 255 if there is none."""
     bits = float_bits(value, words, type_)
     kept = bits & UPPER_HALF if type_ == "f64" else bits  # the value of a double's literal
     if bits <= 64:  # the smallest denormals have the bits of inline integers
@@ -124,10 +121,9 @@ def _inline_float(value: float, words: int, type_: str) -> int:
 
 
 def _inline_integer(number: int, words: int, type_: str) -> int:
-    """Return the code of the inline constant that equals an integer; 255 without one.
+    """Return the code of the inline constant that equals an integer; 255 if there is none.
 
-    The integer may be written with all bits of the operand, or with 64 bits.
-    """
+    A negative integer may be written in two's complement, with the operand's width or with 64 bits."""
     if -16 <= (small := _signed(number, words, type_)) <= 64:
         return INLINE_FIRST + small if small >= 0 else 192 - small
     if words == 2:
@@ -140,10 +136,9 @@ def _inline_integer(number: int, words: int, type_: str) -> int:
 
 
 def _signed(number: int, words: int, type_: str) -> int:
-    """Return a small negative number for one that was written as an unsigned number.
+    """Return the small negative integer (-16 to -1) that `number` represents in two's complement.
 
-    That has 64 bits, or 32 for operands of 32 bits. Other numbers are returned unchanged.
-    """
+    `number` has 64 bits, or 32 bits if the operand has 32 bits. All other numbers are returned unchanged."""
     if MASK64 - 16 < number <= MASK64:
         return number - MASK64 - 1
     is_word = words == 1 and type_ not in SHORT
@@ -151,10 +146,9 @@ def _signed(number: int, words: int, type_: str) -> int:
 
 
 def literal_value(text: str, words: int, type_: str) -> int:
-    """Return the 32 literal bits of a constant; a float becomes bits of the operand's type.
+    """Return the 32 bits of a literal constant; a float is converted to the format of the operand.
 
-    Raise `WireError` if they do not fit.
-    """
+    Raise `WireError` if the constant does not fit into 32 bits."""
     bare = text.removeprefix("lit(").rstrip(")") if text.startswith("lit(") else text
     number = integer(bare)
     if number is None:
@@ -175,8 +169,7 @@ def literal_value(text: str, words: int, type_: str) -> int:
 def integer(text: str) -> int | None:
     """Return the integer in `text`, decimal or hexadecimal with 0x; None for other texts.
 
-    Raise `WireError` if it is longer than any operand.
-    """
+    Raise `WireError` if `text` is longer than any operand can be."""
     if len(text) > MAX_DIGITS:
         raise WireError(f"the operand has {len(text)} characters, expected at most {MAX_DIGITS}")
     try:
@@ -186,12 +179,14 @@ def integer(text: str) -> int | None:
 
 
 def index(digits: str) -> int:
-    """Return the value of decimal digits; for too many digits, a number above every register index."""
+    """Return the value of decimal digits; for too many digits, a number larger than every register number."""
     return int(digits) if len(digits) <= MAX_DIGITS else 1 << 64
 
 
 def number(text: str, top: int, what: str) -> int:
-    """Return the number in `text`, from 0 to `top`; raise `WireError`, in which `what` names it, otherwise."""
+    """Return the number in `text`; raise `WireError` if it is not from 0 to `top`.
+
+    `what` is the description of the number in the error message."""
     value = integer(text.strip())
     if value is None or not 0 <= value <= top:
         raise WireError(f"{what} {text.strip()!r} must be a number from 0 to {top:#x}")

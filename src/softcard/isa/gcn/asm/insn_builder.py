@@ -39,8 +39,7 @@ def is_mix(op: Op, form: str) -> bool:
 class InsnBuilder:
     """An instruction whose text is being parsed; its `fields` have their default values until they are parsed.
 
-    With `labels` None, addresses of labels are not known yet.
-    """
+    If `labels` is None, the addresses of labels are not known yet."""
 
     def __init__(self, target: Target, op: Op, form: str, pc: int, labels: Mapping[str, int] | None) -> None:
         self.target, self.op, self.form, self.pc, self.labels = target, op, form, pc, labels
@@ -58,7 +57,7 @@ class InsnBuilder:
         return visible_slots(self.op, self.target, self.form, self.fields)
 
     def put(self, name: str, value: int, text: str) -> None:
-        """Set a field; raise `WireError` if the form lacks it. `text` is its text in that error."""
+        """Set the field `name`; raise `WireError` if the encoding lacks it. The error message quotes `text`."""
         if name not in self.names:
             raise WireError(f"the encoding {self.form} has no {text}")
         self.fields[name] = value

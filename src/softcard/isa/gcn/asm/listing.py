@@ -45,9 +45,8 @@ def listing(target: Target, code: bytes, pc: int = 0, names: Mapping[int, str] |
     """Return the lines of a listing of `code`, which starts at address `pc`.
 
     A word that does not decode becomes ``.long``, and so does an instruction with ignored bits that text cannot
-    reproduce. Labels are those of `names` that are valid labels, and the targets of branches within the code. Bytes
-    after the last whole word are left out.
-    """
+    reproduce. Labels are those of `names` that are valid labels, and the targets of branches within the code.
+    Bytes after the last whole word are not listed."""
     found = [*_parts(target, code, pc)]
     goals = {branch_target(insn) for _, _, _, insn, _ in found if insn is not None}
     places = {place for place, *_ in found}
@@ -75,11 +74,11 @@ Part = tuple[int, bytes, str, Insn | None, SoftcardError | None]
 
 
 def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
-    """Yield the address, the bytes and the text of each instruction, in order.
+    """Yield (address, bytes, text, instruction, error) of each instruction, in order.
 
-    If the text cannot be made from a template, the instruction or its decoding error takes its place. Equal words are
-    handled once.
-    """
+    If a template gives the text, `instruction` and `error` are None. Otherwise the text is "", and either the
+    decoded instruction or the decoding error is given. Instructions with equal words are converted to text only
+    once."""
     words = np.frombuffer(code, np.uint32, len(code) // 4)
     known, at, end = _known(target, words), 0, len(words)
     while at < end:
@@ -101,8 +100,7 @@ def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
 def _known(target: Target, words: Words) -> dict[int, tuple[str, int]]:
     """Return the text and number of words of each instruction, by the index of its first word.
 
-    The text is "" if it cannot be made from a template. An instruction that is cut off at the end is left out.
-    """
+    The text is "" if no template can produce it. An instruction that is cut off at the end is left out."""
     starts, sizes, numbers = instruction_bounds(target, words)
     if len(starts) and starts[-1] + sizes[-1] > len(words):
         starts, sizes, numbers = starts[:-1], sizes[:-1], numbers[:-1]

@@ -1,8 +1,7 @@
-"""The notations inside operands (waits, messages, hardware registers, swizzles), from bits to text and back.
+"""The notations of operands such as waits, messages, hardware registers and swizzles: printing and parsing.
 
-A notation is used only if it reads back to equal bits; otherwise the number is shown. Parameters `level` are
-`Target.encoding`.
-"""
+A notation is printed only if parsing it gives the same bits; otherwise the number is printed. The parameters
+`level` have the value of `Target.encoding`."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ _MOST: Final = {"expcnt": 7, "lgkmcnt": 15}
 
 
 def exact(text: Callable[[int, int], str], read: Callable[[str, int], int]) -> Callable[[int, int], str]:
-    """Return a printer like `text` that shows a value in hexadecimal if its text does not read back to it."""
+    """Return a printer like `text` that prints a value in hexadecimal if parsing its text does not return the value."""
 
     def show(value: int, level: int) -> str:
         shown = text(value, level)
@@ -74,7 +73,7 @@ def _value(text: str, names: dict[int, str], what: str, top: int) -> int:
 
 
 def plain(text: str, level: int = 0) -> int:
-    """Return the number of 16 bits in `text`, with or without a sign."""
+    """Return the 16-bit number that `text`, an integer with or without a sign, represents."""
     number = integer(text)
     if number is None or not -0x8000 <= number <= 0xFFFF:
         raise WireError(f"{text!r} must be a number up to 0xffff")
@@ -82,7 +81,7 @@ def plain(text: str, level: int = 0) -> int:
 
 
 def _waits(level: int) -> tuple[Pattern, dict[str, int]]:
-    """Return the bit fields of s_waitcnt's counters, and for each the highest number, which waits for nothing."""
+    """Return the bit fields of s_waitcnt's counters, and the maximum of each counter, which means no wait."""
     return (_WAITS9, {"vmcnt": 63} | _MOST) if level >= GFX9 else (_WAITS, {"vmcnt": 15} | _MOST)
 
 
@@ -110,7 +109,10 @@ def read_waits(text: str, level: int) -> int:
 
 
 def message(value: int, level: int) -> str:
-    """Return the operand of s_sendmsg: names if message, operation and stream have them, else numbers."""
+    """Return the operand of s_sendmsg as text.
+
+    Message and operation are shown by name if this combination of message, operation and stream is defined.
+    Otherwise the operand consists of numbers."""
     number, operation, stream = value & 15, value >> 4 & 7, value >> 8 & 3
     if value & ~0x37F:
         return str(value)
@@ -177,7 +179,7 @@ def _modes_text(value: int, level: int) -> str:
 
 
 def read_modes(text: str, level: int) -> int:
-    """Return as bits the operands that s_set_gpr_idx_on indexes: from a number or ``gpr_idx(SRC0,DST)``."""
+    """Return as bits the operands that s_set_gpr_idx_on indexes; `text` is a number or ``gpr_idx(SRC0,DST)``."""
     parts = _call(text, "gpr_idx")
     if parts is None:
         return plain(text)

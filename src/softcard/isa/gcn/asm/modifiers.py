@@ -127,15 +127,14 @@ _TO_FP4: Final = ("v_cvt_scalef32_pk_fp4_f16", "v_cvt_scalef32_pk_fp4_bf16")
 
 
 def list_length(op: Op, form: str) -> int:
-    """Return the number of bits in op_sel and other lists: one for each source.
+    """Return the number of bits in op_sel and the other modifiers that are lists: one for each source.
 
-    There is one more if the operation selects a byte of its result.
-    """
+    If the operation writes only a selected byte of its result, the list has one more bit."""
     return source_count(op, form) + op.name.startswith(("v_cvt_sr_fp8", "v_cvt_sr_bf8", *_TO_FP4))
 
 
 def _list(name: str, field: str) -> Modifier:
-    """Return a modifier with a list of bits, one for each source; in VOP3A bit 3 is that of the destination."""
+    """Return a modifier with a list of bits, one for each source; in VOP3A bit 3 applies to the destination."""
 
     def show(insn: Insn) -> str:
         count = list_length(insn.op, insn.form)
@@ -364,7 +363,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @cache
 def _words(op: Op, form: str) -> tuple[Modifier, ...]:
-    """Return the modifiers that an operation has in a form, in the order of the text."""
+    """Return the modifiers that an operation has in the encoding `form`, in the order of the text."""
     words = _WORDS.get(form, "")
     fields = {slot.field for slot in slots(op, form)}
     if "bitop3" in op.name:
@@ -394,7 +393,7 @@ def modifiers(insn: Insn) -> Iterator[str]:
 
 
 def read_modifier(builder: InsnBuilder, text: str) -> None:
-    """Parse one modifier into the fields of `builder`; raise `WireError` if the form does not have it."""
+    """Parse one modifier into the fields of `builder`; raise `WireError` if the encoding does not have it."""
     name, colon, value = text.partition(":")
     modifier = _BY_NAME.get(name + colon)
     if modifier is None:

@@ -30,18 +30,16 @@ PARAMETERS: Final = ("p10", "p20", "p0")
 class Operand:
     """The printer and the parser of one kind of operand.
 
-    `read` raises `WireError` for a value that the form cannot hold.
-    """
+    `read` raises `WireError` for a value that the instruction's encoding cannot hold."""
 
     show: Callable[[Insn, Slot], str]
     read: Callable[[InsnBuilder, Slot, str], None]
 
 
 def _immediate(field: str, show: Callable[[int, int], str], read: Callable[[str, int], int]) -> Operand:
-    """Return the kind of operand that is a number in one field, with its printer and parser.
+    """Return the `Operand` for a number in the field `field`; `show` prints the number and `read` parses it.
 
-    Both also take the encoding generation (`Target.encoding`).
-    """
+    The second argument of both functions is the encoding generation (`Target.encoding`)."""
 
     def put(builder: InsnBuilder, slot: Slot, text: str) -> None:
         builder.fields[field] = read(text, builder.target.encoding)

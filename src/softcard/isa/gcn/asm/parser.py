@@ -29,7 +29,7 @@ def split(text: str, separator: str) -> list[str]:
 
 
 def read(builder: InsnBuilder, text: str) -> None:
-    """Parse the text after the mnemonic into `builder`; raise `WireError` for values that its form cannot hold."""
+    """Parse the text after the mnemonic into `builder`; raise `WireError` for values that its encoding cannot hold."""
     operands, modifiers = _parts(builder, text)
     for modifier in modifiers:
         read_modifier(builder, modifier)

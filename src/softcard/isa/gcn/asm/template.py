@@ -1,9 +1,9 @@
 """Fast printing by templates: instructions that differ only in registers and literals share one text template.
 
-Such an instruction is printed once, and read back for verification. The template of an instruction is found by the bits
-outside of register fields and by the classes of its registers. All plain scalar registers form one class, and so do all
-vector registers; every other operand code is a class of its own.
-"""
+To make a template, one of these instructions is printed, and its text is assembled for verification. The key
+of a template consists of the bits outside of register fields and the classes of the registers. All plain
+scalar registers form one class, and so do all vector registers. Every other operand code is a class of its
+own."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ NONE: Final = -1
 
 
 class Place(NamedTuple):
-    """The position of an operand's bits in the instruction words, with tables of its register class and name.
+    """The position of an operand's bits in the instruction words, with the operand's class and name for each value.
 
-    Values that the operand cannot have are of class `NONE`.
-    """
+    For values that the operand cannot have, the class is `NONE`."""
 
     at: int
     mask: int
@@ -60,8 +59,7 @@ Template = tuple[str, Slot | None]
 class Shape:
     """A set of instructions that agree in all bits except those of register fields.
 
-    `rest` are bits of register fields that no operand shows.
-    """
+    `rest` is the mask of the bits in register fields that no visible operand uses."""
 
     def __init__(self, insn: Insn, fmt: Format, value: int, mask: int) -> None:
         self.places: list[Place] = []
@@ -91,7 +89,7 @@ class Shape:
 def _table(
     level: int, kind: str, words: int, type_: str, scale: int, base: int, width: int
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return two tables by the value of an operand's bits: its register class, and its name."""
+    """Return two tables, indexed by the value of an operand's bits: the operand's class, and its name."""
     legal = names(level, kind, words, type_)
     classes, texts = [NONE] * (1 << width), [""] * (1 << width)
     for raw in range(1 << width):
@@ -118,11 +116,11 @@ class Templates:
         self._literals: dict[tuple[int, int, str], str | None] = {}
 
     def texts(self, numbers: Numbers, values: npt.NDArray[np.uint64], sizes: Numbers) -> list[str]:
-        """Return the text of each instruction, or "" if a template cannot give it.
+        """Return the text of each instruction, or "" if no template can produce it.
 
-        `numbers` are the encodings and `sizes` the numbers of words of the instructions `values`. Templates do not give
-        invalid instructions, branches, and instructions that do not read back from their text.
-        """
+        `values` has the first one or two words of each instruction as one number, `numbers` the numbers of their
+        encodings, and `sizes` their lengths in words. Templates do not support invalid instructions, branches, and
+        instructions whose text does not assemble to the same bits."""
         follows = self._literal_follows[numbers] & (sizes == 2)
         keys = np.where(follows, values & np.uint64(WORD), values) & ~self._masks[numbers]
         order = np.lexsort((keys, numbers))
@@ -137,7 +135,8 @@ class Templates:
         return found
 
     def _fill(self, shape: Shape, indices: list[int], values: list[int], sizes: list[int], found: list[str]) -> None:
-        """Set the texts in `found` of those instructions, by index, that have the shape `shape`."""
+        """Store in `found` the texts of the instructions with the given `indices`, all of which have the shape
+        `shape`."""
         alike = [values[index] for index in indices]
         marks: list[list[int]] = [[value & shape.rest for value in alike]]
         columns: list[list[str]] = []
@@ -178,7 +177,7 @@ class Templates:
         return mask
 
     def _shape(self, number: int, rest: int, value: int, size: int) -> Shape | None:
-        """Return the shape to which an instruction belongs; None if its words do not decode."""
+        """Return the shape to which an instruction belongs; None if its words do not decode or it is a branch."""
         try:
             return self._shapes[number, rest]
         except KeyError:
@@ -231,7 +230,7 @@ class Templates:
         return joined(insn, parts), placed
 
     def _literal(self, value: int, slot: Slot) -> str | None:
-        """Return the text of a literal; None if that text reads back as another value."""
+        """Return the text of a literal; None if parsing that text gives another value."""
         key = value, slot.words, slot.type
         try:
             return self._literals[key]
@@ -249,5 +248,5 @@ class Templates:
 
 @cache
 def templates(target: Target) -> Templates:
-    """Return the text templates of a processor; they are made once."""
+    """Return the text templates of a processor; repeated calls return the same object."""
     return Templates(target)

@@ -1,8 +1,7 @@
-"""Boundaries of instructions in an array of code, found without decoding them one by one.
+"""Boundaries of instructions in an array of code, computed without decoding each instruction.
 
-The length of an instruction depends on its encoding, its operation, and the fields that may select a literal. All of
-these are computed as arrays.
-"""
+The length of an instruction depends on its encoding, its operation, and the fields that may select a literal.
+All of these are computed as arrays."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ class Bounds(NamedTuple):
     """The boundaries of instructions, in order: first word, number of words, and encoding number of each.
 
     A word that does not start an encoding counts as an instruction of one word with encoding number 0. The last
-    instruction may be cut off.
-    """
+    instruction may extend beyond the end of the code."""
 
     starts: Numbers
     sizes: Numbers
@@ -75,7 +73,7 @@ def word_sizes(target: Target, words: Words) -> tuple[Numbers, Numbers]:
 
 
 def _has_literal(target: Target, words: Words, number: Numbers) -> npt.NDArray[np.bool_]:
-    """Return an array that is True for each first word of an instruction that a literal follows."""
+    """Return an array that is True at each word that, as an instruction's first word, is followed by a literal."""
     known, bits = _literals(target.name), _literal_bits(target.encoding)[number]
     codes = words >> bits[:, 0] & bits[:, 1]
     one = words & bits[:, 2] == LITERAL
@@ -92,11 +90,10 @@ def _has_literal(target: Target, words: Words, number: Numbers) -> npt.NDArray[n
 
 @cache
 def _literal_bits(level: int) -> npt.NDArray[np.uint32]:
-    """Return for each encoding the bit fields that determine if a literal follows.
+    """Return for each encoding where to find the bits that determine whether a literal follows.
 
-    They are the position and the mask of its opcode, the mask of the lowest source field, and the position of another
-    source field of eight bits.
-    """
+    Each row holds the position and the mask of the opcode, the mask of the lowest source field, and the position
+    of a second source field of eight bits."""
     found = np.zeros((len(format_names(level)), 4), np.uint32)
     for number, name in enumerate(format_names(level)):
         if name in FIRST or name in ALWAYS:
@@ -107,7 +104,9 @@ def _literal_bits(level: int) -> npt.NDArray[np.uint32]:
 
 @cache
 def _literals(name: str) -> npt.NDArray[np.uint8]:
-    """Return flags by encoding number and opcode that determine if a literal follows; `name` is the processor."""
+    """Return flags, by encoding number and opcode, that determine whether a literal follows.
+
+    `name` is the name of the processor."""
     level = TARGETS[name].encoding
     found = np.zeros((len(format_names(level)), 1 + int(_literal_bits(level)[:, 1].max())), np.uint8)
     for number, form in enumerate(format_names(level)):
@@ -133,7 +132,7 @@ def _always(name: str, form: str) -> list[int]:
 
 
 def _may_follow(name: str, form: str, code: int) -> tuple[bool, bool]:
-    """Return two bools: True if the first, and True if the second source of an operation may be a literal."""
+    """Return two flags: whether the first source of an operation may be a literal, and whether the second one may."""
     op = find(TARGETS[name], format_of(TARGETS[name].encoding, form).family, code)
     if op is None:
         return False, False

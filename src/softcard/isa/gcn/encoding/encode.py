@@ -25,10 +25,9 @@ def encode_insn(insn: Insn) -> bytes:
 
 
 def encode(target: Target, op: Op, form: str, fields: Mapping[str, int], literal: int | None = None) -> bytes:
-    """Return the machine code of `op` in a form; `fields` are named as in `Insn`, and missing ones are 0.
+    """Return the machine code of `op` in encoding `form`; `fields` are named as in `Insn`, and missing ones are 0.
 
-    Raise `WireError` for a field that the form does not have or a value that does not fit.
-    """
+    Raise `WireError` for a field that the encoding does not have or a value that does not fit."""
     fmt = find_format(target, op, form)
     raw = _raw(target, op, form, fields)
     if form != "EXP":
@@ -87,7 +86,9 @@ def _raw(target: Target, op: Op, form: str, fields: Mapping[str, int]) -> dict[s
 
 
 def _raw_data(target: Target, op: Op, form: str, raw: dict[str, int]) -> None:
-    """Set the bit for accumulation registers in `raw`: either all data registers are such, or none of them."""
+    """Set the bit `acc` in `raw` and convert the data registers to raw register numbers.
+
+    Raise `WireError` unless the data registers are all vector registers or all accumulation registers."""
     used = [
         name for name in data_fields(op, form) if name in raw and not (name == "vdst" and _is_without_result(op, raw))
     ]

@@ -41,11 +41,10 @@ KINDS: Final = {name: Kind(name, width) for name, width in _WIDTHS.items()} | {
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """An encoding of one generation. `family` is that of its operations; `size` is its bytes without a literal.
+    """An encoding of one generation. `family` is the family of the operations that it encodes.
 
-    The opcode is at bit `code_at` of the first word, under the mask `code_mask`, which is 0 for an encoding without an
-    opcode.
-    """
+    `size` is its length in bytes without a literal. The opcode is at bit `code_at` of the first word, under the
+    mask `code_mask`, which is 0 for an encoding without an opcode."""
 
     name: str
     family: str

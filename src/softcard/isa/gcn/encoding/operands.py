@@ -96,10 +96,9 @@ def scalars(level: int, words: int) -> dict[int, str]:
 
 @cache
 def names(level: int, kind: str, words: int, type_: str) -> Mapping[int, str]:
-    """Return the names that an operand of the given kind, width and type can have, by operand code.
+    """Return the names of all values that an operand of the given kind, width and type can have, by operand code.
 
-    They are names of vector registers, scalar registers, or sources in general.
-    """
+    They are names of vector registers, scalar registers, or sources in general."""
     if kind in _FILES:
         base, files = _FILES[kind]
         step = 2 if words > 1 and level >= GFX90A else 1

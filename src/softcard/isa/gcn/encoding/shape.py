@@ -38,8 +38,7 @@ class Slot:
     - ``csrc``: the operand code of a constant, or of a vector or accumulation register.
     - The name of a special operand.
 
-    If `flag` is set, the operand exists only if the field of that name is set.
-    """
+    If `flag` is not empty, the operand exists only in instructions in which the field called `flag` is 1."""
 
     field: str
     words: int = 1
@@ -94,7 +93,9 @@ def words_of(type_: str) -> int:
 
 @cache
 def slots(op: Op, form: str) -> tuple[Slot, ...]:
-    """Return all operands that `op` may have in a form, in the order of the text; `visible` selects among them."""
+    """Return all operands that `op` may have in encoding `form`, in the order of the text.
+
+    `visible` selects the operands of one instruction among them."""
     if op.operands:
         data = "probe" if "atc_probe" in op.name else "sdst" if form == "SMRD" else "sdata"
         return parse(op.operands.replace("sdata", data))
@@ -252,7 +253,7 @@ def _packs_halves(target: Target) -> bool:
 
 
 def parse(operands: str) -> tuple[Slot, ...]:
-    """Return the operands in an operand list that is given as text (see the module)."""
+    """Return the operands in the operand list `operands`, whose notation the module docstring describes."""
     made = []
     for token in operands.split():
         parts = _TOKEN.fullmatch(token)

@@ -1,10 +1,13 @@
 """FLAT, GLOBAL and SCRATCH operations: loads, stores and atomics at per-lane addresses.
 
-GFX7 and GFX8 only have FLAT: a pointer (64 bits in two registers, 32 bits in one: `pointer`), which the apertures send
-to LDS, private or global memory. GFX9 adds an instruction offset (FLAT: 12 bits unsigned, the others 13 bits signed),
-GLOBAL (no apertures; with SADDR the address is a pointer in SGPRs + a 32-bit VGPR offset) and SCRATCH (a 32-bit private
-offset in a VGPR or, with SADDR, an SGPR).
-"""
+- FLAT: the address is a pointer (64 bits in two registers, or 32 bits in one; see `pointer`). If it lies in
+  an aperture, the access goes to LDS or private memory, otherwise to global memory. GFX7 and GFX8 have only
+  FLAT.
+- GLOBAL (GFX9): apertures are ignored. With SADDR, the address is a pointer in SGPRs plus a 32-bit VGPR
+  offset.
+- SCRATCH (GFX9): the address is a 32-bit offset in private memory, in a VGPR or, with SADDR, in an SGPR.
+
+GFX9 adds an immediate offset to the address: 12 bits unsigned for FLAT, 13 bits signed for the others."""
 
 from __future__ import annotations
 
@@ -70,8 +73,7 @@ def private_offset(b: Builder, i: Insn, saddr: int) -> Word:
 def load(how: Transfer) -> Execution:
     """Return the semantics of a load: vdst = memory[address].
 
-    With the lds flag, each lane's dword goes to LDS instead of vdst.
-    """
+    With the lds flag, each lane's dword is written to LDS instead of vdst."""
 
     def semantics(b: Builder, i: Insn) -> None:
         space, at = address(b, i)
@@ -213,7 +215,9 @@ def atomic_codes(kind: str, bits: int) -> Codes:
 
 
 def only9(family: str, codes: Codes) -> Codes:
-    """Return `codes` without those of GFX7 and GFX8 if `family` is GLOBAL or SCRATCH, which exist on GFX9 only."""
+    """Return `codes`, but without the opcodes of GFX7 and GFX8 if `family` is GLOBAL or SCRATCH.
+
+    Only GFX9 has these two families."""
     return codes if family == "flat" else (None, None, codes[2])
 
 

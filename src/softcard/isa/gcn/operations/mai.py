@@ -199,7 +199,9 @@ def rows() -> Iterator[Row]:
 
 
 def older_name(name: str) -> tuple[str, ...]:
-    """Return a tuple with the name that a matrix operation had before gfx942, which assemblers still accept."""
+    """Return the name of a matrix operation before gfx942, as a tuple with one element.
+
+    Assemblers still accept this name."""
     found = re.fullmatch(r"(v_mfma_\w+?_\d+x\d+x\d+)(?:_\d+b)?_(bf16|f16|f32|f64|i8)", name)
     return (found[1] + found[2] + ("_1k" if found[2] == "bf16" else ""),) if found else ()
 

@@ -1,9 +1,8 @@
 """SMRD (GFX7) and SMEM (GFX8, GFX9): scalar loads, stores, atomics, cache control and clocks.
 
-The address is SBASE (see `pointer`) plus an offset in bytes; both are rounded down to a dword. The buffer forms take a
-V#: for every dword outside of the buffer, a load returns 0 and a store has no effect. The buffer holds NUM_RECORDS
-bytes, or NUM_RECORDS * STRIDE bytes if the stride is not 0.
-"""
+The address is SBASE (see `pointer`) plus an offset in bytes; both are rounded down to a multiple of 4. The
+buffer operations have a V# in place of SBASE. For every dword outside of the buffer, a load returns 0 and a
+store has no effect. The buffer holds NUM_RECORDS bytes, or NUM_RECORDS * STRIDE bytes if the stride is not 0."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def data(i: Insn) -> int:
 
 
 def plain_address(b: Builder, i: Insn, scale: int = 0) -> Word:
-    """Return SBASE + offset, rounded down to a dword."""
+    """Return SBASE + offset, rounded down to a multiple of 4 bytes."""
     return scalar_pointer(b, i["sbase"]) + offset(b, i, scale) & -4
 
 

@@ -20,7 +20,7 @@ Binary = Callable[[Word, Word], Word]
 
 
 def counted(semantics: Function) -> Computation:
-    """Extend a function to semantics that also set SCC: 1 if the result is not 0."""
+    """Return semantics that compute the result with `semantics` and also set SCC, to 1 if the result is not 0."""
 
     def with_scc(*sources: Word) -> Pair:
         result = semantics(*sources)

@@ -26,10 +26,9 @@ WRITABLE: Final = {HW_MODE, HW_TRAPSTS}
 
 
 def place(i: Insn) -> tuple[int, int, int]:
-    """Return the fields of an immediate of s_getreg or s_setreg: register id, first bit and number of bits.
+    """Return the register id, first bit and number of bits that the immediate of s_getreg or s_setreg specifies.
 
-    The immediate holds the id in bits 5:0, the first bit in 10:6, and the number of bits - 1 in 15:11.
-    """
+    The immediate holds the id in bits 5:0, the first bit in 10:6, and the number of bits - 1 in 15:11."""
     word = i["simm16"] & 0xFFFF
     number, at, size = word & 0x3F, word >> 6 & 0x1F, (word >> 11 & 0x1F) + 1
     known = HWREGS if i.target.has_xccs else {each: name for each, name in HWREGS.items() if each != HW_XCC_ID}

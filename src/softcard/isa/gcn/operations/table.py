@@ -92,10 +92,9 @@ def is_wide(op: Op) -> bool:
 
 
 def opcode_table(operations: Iterable[Op], target: Target) -> dict[Key, Op]:
-    """Return the operations of one processor by family and opcode, VOP3 forms included.
+    """Return the operations of one processor by family and opcode, including their VOP3 encodings.
 
-    `ModelBug` if two operations share an opcode.
-    """
+    Raise `ModelBug` if two operations share an opcode."""
     table: dict[Key, Op] = {}
     for op in operations:
         if not op.on(target):
@@ -127,10 +126,12 @@ def _by_name(name: str) -> dict[str, tuple[Op, ...]]:
 
 
 def find(target: Target, family: str, opcode: int) -> Op | None:
-    """Return the operation with that opcode in the encoding of a family, None if `target` has none."""
+    """Return the operation that has `opcode` in the encoding of `family`, or None if `target` has no such operation."""
     return _by_opcode(target.name).get((_KEYS.get(family, family), opcode))
 
 
 def named(target: Target, mnemonic: str) -> tuple[Op, ...]:
-    """Return the operations of `target` with a mnemonic, given without the suffix of a form; usually one."""
+    """Return the operations of `target` whose mnemonic, without an encoding suffix such as _e64, is `mnemonic`.
+
+    Most mnemonics belong to one operation."""
     return _by_name(target.name).get(mnemonic, ())

@@ -23,12 +23,12 @@ def k16(semantics: Computation, k: int) -> Computation:
 
 
 def at_limit(semantics: Callable[..., tuple[Word, Word]], limit: int) -> dict[str, Computation]:
-    """Return the `Op` field for the clamp bit: if there is a carry, the result is `limit`."""
+    """Return the `Op` field `clamped`: `semantics`, but with the result `limit` if there is a carry or borrow."""
     return {"clamped": n.saturating(semantics, limit)}
 
 
 def saturated(w: int, semantics: Function) -> dict[str, Computation]:
-    """Return the `Op` field for the clamp bit: the unsigned result of `semantics` is saturated to `w` bits."""
+    """Return the `Op` field `clamped`: `semantics`, with the unsigned result saturated to `w` bits."""
     return {"clamped": n.clamped(w, False, semantics)}
 
 

@@ -22,7 +22,7 @@ Differences = Callable[[Word, Word], Word]
 
 
 def bfe(signed: bool) -> Computation:
-    """Return the semantics of a bit field extract: b[4:0] is the first bit, c[4:0] the number of bits of a."""
+    """Return the semantics of a bit field extract from a: b[4:0] is the first bit, c[4:0] the number of bits."""
     return lambda a, b, c: n.extract(signed, a, b[4:0], c[4:0])
 
 
@@ -76,17 +76,19 @@ def mad_32_16(signed: bool, *, clamped: bool = False) -> Computation:
 
 
 def at_limit(w: int, signed: bool, semantics: Function) -> dict[str, Computation]:
-    """Return the `Op` field for the clamp bit: the 64-bit result of `semantics` is saturated to `w` bits."""
+    """Return the `Op` field `clamped`: `semantics`, computed in 64 bits and with the result saturated to `w` bits."""
     return {"clamped": n.clamped(w, signed, semantics)}
 
 
 def sums(differences: Differences) -> tuple[Computation, dict[str, Computation]]:
-    """Return the semantics of a sum of absolute differences plus c, and the `Op` field for its saturating form."""
+    """Return the semantics of a sum of absolute differences plus c, and the `Op` field `clamped` that saturates it."""
     return by.plus(differences), {"clamped": by.plus_clamped(differences)}
 
 
 def quads(of: Callable[..., Computation], differences: Differences) -> tuple[Computation, dict[str, Computation]]:
-    """Return the semantics of four sums of absolute differences, and the `Op` field for their saturating form."""
+    """Return the semantics of four sums of absolute differences, and the `Op` field `clamped` that saturates them.
+
+    `of` converts `differences` to the semantics, for example `quad16`."""
     return of(differences), {"clamped": of(differences, clamped=True)}
 
 
@@ -110,7 +112,7 @@ MAD_LEGACY, TRIG, MEDIAN = chosen("mad-legacy-zero"), chosen("trig-preop"), chos
 
 
 def beyond(b: Builder, i: Insn) -> None:
-    """Raise `BeyondModel`: the manuals do not say how several numbers share the random bits."""
+    """Raise `BeyondModel`: the manuals do not say how several converted numbers share the random bits."""
     raise BeyondModel(f"{i.name} is not modelled: no document says which random bits round each of its numbers")
 
 

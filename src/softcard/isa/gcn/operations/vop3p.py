@@ -22,22 +22,26 @@ Extras = dict[str, Any]
 
 
 def with_level(one: Function) -> Function:
-    """Return a function like `one` whose parameter for the generation is bound to GFX9."""
+    """Return a function like `one` without its last parameter, the generation, which is always 9."""
     return lambda *sources: one(*sources, 9)
 
 
 def clamped(signed: bool, wide: Function) -> Extras:
-    """Return the `Op` field for the clamp bit: the 64-bit result of `wide` is saturated to 16 bits."""
+    """Return the `Op` field `clamped`: `wide`, computed in 64 bits and with the result saturated to 16 bits."""
     return {"clamped": cvt.both(n.clamped(16, signed, wide))}
 
 
 def to_half(of: Function, env: str | None = None) -> Function:
-    """Return a function like `of` with its binary32 result converted to binary16."""
+    """Return a function like `of` with its binary32 result converted to binary16.
+
+    `env` is passed to `Word.fconvert`."""
     return lambda *sources: of(*sources).fconvert("h", env)
 
 
 def dot_extras(bits: int, signed: bool) -> Extras:
-    """Return the `Op` fields of a dot product of fields of `bits` bits: gfx906 and later, with a saturating form."""
+    """Return the `Op` fields of a dot product of fields of `bits` bits: `needs` and `clamped`.
+
+    The operation exists on gfx906 and later. The clamp bit saturates the sum."""
     return {"needs": "dot", "clamped": dot.integers(bits, signed, saturates=True)}
 
 

@@ -105,7 +105,9 @@ def pair(prefix: str, name: str, sources: str, f: Comparison, plain: Row, x: Row
 
 
 def moved(first: int | None, at: int) -> tuple[int | None]:
-    """Return a tuple of the opcode `first` + `at`; it is (None,) if `first` is None, for a block that is absent."""
+    """Return a tuple of the opcode `first` + `at`, or (None,) if `first` is None.
+
+    `first` is the first opcode of a block of comparisons; None means that the generation lacks the block."""
     return (None if first is None else first + at,)
 
 

@@ -87,7 +87,7 @@ def scalar_operand(b: Builder, code: int, literal: int | None = None) -> Word:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The data movement of a plain load or store: `bits` in memory, sign extension, and `half` for d16 accesses."""
+    """The data movement of a plain load or store: size in memory in bits, sign extension, and register half."""
 
     bits: int
     signed: bool = False
@@ -155,7 +155,7 @@ def loaded(b: Builder, how: Transfer, values: Sequence[Word], vdst: int) -> list
 
 
 def stored(b: Builder, how: Transfer, data: int) -> list[Word]:
-    """Return the values that a store writes to memory, from its registers, the first of which is number `data`."""
+    """Return the values that a store writes to memory; `data` is the number of the first register that holds them."""
     values = vregs(b, data, how.registers)
     return [values[0][31:16]] if how.half == "hi" else values
 

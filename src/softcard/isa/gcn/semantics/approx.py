@@ -41,7 +41,7 @@ def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
 
 # ---- reciprocal and roots --------------------------------------------------------------------------------------------
 def rcp_f32(a: Word) -> Word:
-    """Return 1 / a in binary32; a denormal result becomes 0 of its sign."""
+    """Return 1 / a in binary32; a denormal result becomes a zero of the same sign."""
     one = a.const(fp.power("s", 0))
     a = fp.zero_if_tiny(a)
     under = fp.magnitude(a) > fp.power("s", 126)
@@ -98,8 +98,7 @@ def widened(a: Word) -> Real:
 def narrowed(t: str, a: Real) -> Word:
     """Round a binary64 number to format `t`, binary32 or binary16.
 
-    Denormal results become 0 of their sign in binary32, and follow MODE in binary16.
-    """
+    In binary32 a denormal result becomes a zero of the same sign. In binary16 MODE determines if it is kept."""
     if t == "h":
         return a.bits.fconvert("h", None, 0)
     below = fp.magnitude(a) < 2.0**-126
@@ -122,7 +121,7 @@ ROOT_HALF: Final = fp.pattern(math.sqrt(0.5))
 
 
 def whole(a: Real) -> tuple[Real, Word]:
-    """Return the integer nearest to `a` (|a| up to 2**50): as a float, and as a word with it in its low bits."""
+    """Return the integer nearest to `a` (|a| up to 2**50) twice: as a float, and in the low bits of a word."""
     shifted = a + MAGIC
     return shifted - MAGIC, shifted.bits
 

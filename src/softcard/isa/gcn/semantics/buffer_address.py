@@ -1,14 +1,15 @@
 """Buffer addresses: the V# (buffer resource), linear and swizzled addressing, and the range check of lanes.
 
-The unit of NUM_RECORDS, and the check against it, depend on the generation (Choice ``gcn/buffer-range``).
+The unit of NUM_RECORDS, and therefore the range check, depend on the generation (Choice
+``gcn/buffer-range``).
 
 - GFX7: in bytes if STRIDE is 0, else in records.
 - GFX8: in bytes if STRIDE is 0 or the buffer is not swizzled, else in records.
 - GFX9: in bytes if STRIDE is 0 or the instruction has no index, else in records.
-- In bytes: an access whose first byte, with the scalar offset, lies at or above NUM_RECORDS is out of range.
-- In records: an access is out of range if its index is at or above NUM_RECORDS, or, if it has an index,
-    its offset is at or above STRIDE.
-"""
+
+If the unit is bytes, an access is out of range if the offset of its first byte from the base, including the
+scalar offset, is at or above NUM_RECORDS. If the unit is records, an access is out of range if its index is
+at or above NUM_RECORDS, or if it has an index and its offset is at or above STRIDE."""
 
 from __future__ import annotations
 
@@ -53,12 +54,11 @@ def resource(b: Builder, i: Insn) -> Resource:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The 64-bit addresses `at` of a buffer instruction, one per lane, with the data of their range check.
+    """The 64-bit addresses `at` of a buffer instruction, one per lane, with the values for their range check.
 
-    A lane is in range if its `reach`, the distance from the base in bytes, is below `records`. If `raw` exists and is
-    0, the buffer is checked in records, and `in_records` is the result of the check. All four are None for addr64,
-    which has no check.
-    """
+    In a range check in bytes, a lane is in range if `reach`, its distance from the base in bytes, is below
+    `records`. In a range check in records, `in_records` is the result. If `raw` is None or 1, the check is in
+    bytes, otherwise in records. All four values are None for addr64, which has no range check."""
 
     at: Word
     reach: Word | None = None
@@ -67,7 +67,7 @@ class Places:
     in_records: Word | None = None
 
     def inside(self, skip: int = 0) -> Word | None:
-        """Return a mask of the lanes whose byte at address + `skip` is in range; None if all lanes are."""
+        """Return a mask of the lanes whose byte at address + `skip` is in range; None if there is no range check."""
         if self.reach is None or self.records is None:
             return None
         in_bytes = (self.reach + skip if skip else self.reach) < self.records
@@ -77,8 +77,8 @@ class Places:
 def swizzle(r: Resource, index: Word, offset: Word) -> Word:
     """Return the byte offset of (`index`, `offset`) in a swizzled buffer.
 
-    A swizzled buffer interleaves 2**index_log neighbouring records: their elements of the same number are adjacent.
-    """
+    A swizzled buffer interleaves 2**index_log neighbouring records: elements with the same number within their
+    records are adjacent."""
     index_low = index & (1 << r.index_log) - 1
     offset_low = offset & (1 << r.element_log) - 1
     block = (index >> r.index_log) * r.stride + (offset - offset_low) << r.index_log

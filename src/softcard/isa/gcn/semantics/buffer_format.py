@@ -83,7 +83,7 @@ def packed(i: Insn) -> bool:
 
 
 def pack(i: Insn, values: list[Word]) -> list[Word]:
-    """Return the register contents for 16-bit components: two in a register if `packed(i)`, else one."""
+    """Return the register contents for 16-bit components: two per register if `packed(i)`, else one per register."""
     if not packed(i):
         return values
     values = [*values, values[0].const(0)] if len(values) % 2 else values

@@ -32,8 +32,7 @@ def fetch(b: Builder, p: Places, bits: int) -> list[Word]:
 def put(b: Builder, p: Places, bits: int, values: list[Word]) -> None:
     """Store 32-bit values, except for dwords out of range.
 
-    Lanes whose dwords are all in range are stored first, one lane after the other.
-    """
+    The lanes whose dwords are all in range are stored first, lane by lane. Then the remaining dwords are stored."""
     last = p.inside(4 * (len(values) - 1))
     b.store("global", bits, p.at, values, last)
     if last is None:
@@ -43,10 +42,9 @@ def put(b: Builder, p: Places, bits: int, values: list[Word]) -> None:
 
 
 def give(b: Builder, i: Insn, values: list[Word]) -> None:
-    """Write loaded values to LDS (with the lds flag) or to registers.
+    """Write loaded values to LDS if the lds flag is set, else to registers.
 
-    With the tfe flag, the register after the last one is set to 0 ("no texture fail").
-    """
+    With the tfe flag, the register after the last data register is set to 0 ("no texture fail")."""
     if i.get("lds"):
         b.store("lds", 32, lds_slots(b, i["offset"]), values[:1])
     else:

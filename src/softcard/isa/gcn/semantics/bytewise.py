@@ -78,7 +78,7 @@ def lerp(a: Word, b: Word, c: Word) -> Word:
 
 
 def align(unit: int) -> Function:
-    """Return the function of {a, b} >> (c * unit), low 32 bits; `unit` is 1 bit or 8 bits (one byte)."""
+    """Return the function ({a, b} >> (c * unit)), of which the low 32 bits are the result; `unit` is 1 or 8 bits."""
     return lambda a, b, c: (joined(a, b) >> ((c & 32 // unit - 1) * unit).zext(64)).trunc(32)
 
 

@@ -66,10 +66,9 @@ def setvskip(b: Builder, i: Insn) -> None:
 
 
 def set_gpr_idx_on(b: Builder, i: Insn) -> None:
-    """Execute s_set_gpr_idx_on: set M0[7:0] = ssrc0 and M0[15:12] = the code of ssrc1.
+    """Execute s_set_gpr_idx_on: set M0[7:0] = ssrc0 and M0[15:12] = the four bits in the field ssrc1.
 
-    From then on M0[7:0] is added to the vector register numbers of the operands that M0[15:12] selects.
-    """
+    From then on M0[7:0] is added to the vector register numbers of the operands that M0[15:12] selects."""
     m0 = field(b.s(M0), 0, 8, source.scalar(b, i, i["ssrc0"], "b32"))
     b.set_s(M0, field(m0, 12, 4, i["ssrc1"]))
     set_mode_bit(b, GPR_IDX_EN, 1)
@@ -112,8 +111,8 @@ def movreld(w: int) -> Execution:
 def fork(b: Builder, i: Insn, condition: Word, target: Word) -> None:
     """Split the active lanes at a fork: lanes that pass `condition` go to `target`, the others continue.
 
-    If both sets have lanes, the smaller one executes first, and the other is pushed to the stack.
-    """
+    If neither set of lanes is empty, the smaller set executes first, and the other set is pushed to the fork
+    stack."""
     here = b.const(64, i.next_pc)
     passing, failing = condition & b.s64(EXEC), ~condition & b.s64(EXEC)
     if not failing.number:

@@ -110,10 +110,9 @@ def to_i16(a: Word) -> Word:
 
 
 def byte_of(a: Word) -> Word:
-    """Convert a float to 0 to 255, saturating and rounded as MODE says; NaN gives 0.
+    """Convert a float to an integer, saturated to 0 to 255; NaN gives 0.
 
-    The rounding is the Choice ``gcn/pk-u8-rounding``.
-    """
+    It is rounded by the rounding mode in MODE (Choice ``gcn/pk-u8-rounding``)."""
     kind = ("even", "ceil", "floor", "trunc")[a.mode.round32]
     return a.fround(kind).fto_int(32, False).umin(255)
 
@@ -151,12 +150,12 @@ def byte_to_float(mantissa: int) -> Callable[[Word, bool], Word]:
 def float_to_byte(mantissa: int) -> Callable[..., Word]:
     """Return the function that converts binary32 to a byte of FP8 (`mantissa` 3) or BF8 (2), in a 32-bit word.
 
-    The result is rounded to nearest even, regardless of MODE, unless the argument `noise` gives 32 random bits. Then
-    the upper bits of `noise` are added below the result's last bit, and the lower bits of the sum are cut off.
+    The result is rounded to nearest even, regardless of MODE. If the function's argument `noise` gives 32 random
+    bits, the rounding is stochastic instead: the upper bits of `noise` are added below the result's last bit, and
+    the sum is truncated.
 
-    Numbers that are too large become the largest finite one if MODE.FP16_OVFL is set. Otherwise they become infinity,
-    or NaN in a format without infinity (Choice ``gcn/fp8-overflow``).
-    """
+    Numbers that are too large become the largest finite one if MODE.FP16_OVFL is set. Otherwise they become
+    infinity, or NaN in a format without infinity (Choice ``gcn/fp8-overflow``)."""
 
     def semantics(a: Word, ocp: bool, noise: Word | None = None) -> Word:
         lowest = 128 - ((1 << 6 - mantissa) - ocp)  # binary32's exponent field of the smallest normal number
@@ -190,7 +189,7 @@ def two_bytes(mantissa: int) -> Callable[[Word, Word, bool], Word]:
 
 
 def noisy_byte(mantissa: int) -> Callable[[Word, Word, bool], Word]:
-    """Return the function that converts binary32 to a byte of FP8 or BF8, rounded by random bits."""
+    """Return the function that converts binary32 to a byte of FP8 or BF8, rounded with random bits."""
     one = float_to_byte(mantissa)
     return lambda a, noise, ocp: one(a, ocp, noise).trunc(8)
 
@@ -234,7 +233,7 @@ def noisy_bf16(a: Word, noise: Word) -> Word:
 
 
 def prng(a: Word) -> Word:
-    """Return the state of a 32-bit linear feedback shift register that follows state `a` (v_prng_b32)."""
+    """Return the next state after `a` of a 32-bit linear feedback shift register (v_prng_b32)."""
     return a << 1 ^ a[31].select(a.const(197), 0)
 
 

@@ -1,8 +1,8 @@
 """Semantics of the three helpers of float division: v_div_scale, v_div_fmas and v_div_fixup.
 
-A compiler's division is: scale both operands, estimate by v_rcp and fused steps, v_div_fmas, v_div_fixup. Gaps in the
-manuals are filled so that this gives correctly rounded quotients (``gcn/div-scale``, ``gcn/div-fmas``).
-"""
+Compilers divide as follows: scale both operands (v_div_scale), estimate the quotient with v_rcp and fused
+multiply-adds, then execute v_div_fmas and v_div_fixup. What the manuals leave open is defined so that this
+sequence gives correctly rounded quotients (Choices ``gcn/div-scale``, ``gcn/div-fmas``)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ class Limits:
 
     - `scale`: the exponent of the power of two by which operands are scaled
     - `near`: the least difference of exponents for which a quotient may come close to overflow
-    - `tiny`: the largest biased exponent for which a numerator has too few digits
-    - `lost`: the difference of exponents below which a quotient is less than half the least denormal
-    """
+    - `tiny`: the largest biased exponent for which a numerator is too small for the fused steps and is scaled up
+    - `lost`: the difference of exponents below which a quotient is less than half the least denormal"""
 
     scale: int
     near: int
@@ -46,8 +45,7 @@ def quotient_is_tiny(a: Word, b: Word) -> Word:
 def exponent_and_fraction(a: Word) -> tuple[Word, Word]:
     """Return the biased exponent of a number, and the fraction bits below its leading 1 bit.
 
-    For a denormal, it is the exponent of the leading 1 bit.
-    """
+    For a denormal, the exponent is that of its leading 1 bit."""
     up, digits = normalized(a, fp.is_tiny(a))
     return biased_exponent(a).umax(1) - up, digits
 

@@ -28,10 +28,9 @@ def integers(bits: int, signed: bool, *, saturates: bool = False) -> Function:
 
 
 def f16(a: Word, b: Word, c: Word) -> Word:
-    """Return c plus the product of the low halves, plus that of the high halves, all binary16.
+    """Return c + the product of the low halves + the product of the high halves; all are binary16.
 
-    Every sum is rounded, and denormals are flushed.
-    """
+    Every sum is rounded, and denormals are flushed."""
     for x, y in ((a, b), (a[31:16], b[31:16])):
         product = x.trunc(16).fconvert("s").fmul(y.trunc(16).fconvert("s"), "flush")
         c = product.fadd(c, "flush")
@@ -39,10 +38,9 @@ def f16(a: Word, b: Word, c: Word) -> Word:
 
 
 def bf16_chain(a: Word, b: Word, c: Word) -> Word:
-    """Return c plus the product of the low halves, plus that of the high halves, all bfloat16.
+    """Return c + the product of the low halves + the product of the high halves; all are bfloat16.
 
-    Every sum is rounded, and denormals are flushed.
-    """
+    Every sum is rounded, and denormals are flushed."""
     for x, y in ((a << 16, b << 16), (a & 0xFFFF_0000, b & 0xFFFF_0000)):
         c = x.fmul(y, "flush").fadd(c, "flush")
     return c

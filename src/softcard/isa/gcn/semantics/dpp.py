@@ -1,8 +1,8 @@
-"""DPP, data-parallel primitives (GFX8, GFX9): each lane takes source 0 from another lane.
+"""DPP, data-parallel primitives (GFX8, GFX9): each lane reads source 0 from another lane.
 
-A source lane is invalid if it is outside of the DPP row of 16 lanes (or the wave), or not in EXEC. An invalid source
-reads as 0 if BOUND_CTRL is set; otherwise the lane is not written (Choice ``gcn/dpp-invalid``).
-"""
+A source lane is invalid if it is outside of the DPP row of 16 lanes (or the wave), or not in EXEC. If
+BOUND_CTRL is set, a lane with an invalid source lane reads 0; otherwise its destination is not written
+(Choice ``gcn/dpp-invalid``)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def reachable(b: Builder, i: Insn) -> tuple[Word, Word]:
 
 
 def source(b: Builder, i: Insn, code: int, kind: str) -> Word:
-    """Return source 0, taken from the lane that dpp_ctrl selects; 0 if that lane is invalid."""
+    """Return source 0, read from the lane that dpp_ctrl selects; 0 if that lane is invalid."""
     if b.mode.gpr_idx:
         raise BeyondModel("DPP is not modelled while GPR indexing is on")
     lane, valid = reachable(b, i)

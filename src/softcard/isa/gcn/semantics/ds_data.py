@@ -1,12 +1,11 @@
 """Semantics of DS accesses to the local data share (LDS) and the global data share (GDS).
 
-A byte address is ADDR + offset (32 bits, wrapping). GFX7 and GFX8 round it down to the size of the access. There M0 is
-the limit of LDS: an access that does not end below M0 reads 0 or stores nothing. GFX9 takes any address (those of
-atomics are rounded down) and ignores M0.
+A byte address is ADDR + offset (32 bits, wrapping). GFX7 and GFX8 round it down to the size of the access,
+and M0 is the size of the accessible part of LDS: a load that extends beyond it returns 0, and a store has no
+effect. GFX9 accepts unaligned addresses, except that those of atomics are rounded down, and ignores M0.
 
-With the gds flag the access goes to GDS, and M0[31:16] is added to the address. It is out of range if, before that
-addition, it does not end below M0[15:0].
-"""
+With the gds flag the access goes to GDS, and M0[31:16] is added to the address. The access is out of range
+if, before that addition, its end is above M0[15:0]."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ from softcard.isa.gcn.word import Word
 class Location:
     """The location of a DS access: address space, per-lane addresses, and the mask of lanes in range.
 
-    If the mask is None, the range is left to the engine's own check.
-    """
+    If the mask is None, only the engine checks the range."""
 
     space: str
     at: Word
@@ -128,9 +126,8 @@ def update(b: Builder, p: Location, kind: str, bits: int, v: Word, compare: Word
 def atomic(kind: str, bits: int, *, back: bool) -> Execution:
     """Return the semantics of an atomic: LDS[address] = kind(LDS[address], data0).
 
-    With `back`, vdst = the old value. Kinds with two operands: cmpswap compares with data0 and writes data1, mskor
-    clears data0 and sets data1.
-    """
+    With `back`, vdst = the old value. Two kinds have a second operand: cmpswap compares with data0 and writes
+    data1; mskor clears the bits in data0 and sets the bits in data1."""
 
     def semantics(b: Builder, i: Insn) -> None:
         p = addressed(b, i, bits // 8, offset16(i), atomic=True)
@@ -189,8 +186,8 @@ def conditional_exchange(dwords: int) -> Execution:
 def source2(b: Builder, i: Insn, bits: int) -> tuple[Location, Location]:
     """Return the locations A and B of a "src2" operation.
 
-    B is A plus a signed 15-bit distance in dwords, which comes from ADDR or from the offset.
-    """
+    A is ADDR[15:0]. B is A plus a signed 15-bit distance in dwords: ADDR[31:17] if bit 15 of the offset is set,
+    else bits 14:0 of the offset. Both wrap at 64 KiB and are aligned to the size of the data."""
     address, offset, mask = vreg(b, i["addr"]), offset16(i), 0xFFFF & -(bits // 8)
     first = address & mask
     distance = address.sra(17) << 2 if offset & 0x8000 else ((offset & 0x7FFF ^ 0x4000) - 0x4000) * 4

@@ -23,11 +23,10 @@ def from_lane(b: Builder, n: int, lane: Word) -> Word:
 
 
 def fft_lane(me: Word, mask: int) -> Word:
-    """Return the source lane of the swizzle mode FFT (GFX9).
+    """Return the source lane of the swizzle mode FFT (GFX9), computed in 5 bits within each half of the wave.
 
-    It is the 5-bit lane number with its bits reversed, shifted right by the number of ones in `mask`, or'ed with lane &
-    mask.
-    """
+    It is (lane & mask) | (reversed >> n), where `reversed` is the lane number with its bits reversed, and n is
+    the number of ones in `mask`."""
     low = me[4:0]
     return low.bitreverse() >> 27 >> mask.bit_count() | low & mask | me & 32
 
@@ -35,9 +34,8 @@ def fft_lane(me: Word, mask: int) -> Word:
 def rotated_lane(me: Word, offset: int) -> Word:
     """Return the source lane of the swizzle mode "rotate" (GFX9).
 
-    The lane number is rotated by offset[9:5] (downwards if bit 10 is set), but keeps its bits that are set in
-    offset[4:0].
-    """
+    It is the lane number plus offset[9:5] (minus, if bit 10 is set), modulo 32, but with the lane number's
+    original bits where offset[4:0] has ones."""
     mask, by = offset & 31, (offset >> 5 & 31) * (-1 if offset & 0x400 else 1)
     return me + by & (31 & ~mask) | me & (mask | 32)
 
@@ -56,7 +54,7 @@ def swizzle_lane(b: Builder, i: Insn) -> Word:
 
 
 def swizzle(b: Builder, i: Insn) -> None:
-    """Execute ds_swizzle_b32: vdst = addr of the lane that the offset's pattern selects."""
+    """Execute ds_swizzle_b32: vdst = the value of register addr in the lane that the offset's pattern selects."""
     set_vregs(b, i["vdst"], [from_lane(b, i["addr"], swizzle_lane(b, i))])
 
 
@@ -66,20 +64,19 @@ def named_lane(b: Builder, i: Insn) -> Word:
 
 
 def permute(b: Builder, i: Insn) -> None:
-    """Execute ds_permute_b32: each lane pushes data0 to the lane that addr selects."""
+    """Execute ds_permute_b32: each lane writes its data0 to vdst of the lane that its addr selects."""
     b.push(i["vdst"], vreg(b, i["data0"]), named_lane(b, i))
 
 
 def bpermute(b: Builder, i: Insn) -> None:
-    """Execute ds_bpermute_b32: each lane pulls data0 from the lane that addr selects."""
+    """Execute ds_bpermute_b32: each lane reads data0 of the lane that its addr selects."""
     set_vregs(b, i["vdst"], [from_lane(b, i["data0"], named_lane(b, i))])
 
 
 def count(kind: str) -> Execution:
     """Return the semantics of ds_append or ds_consume; vdst = the counter's old value.
 
-    The counter in memory grows or shrinks by the number of active lanes.
-    """
+    ds_append adds the number of active lanes to the counter in memory, and ds_consume subtracts it."""
 
     def semantics(b: Builder, i: Insn) -> None:
         lanes = b.s64(EXEC).ctpop().trunc(32)
@@ -122,9 +119,8 @@ def nop(b: Builder, i: Insn) -> None:
 def transposed(bits: int) -> Execution:
     """Return the semantics of a transposing read from LDS of a matrix with elements of `bits` bits.
 
-    16 lanes read a matrix together. Their addresses name its rows of 16 elements, part by part, and each lane receives
-    one column (Choice ``gcn/lds-transpose``).
-    """
+    16 lanes together read a matrix with rows of 16 elements. Each lane's address refers to a part of a row, and
+    each lane receives one column (Choice ``gcn/lds-transpose``)."""
     # The elements at each address.
     part = 64 // bits if bits != 6 else 16
     power = part.bit_length() - 1

@@ -1,8 +1,7 @@
 """Execution of one GCN instruction: fetch the sources, apply modifiers, call the semantics, store the results.
 
-Each encoding with signatures has a function here. The semantics of an operation without a signature do these steps
-themselves.
-"""
+For operations with a signature, there is a function for each encoding here. The semantics of an operation
+without a signature do these steps themselves."""
 
 from __future__ import annotations
 
@@ -84,8 +83,7 @@ def execute(o: WaveAlgebra[V, S], i: Insn) -> None:
 def selector_values(b: Builder, i: Insn) -> tuple[int, ...]:
     """Return the values of the scalars that select the variant of an instruction.
 
-    The engine's scalars must be plain numbers, as those of the reference engine.
-    """
+    The engine must represent scalars as plain numbers, as the reference engine does."""
     return tuple(word.number for word in cast("Selectors", i.op.selectors)(b, i))
 
 

@@ -89,7 +89,7 @@ def max3(a: Word, b: Word, c: Word, level: int) -> Word:
 
 
 def median3(a: Word, b: Word, c: Word, level: int) -> Word:
-    """Return the median of three numbers by the rules of generation `level`; the smallest one if one is a NaN."""
+    """Return the median of three numbers by the rules of generation `level`; if one is a NaN, the smallest number."""
     middle = MAX(MIN(a, b, level), MIN(MAX(a, b, level), c, level), level)
     return fp.either(*map(fp.is_nan, (a, b, c))).select(min3(a, b, c, level), middle)
 
@@ -141,8 +141,7 @@ def fract(a: Word) -> Word:
 def normal(a: Word) -> tuple[Word, Word]:
     """Return (m, e) with `a` = m * 2**e, where m is normal even if `a` is a denormal.
 
-    Both have the width of the format. For other numbers they are `a` and 0.
-    """
+    Both have the width of `a`. If `a` is not a denormal, the result is (`a`, 0)."""
     t = a.format
     tiny = fp.is_tiny(a)
     up, digits = normalized(a, tiny)

@@ -118,10 +118,9 @@ def either(*conditions: Word) -> Word:
 
 
 def choose(rules: Sequence[tuple[Word, W | float]], result: W) -> W:
-    """Return the value of the first rule ``(condition, value)`` whose condition is 1, else `result`.
+    """Return the value of the first rule ``(condition, value)`` whose condition is 1, else `result`, in each lane.
 
-    The choice is made in each lane. All values are computed.
-    """
+    All values are computed, also those that are not selected."""
     for condition, value in reversed(rules):
         result = condition.select(value, result)
     return result
@@ -130,10 +129,9 @@ def choose(rules: Sequence[tuple[Word, W | float]], result: W) -> W:
 class Real(Word):
     """A binary64 number with arithmetic operators, for the steps of approximations.
 
-    + - * / are rounded to nearest with denormals kept (env "raw"); an operand may be a Python float. The bit operators
-    & | ^ and the comparisons work on the bit pattern; a Python float as an operand stands for its pattern. Comparisons
-    of patterns order non-negative numbers correctly.
-    """
+    The operators + - * / round to nearest and keep denormals (env "raw"); an operand may be a Python float. The
+    bit operators & | ^ and the comparisons work on the bit pattern; a Python float as an operand stands for its
+    pattern. Comparisons of patterns order non-negative numbers correctly."""
 
     __slots__ = ()
 

@@ -12,22 +12,24 @@ R = TypeVar("R")
 
 
 def count(n: Word, w: int) -> Word:
-    """Return the low bits of `n` that a shift of `w` bits uses as its count (4 for 16 bits, 5 for 32, 6 for 64)."""
+    """Return the low bits of the shift count `n` that a shift of a `w`-bit value uses: 4, 5 or 6 bits.
+
+    They are 4 bits for `w` = 16, 5 for 32 and 6 for 64."""
     return n.to(w) & w - 1
 
 
 def shl(a: Word, n: Word) -> Word:
-    """Shift left; of the count `n`, only the low bits count, as in `count`."""
+    """Shift `a` left by the low bits of `n` (see `count`)."""
     return a << count(n, a.width)
 
 
 def lshr(a: Word, n: Word) -> Word:
-    """Shift right and insert zeros; of the count `n`, only the low bits count, as in `count`."""
+    """Shift `a` right by the low bits of `n` (see `count`) and insert zeros."""
     return a >> count(n, a.width)
 
 
 def ashr(a: Word, n: Word) -> Word:
-    """Shift right and insert copies of the sign bit; of the count `n`, only the low bits count, as in `count`."""
+    """Shift `a` right by the low bits of `n` (see `count`) and insert copies of the sign bit."""
     return a.sra(count(n, a.width))
 
 
@@ -138,10 +140,9 @@ def mad(a: Word, b: Word, c: Word) -> Word:
 
 # ---- bits ------------------------------------------------------------------------------------------------------------
 def bitfield_mask(w: int) -> Callable[[Word, Word], Word]:
-    """Return the function of a bit mask with `size` ones, shifted left by `start`.
+    """Return the function of two 32-bit sources that makes a mask of `size` ones, shifted left by `start`.
 
-    `size` and `start` are the low bits of two 32-bit sources.
-    """
+    `size` is in the low bits of the first source, `start` in the low bits of the second."""
     return lambda size, start: (1 << count(size, w)) - 1 << count(start, w)
 
 
@@ -161,8 +162,8 @@ def extract(signed: bool, a: Word, start: Word, size: Word) -> Word:
 def first_bit(low: bool, of: Callable[[Word], Word] = lambda a: a) -> Callable[[Word], Word]:
     """Return a function that finds the first bit that is 1, from the lowest bit (`low`) or from the highest.
 
-    Its result is a 32-bit word: the distance from that end, or -1 if no bit is 1. `of` is applied to the source first.
-    """
+    The function applies `of` to its source first. It returns a 32-bit word: the distance of the bit from the end
+    at which the search starts, or -1 if no bit is 1."""
 
     def semantics(a: Word) -> Word:
         a = of(a)
@@ -239,10 +240,9 @@ def clamped24(signed: bool, *, plus: bool) -> Function:
 
 # ---- lanes -----------------------------------------------------------------------------------------------------------
 def mbcnt(*, upper: bool) -> Callable[[Word, Word], Word]:
-    """Return the function of b plus the number of ones in `a` at bits of lanes below the executing lane.
+    """Return the function of b plus the number of ones in `a` that belong to lanes below the executing lane.
 
-    If `upper` is True, the bits of `a` represent lanes 32 to 63, else lanes 0 to 31.
-    """
+    If `upper` is True, the bits of `a` represent lanes 32 to 63, else lanes 0 to 31."""
 
     def semantics(a: Word, b: Word) -> Word:
         below = (1 << Word(a.algebra, 32, a.algebra.lane_id()).zext(64)) - 1

@@ -1,12 +1,12 @@
 """Data and number formats of buffers and images: conversion between register values and memory contents.
 
-Values are words of 32 bits: components as registers hold them (binary32 bits or 32-bit integers), and memory as dwords
-from the lowest byte on. A data format is named with its highest component first: in 2_10_10_10 the first component (x,
-red) is the lowest 10 bits, the fourth the highest 2.
+Values are words of 32 bits. Components are represented as registers hold them (binary32 bits or 32-bit
+integers), and memory contents as dwords, beginning with the lowest byte. A data format is named with its
+highest component first: in 2_10_10_10 the first component (x, red) is the lowest 10 bits, the fourth the
+highest 2.
 
-Reads are exact: the binary32 number nearest to the component's value. Writes clamp to the format's range, NaN as 0, and
-round to the nearest, ties to even (Choice ``gcn/format-write``).
-"""
+Reads are exact: the result is the binary32 number nearest to the component's value. Writes clamp to the
+format's range, convert NaN to 0, and round to nearest even (Choice ``gcn/format-write``)."""
 
 from __future__ import annotations
 
@@ -158,9 +158,8 @@ def to_small(a: Word, width: int) -> Word:
 def nearest(a: Word, scale: int, bits: int = 22) -> Word:
     """Return the integer nearest to a float times `scale`; it may be negative and has at most `bits` bits.
 
-    The function adds a number whose last place has the weight 1, so that the product is rounded to an integer only
-    once.
-    """
+    The function adds a number whose last place has the weight 1. Therefore the exact product is rounded to an
+    integer in one step."""
     t = "s" if bits <= 22 else "d"
     wide = a if t == "s" else a.fconvert("d", "raw")
     units = fp.power(t, fp.FRACTION[t]) + (1 << fp.FRACTION[t] - 1)
@@ -222,7 +221,9 @@ def _srgb_numbers(width: int) -> tuple[int, ...]:
 
 @cache
 def srgb_steps(width: int) -> tuple[int, ...]:
-    """Return the least binary32 numbers from 0 to 1 that convert to each sRGB component of `width` bits, as bits."""
+    """Return, for each sRGB component of `width` bits, the least number that converts to it, as binary32 bits.
+
+    The numbers are between 0 and 1."""
     wanted = np.arange(1 << width, dtype=np.uint32)
     least = np.zeros(len(wanted), np.uint32)
     for bit in range(ONE.bit_length() - 1, -1, -1):
@@ -336,8 +337,7 @@ def read_shared_exponent(words: Sequence[Word]) -> list[Word]:
 def write_shared_exponent(parts: Sequence[Word]) -> list[Word]:
     """Return the dword of three components in the format 5_9_9_9.
 
-    The largest one determines the exponent; mantissas are rounded to the nearest.
-    """
+    The largest component determines the exponent; mantissas are rounded to the nearest."""
     colours = [clamped(p, _pattern("s", 511 / 512 * 2.0**16)) for p in parts[:3]]
     largest = colours[0].umax(colours[1]).umax(colours[2])
     exponent = ((largest >> fp.FRACTION["s"]) - (fp.bias("s") - 16)).smax(0)

@@ -1,16 +1,15 @@
 """Pointers in registers, of 64 or 32 bits, and the flat apertures (address windows) of LDS and private memory.
 
-SH_MEM_CONFIG selects the width of pointers (PTR32 on GFX7, ADDRESS_MODE later; `Mode.ptr32`). A 32-bit pointer (HSA32)
-takes one register, and the apertures are windows of 64 KiB among the 32-bit addresses.
+SH_MEM_CONFIG selects the width of pointers (PTR32 on GFX7, ADDRESS_MODE later; `Mode.ptr32`). A 32-bit
+pointer (HSA32) takes one register, and the apertures are windows of 64 KiB among the 32-bit addresses.
 
-Semantics always pass 64-bit flat addresses to engines, whose upper half identifies the aperture. For HSA64 the flat
-address is the pointer itself. For HSA32 its upper half is the address of the window, and its lower half the offset in
-the window.
+Semantics always pass 64-bit flat addresses to engines. The upper half of a flat address identifies the
+aperture. With 64-bit pointers (HSA64), the flat address is the pointer itself. With 32-bit pointers, the
+upper half of the flat address is the address of the window, and the lower half is the offset in the window.
 
-Sources: AMD's manuals, "Flat memory instructions", Addressing; the kernel driver's description of HSA32; "Flat
-addressing" of the ROCm Code Object document. Choices ``gcn/pointer-size``, ``gcn/pointer-apertures`` and
-``gcn/pointer-overflow``.
-"""
+Sources: AMD's manuals, "Flat memory instructions", Addressing; the kernel driver's description of HSA32;
+"Flat addressing" of the ROCm Code Object document. Choices ``gcn/pointer-size``, ``gcn/pointer-apertures``
+and ``gcn/pointer-overflow``."""
 
 from __future__ import annotations
 

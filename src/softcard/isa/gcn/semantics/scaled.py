@@ -30,9 +30,8 @@ class Narrow:
     - `beyond`: the code for numbers above it (infinity or NaN)
     - `nan`: the code of a NaN
 
-    A format without infinity or NaN has the code of the largest number in their place (Choice
-    ``gcn/scaled-conversions``).
-    """
+    If a format has no infinity or no NaN, `beyond` or `nan` is the code of its largest number (Choice
+    ``gcn/scaled-conversions``)."""
 
     bits: int
     mantissa: int
@@ -53,7 +52,9 @@ _NAME: Final = re.compile(r"v_cvt_scalef32_(sr_)?(2xpk16_|pk32_|pk_)?(\w+)_(\w+)
 
 
 def is_modelled(name: str) -> bool:
-    """Return False if `name` converts several numbers that share random bits, since this is not documented."""
+    """Return False if the conversion `name` rounds several numbers with shared random bits.
+
+    The manuals do not document how such numbers share the bits."""
     return "_sr_pk" not in name
 
 
@@ -171,8 +172,8 @@ def bits_of(words: Sequence[Word], at: int, size: int) -> Word:
 def narrowed(form: Narrow, a: Word, factor: Word, noise: Word | None = None) -> Word:
     """Divide binary32 by the power of two with exponent field `factor`, and convert it to the format `form`.
 
-    The result, in the low bits, is rounded to nearest even, or with the upper bits of `noise`, 32 random bits.
-    """
+    The result is in the low bits. It is rounded to nearest even, or, if `noise` gives 32 random bits,
+    stochastically with the upper bits of `noise`."""
     lowest = 128 - form.bias
     magnitude = a & 0x7FFF_FFFF
     field = magnitude >> 23

@@ -24,17 +24,18 @@ DOWN: Final = tuple(32 - bits for bits, _ in PARTS)
 
 
 def source(i: Insn, number: int, value: Word) -> Word:
-    """Return the selected part of source `number`, zero- or sign-extended to 32 bits.
+    """Return the byte, half or whole that SDWA selects of source `number`, zero- or sign-extended to 32 bits.
 
-    If code is shared by several instructions, `i` holds shift counts in place of the selection.
-    """
+    If several instructions share translated code, `i` holds shift counts in place of the selection."""
     select = i[f"src{number}_sel"]
     up, down = i.get(f"src{number}_up", UP[select]), i.get(f"src{number}_down", DOWN[select])
     return (value << up).sra(down) if i[f"src{number}_sext"] else value << up >> down
 
 
 def result(b: Builder, i: Insn, value: Word) -> Word:
-    """Return the 32 bits to be written: `value` in the selected part; dst_unused determines the other bits."""
+    """Return the new contents of the destination register: `value` in the byte, half or whole that dst_sel selects.
+
+    dst_unused determines the other bits."""
     bits, at = PARTS[i["dst_sel"]]
     if (bits, at) == WHOLE:
         return value

@@ -34,9 +34,8 @@ def inline(code: int, kind: str) -> int:
     """Return the value of inline constant `code` for an operand of type `kind`; integers may be negative.
 
     Integers are sign-extended to any width. In a packed pair both halves are the constant (Choice
-    ``gcn/pk-f32-constants``). Floats have the width of the operand. A 16-bit *float* operand gets the binary16 number,
-    but a 16-bit integer operand gets a half of the binary32 number (Choice ``gcn/inline-16``).
-    """
+    ``gcn/pk-f32-constants``). Floats have the format of the operand. For a 16-bit integer operand, a float
+    constant is a binary32 number, of which the operand is one half (Choice ``gcn/inline-16``)."""
     if 128 <= code <= 208:
         number = code - 128 if code <= 192 else 192 - code
         return (number & MASK32) << 32 | number & MASK32 if kind in operands.PACKED_PAIRS else number
@@ -66,8 +65,7 @@ def literal(word: int, kind: str) -> int:
 def scalar(b: Builder, i: Insn, code: int, kind: str) -> Word:
     """Return a scalar source: 32 bits for types of up to 32 bits, else 64 bits.
 
-    For types of 16 bits, it is a half of the value.
-    """
+    For a 16-bit type, the caller selects one half of the 32 bits."""
     bits = 64 if width(kind) > 32 else 32
     if code < 128:
         return b.s64(code) if bits == 64 else b.s(code)
@@ -91,7 +89,9 @@ def scalar(b: Builder, i: Insn, code: int, kind: str) -> Word:
 
 
 def offset_of(b: Builder, place: str) -> Word:
-    """Return the number that M0 adds to the register number of operand `place` while GPR indexing is on."""
+    """Return the number that is added to the register number of operand `place` while GPR indexing is on.
+
+    It is M0[7:0] if indexing applies to that operand, else 0."""
     m0, bit = b.s(M0), GPR_IDX[place]
     return m0[bit:bit] * m0[7:0]
 

@@ -27,8 +27,7 @@ FIRST_HUGE: Final = 1968
 def preop(a: Word, segment: Word) -> Word:
     """Return 53 bits of 2 / pi, starting at bit 53 * segment[4:0], as a float with the weight of these bits.
 
-    For a large `a`, the first bits are skipped: the start is further to the right.
-    """
+    If the exponent of `a` is large, the bits start correspondingly later."""
     exponent = (a >> 52).trunc(32)[10:0]
     shift = segment[4:0] * CHUNK + (exponent - FIRST_LARGE).smax(0)
     at, by = shift >> 6, shift[5:0].zext(64)
@@ -39,7 +38,7 @@ def preop(a: Word, segment: Word) -> Word:
 
 
 def word(at: Word) -> Word:
-    """Return word number `at` of `WORDS`; 0 past the last one."""
+    """Return word number `at` of `WORDS`; 0 if `at` is past the last word."""
     found = at.constant(64, 0)
     for k, bits in enumerate(WORDS):
         found = (at == k).select(bits, found)

@@ -1,12 +1,12 @@
 """The operations interface for vector instructions, in addition to the one for scalar values.
 
-vtype, like the fields of the instruction, is known when semantics run; they may branch on it, and raise an error for
-reserved values. The computation of one element is a function of the algebra and of values. It is passed to one of a few
-operations that traverse registers or memory; the engine decides whether to process elements one by one or many at once.
+vtype and the fields of the instruction are known when semantics run. Semantics may branch on them, and raise
+an error for reserved values. The computation of one element is a function of the algebra and of values.
+Semantics pass it to an operation that traverses registers or memory, such as `v_map`. The engine decides
+whether to process elements one by one or many at once.
 
-All these operations process the elements from vstart to vl, and with `masked` only those that v0 enables. Other
-elements keep their values: agnostic elements are treated as undisturbed.
-"""
+All these operations process the elements from vstart to vl; if `masked` is True, they process only those
+elements that v0 enables. Other elements keep their values: agnostic elements are treated as undisturbed."""
 
 from __future__ import annotations
 
@@ -74,9 +74,8 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
     ) -> None:
         """Set each element k of `dest` to f(o, element k of each source).
 
-        If the instruction `saturates`, f returns the value, and a width-1 value that is 1 if it was saturated (for
-        vxsat).
-        """
+        If `saturates` is True, f returns two values: the element, and a width-1 value that is 1 if the element was
+        saturated (for vxsat)."""
 
     def v_fold(self, source: Group, start: Scalar, f: Callable[..., Value], masked: bool) -> Value:
         """Compute value = f(o, value, element k) for each k in order, beginning with `start`; return the last value.
@@ -106,7 +105,7 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
         """Set element 0 of `group` to `value`, unless vl is 0."""
 
     def v_compress(self, dest: Group, source: Group, which: Mask) -> None:
-        """Store the elements of `source` that the mask `which` enables to `dest`, without gaps."""
+        """Store those elements of `source` that the mask `which` enables to `dest`, without gaps."""
 
     def v_copy(self, to: int, n: int, count: int) -> None:
         """Copy `count` whole registers, from number `n` on, to the registers from number `to` on."""

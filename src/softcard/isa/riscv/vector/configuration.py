@@ -14,8 +14,8 @@ ALL: Final = (1 << 64) - 1
 def by_register(vtype_in_register: bool) -> VectorSemantics:
     """Return the semantics of vsetvl (if `vtype_in_register`) or vsetvli, whose requested length is x[rs1].
 
-    If rs1 is x0, the requested length is the maximum. If rd is x0 as well, it is the current vl.
-    """
+    If rs1 is x0 and rd is not, the requested length is the maximum. If both are x0, the requested length is the
+    current vl."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         vtype = o.x(i.rs2) if vtype_in_register else o.const(64, i.imm)

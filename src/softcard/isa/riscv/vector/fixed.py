@@ -123,8 +123,8 @@ def clip(signed: bool) -> Saturated:
 def rounding(f: OnWords, kind: str, *, of: int = 1, saturates: bool = False) -> VectorSemantics:
     """Return the semantics of vd = f(vs2, other, vxrm); elements of vs2 are `of` times SEW wide.
 
-    `kind` selects the other operand. With `saturates`, f also returns 1 if it saturated.
-    """
+    `kind` selects the other operand (see `operand`). With `saturates`, f also returns 1 if the result was
+    saturated."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector()

@@ -152,9 +152,8 @@ def classify(o: VectorOps, i: Insn) -> None:
 def convert(f: Converted, to: int, of: int, floats: str) -> VectorSemantics:
     """Return the semantics of a conversion: vd = f(vs2).
 
-    `to` and `of` are the element widths of vd and vs2 in units of SEW. `floats` is the name of the float operand, "to"
-    or "of", or both names.
-    """
+    `to` and `of` are the element widths of vd and vs2 in units of SEW. `floats` states which operands are floats:
+    "to" (vd), "of" (vs2), or both names separated by a space."""
 
     @cache
     def on(wide: int, narrow: int) -> Element:
@@ -189,7 +188,7 @@ def merge(o: VectorOps, i: Insn) -> None:
 
 
 def choose(a: Word, b: Word, c: Word) -> Word:
-    """Return b if c is 1, else a."""
+    """Return `b` if `c` is 1, else `a`."""
     return c.select(b, a)
 
 

@@ -117,7 +117,7 @@ def refuse(why: str, rule: Rule) -> IllegalInstruction:
 
 
 def check_group(group: Group, fields: int = 1) -> None:
-    """Raise an error if element width, length or registers of `fields` adjacent groups are invalid."""
+    """Raise an error if `fields` adjacent groups like `group` are invalid: element width, length or registers."""
     if not 8 <= group.width <= ELEN:
         raise refuse(f"the elements have {group.width} bits, expected 8, 16, 32 or 64", rules.EEW_SUPPORTED)
     if not LEAST_LMUL <= group.emul <= MOST_LMUL:
@@ -139,8 +139,8 @@ def check_group(group: Group, fields: int = 1) -> None:
 def check(dest: Place, sources: tuple[Source, ...], masked: bool, no_overlap: Rule | None = None) -> None:
     """Raise an error if a register group is invalid, or if `dest` overlaps a source in a reserved way.
 
-    `no_overlap` is the rule to name if the instruction permits no overlap at all.
-    """
+    If the instruction permits no overlap at all, `no_overlap` is the rule to which the error for an overlap
+    refers."""
     places = [source for source in sources if isinstance(source, (Group, Mask))]
     for place in (dest, *places):
         if isinstance(place, Group):
@@ -163,11 +163,10 @@ def _overlap(a: Place, b: Place) -> bool:
 
 
 def _may_overlap(dest: Place, source: Place) -> bool:
-    """Return True if the overlap of a destination and a source is allowed.
+    """Return True if a destination and a source that overlap may do so.
 
-    It is allowed in three cases: the widths are equal; a narrower destination lies at the start of a wider source; a
-    wider destination ends with its source.
-    """
+    This is allowed in three cases: the element widths are equal; the destination is narrower and starts at the
+    same register as the source; the destination is wider and ends at the same register as the source."""
     if dest.width == source.width:
         return True
     if dest.width < source.width:

@@ -78,8 +78,7 @@ def with_carry(f: OnWords, kind: str) -> VectorSemantics:
 def carry_out(f: OnWords, kind: str, with_v0: bool) -> VectorSemantics:
     """Return the semantics of a carry-out: mask vd = f(vs2, other), or f(vs2, other, v0) if `with_v0`.
 
-    All elements are computed: v0 holds the carry bits and is not a mask.
-    """
+    All elements are computed, since v0 holds the carry bits and does not mask elements."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector()
@@ -138,8 +137,8 @@ def _widened(width: int, signed: bool) -> OnWords:
 def wide(f: OnWords, first: bool, second: bool, *, of: int = 1) -> OnWords:
     """Return a function like `f` whose two operands are first extended to twice their width.
 
-    `first` and `second` are True for a signed operand. If `of` is 2, the first operand has the double width already.
-    """
+    `first` and `second` are True if the respective operand is signed. If `of` is 2, the first operand already has
+    the double width."""
 
     def g(a: Word, b: Word, *d: Word) -> Word:
         return f(a if of == 2 else a.extended(2 * a.width, first), b.extended(2 * b.width, second), *d)
@@ -148,7 +147,9 @@ def wide(f: OnWords, first: bool, second: bool, *, of: int = 1) -> OnWords:
 
 
 def high(first: bool, second: bool) -> OnWords:
-    """Return the function of the upper half of a product; `first` and `second` are True for a signed operand."""
+    """Return the function of the upper half of a product.
+
+    `first` and `second` are True if the respective operand is signed."""
 
     def product(a: Word, b: Word) -> Word:
         w = a.width
@@ -286,10 +287,10 @@ WIDENING_ACCUMULATING: Final[tuple[tuple[str, str, str, bool, bool], ...]] = (
 
 
 def forms(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (category, its last letter, operand text, pattern of the operand) for each form named in `text`.
+    """Yield (category, its last letter, operand text, bit pattern of the operand) for each category named in `text`.
 
-    The form "ivu" is "ivi" with an unsigned immediate.
-    """
+    The category is a key of `FUNCT3`. The name "ivu" stands for "ivi" with an unsigned immediate. The bit pattern
+    is "" if it is the default one of the category."""
     for form in text.split():
         category = "ivi" if form == "ivu" else form
         yield category, category[-1], first_operand(category), "uimm[4:0]" if form == "ivu" else ""

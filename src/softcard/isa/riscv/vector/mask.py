@@ -41,10 +41,9 @@ Seen = Callable[[Word, Word], Word]
 
 
 def around_first(f: Seen) -> VectorSemantics:
-    """Return the semantics of mask vd = f(seen, bit of vs2) for each bit.
+    """Return the semantics that set each bit of mask vd to f(seen, same bit of vs2).
 
-    seen is 1 if an earlier bit of vs2 is 1.
-    """
+    `seen` is 1 if an earlier bit of vs2 is 1."""
 
     def g(before: Word, bit: Word) -> Word:
         return f(before != 0, bit)
@@ -61,7 +60,7 @@ def around_first(f: Seen) -> VectorSemantics:
 
 
 def iota(o: VectorOps, i: Insn) -> None:
-    """Execute viota.m: vd = the number of earlier bits of vs2 that are 1."""
+    """Execute viota.m: each element of vd = the number of bits of vs2 before that element that are 1."""
     t = o.vector()
     dest, mask = own(i, t), Mask(i.rs2)
     check(dest, (mask,), is_masked(i), no_overlap=rules.IOTA_OVERLAP)

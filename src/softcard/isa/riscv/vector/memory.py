@@ -31,10 +31,9 @@ def _transfer(
 
 
 def unit(width: int, fields: int, loads: bool, first_fault: bool = False) -> VectorSemantics:
-    """Return the semantics of a unit-stride load (`loads`) or store: elements are adjacent from x[rs1] on.
+    """Return the semantics of a unit-stride load (`loads`) or store: elements are adjacent, starting at x[rs1].
 
-    `width` is the element width in bits, `fields` the number of fields of a segment.
-    """
+    `width` is the element width in bits, `fields` the number of fields of a segment."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector(resumes=True)

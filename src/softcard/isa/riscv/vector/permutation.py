@@ -83,8 +83,7 @@ def slide_down(kind: str) -> VectorSemantics:
 def slide_one(up: bool, kind: str) -> VectorSemantics:
     """Return the semantics of a slide by one element, up if `up`, else down.
 
-    rs1 or fs1, as `kind` selects, goes to the free position.
-    """
+    The position that becomes free gets the value of rs1 or fs1, as `kind` selects."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = _begin(o, kind)

@@ -1,8 +1,7 @@
 """Reductions: combine element 0 of vs1 and all elements of vs2 into element 0 of vd (V 1.0, chapter 14).
 
-Sums of floats are computed in the order of the elements, even those for which the V specification leaves the order
-open.
-"""
+Sums of floats are always computed in the order of the elements, also for the instructions for which the V
+specification leaves the order open."""
 
 from __future__ import annotations
 

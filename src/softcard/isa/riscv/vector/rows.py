@@ -51,8 +51,8 @@ _FIRST: Final = {"v": ("vs1", "vs1"), "x": ("rs1", "rs1"), "f": ("rs1", "fs1"), 
 def pattern(funct6: str, category: str, *, vm: str = "vm", vs2: str = "vs2", first: str = "", vd: str = "vd") -> str:
     """Return the bit pattern of an arithmetic instruction; `category` is a key of `FUNCT3`.
 
-    `first` gives the bits at the position of vs1, by default the field of the category's operand.
-    """
+    `first` is the pattern of the bits that vs1 occupies in other instructions; by default it is the field of the
+    operand that `category` selects."""
     return f"{funct6} {vm} {vs2} {first or _FIRST[category[-1]][0]} {FUNCT3[category]} {vd} {OP_V}"
 
 

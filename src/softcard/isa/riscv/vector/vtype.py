@@ -50,7 +50,7 @@ def parse(bits: int, vlen: int) -> VType | None:
 
 
 def show(bits: int) -> str:
-    """Return vtype in the notation of assembly text, such as "e32,m1,ta,ma", or as a number if it has none."""
+    """Return vtype as assembly text, such as "e32,m1,ta,ma"; a value that has no such text is returned as a number."""
     lmul = (bits & 7 ^ 4) - 4
     if bits >> 8 or lmul not in _LMUL or bits >> 3 & 7 > 3:
         return str(bits)

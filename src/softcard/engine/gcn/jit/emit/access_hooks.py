@@ -29,8 +29,7 @@ class AccessHooks(Protocol):
     def access(self, kind: str, space: str, bits: int, number: int, address: Value, where: Value | None) -> None:
         """Emit the report of access `number` of an instruction, before the access itself.
 
-        `where` is the mask of the lane vector's lanes that make it.
-        """
+        `where` is the mask of the lanes, in the lane vector, that make the access."""
 
     def end_chunk(self) -> None:
         """End the code for one lane vector (one iteration of a strip-mined loop)."""

@@ -24,14 +24,14 @@ from softcard.isa.gcn.state import FLAT_SCRATCH, INDEXED_SGPRS, Mode
 
 
 class RegionIntegers(Integers):
-    """Integer operations on values some of which are addresses of the guest's code."""
+    """Integer operations on values, some of which are guest addresses of code."""
 
     def __init__(self, text: LaneText, base: Base) -> None:
         super().__init__(text)
         self.base = base
 
     def const(self, w: int, n: int) -> Value:
-        """Return the constant n, or emit the low bits of an address."""
+        """Return the constant n. If n is a guest address of code, emit the computation of its low `w` bits instead."""
         if not isinstance(n, GuestAddress):
             return super().const(w, n)
         return self.trunc(w, 64, Value(64, False, self.base.at(n)))

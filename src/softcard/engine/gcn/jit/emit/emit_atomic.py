@@ -1,8 +1,8 @@
-"""Inline atomics, in which lanes change memory one after the other, from the lowest.
+"""Atomics emitted in line, which update memory lane by lane, from the lowest lane.
 
-If all lanes have one address, they change a local variable, which is stored afterwards: by a plain store to LDS, which
-belongs to one thread, or by one compare-exchange to other memory, which is shared. Helpers implement all other cases.
-"""
+If all lanes have the same address, the lanes update a local variable, which is stored afterwards: by a plain
+store to LDS, which only one thread accesses, or by one compare-exchange to other memory, which is shared.
+Compiled helpers implement all other cases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Atomics:
         self.caches = caches
 
     def begin(self, kind: str, bits: int, data: tuple[Operand, Operand]) -> None:
-        """Set the operation, its width, and its two operands."""
+        """Set the operation, its width in bits, and its two operands."""
         function = CHANGES[ATOMICS.index(kind)]
         self.text.declarations |= embedded(function)
         self._name, self._bits, self._data = function.name, bits, data

@@ -1,12 +1,12 @@
 """Code specialised for defined inputs, which assumes that vector registers have no shadow bits set.
 
-In correct programs nearly all values are defined and have no shadow bits. Therefore a region is first emitted for that
-case: no vector register that it names has a shadow of a kind, neither at its entry (`native_clean`) nor while it runs.
-It computes only the shadow of scalar registers. Loads check the shadow that they read, and before a strip-mined loop
-the shadow of its scalar registers is checked. If a bit is set, the loop takes a side exit to the reference engine, and
-from then on general code replaces the region (`CodeSpace.follow_shadow`). If a shadow bit is set at an entry already,
-general code runs for this one execution.
-"""
+In correct programs nearly all values are defined and have no shadow bits. Therefore a region is first emitted
+under the assumption that no vector register that it names has shadow bits, neither at its entry
+(`native_clean`) nor while it runs. The emitted code computes only the shadow of scalar registers. Loads check
+the shadow that they read, and before a strip-mined loop the shadow of its scalar registers is checked. If a
+bit is set, the loop takes a side exit to the reference engine, and general code replaces the region from then
+on (`CodeSpace.follow_shadow`). If a shadow bit is already set at an entry, general code runs for this one
+execution."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from softcard.isa.gcn.semantics.matrix.table import Use
 class CleanScalars(ScalarFile):
     """The shadow of scalar registers in code specialised for defined inputs.
 
-    `assumed` has the registers that a strip-mined loop assumes to be defined: the type, by variable.
-    """
+    `assumed` has the registers that a strip-mined loop assumes to be defined: a mapping from variable name to
+    type."""
 
     def begin(self) -> None:
         """Begin a block, in which no shadow is known yet."""
@@ -58,19 +58,17 @@ class CleanScalars(ScalarFile):
         return self.ints.const(64, 0) if self.in_strip else found
 
     def assumptions(self) -> list[Operand]:
-        """Emit, before a loop, the conditions under which its assumptions fail; return them.
+        """Emit, before a loop, a condition for each register that the loop assumes to be defined; return them.
 
-        A condition is true if a register that the loop assumes to be defined has a shadow.
-        """
+        A condition is true if its register has a shadow, so that the assumption fails."""
         found = [super(CleanScalars, self)._variable(name, kind) for name, kind in sorted(self.assumed.items())]
         unknown = (each for each in found if each.number != 0)
         return [self.text.bits(each).ne(0) for each in unknown]
 
     def know(self) -> None:
-        """Record, after a loop, that the registers it assumed to be defined have no shadow.
+        """Record, after a loop, that the registers that the loop assumed to be defined have no shadow.
 
-        Otherwise execution would have left the loop by its side exit.
-        """
+        If one of them had a shadow, execution would have left the loop by its side exit."""
         for name, kind in self.assumed.items():
             self.cur[name] = self.ints.const(int(kind[1:]), 0)
         self.assumed = {}
@@ -94,7 +92,9 @@ class CleanVectors(VectorFile):
         assert v.number == 0
 
     def mask(self, n: int) -> Value:
-        """Return the empty shadow, one bit for each lane, of a scalar register pair; assume the pair defined."""
+        """Return the empty shadow, one bit for each lane, of a scalar register pair.
+
+        The emitted loop then assumes that the pair is defined."""
         if n not in self.masks:
             self.scalars.s64(n)
         return self.ints.const(1, 0)
@@ -161,10 +161,9 @@ class CleanMemory(Memory):
     def _atomic(
         self, space: str, kind: str, bits: int, address: Value, v: Value, compare: Value | None, where: Value | None
     ) -> Value:
-        """Emit the check of memory's shadow before an atomic.
+        """Emit the check of memory's shadow before an atomic; return the empty shadow of the old value.
 
-        If memory is defined it stays defined, as the operands are defined.
-        """
+        Since the operands are defined, memory that is defined remains defined."""
         self._note(space, bits, address, where)
         exit_where_shadowed(self.text, self.vectors, self.own)  # atomics must not be repeated, so exit before
         return self.ints.const(bits, 0)
@@ -185,10 +184,9 @@ class CleanShadowState(ShadowState):
 
 
 def exit_where_shadowed(text: LaneText, vectors: VectorFile, own: Contiguous) -> None:
-    """Emit a side exit of the strip-mined loop, taken if an active lane has read a shadow bit.
+    """Emit a side exit of the strip-mined loop, taken if an active lane has loaded a value with shadow bits.
 
-    The bits that were read are those in `own.shadows`.
-    """
+    `own.shadows` has the shadow bits that were loaded."""
     if own.shadows is None:
         return
     shadows, on, met = Value(32, True, own.shadows), text.fresh("on"), text.fresh("met")
@@ -203,7 +201,9 @@ def exit_where_shadowed(text: LaneText, vectors: VectorFile, own: Contiguous) ->
 
 
 class Entries:
-    """The entries of code specialised for defined inputs. `shadows` is a bit mask of its kinds of shadow."""
+    """The emitter of the entries of code specialised for defined inputs.
+
+    `shadows` is a bit mask of the kinds of shadow that the code assumes to be empty."""
 
     def __init__(self, text: LaneText, helpers: Helpers, base: Base, shadows: int) -> None:
         self.text = text
@@ -214,8 +214,7 @@ class Entries:
     def emit(self, name: str, index: int, pc: int) -> None:
         """Emit entry `index` of function `name`, at guest address `pc`.
 
-        Continue with specialised code if no register has a shadow, else exit.
-        """
+        The code continues with specialised code if no register has a shadow; otherwise it exits to the dispatcher."""
         text, go, emit = self.text, self.text.fresh("go"), self.text.fresh("emit")
         here = text.word(f"ptrtoint (ptr @{name} to i64)")
         text.branch(word(text, layout.CLEAN).eq(here), go, emit, LIKELY)
@@ -238,9 +237,8 @@ class Entries:
 def sets(region: Region, liveness: Liveness) -> list[list[int]]:
     """Return, for each entry, the three sets of registers that `clear_dead` needs, as 64-bit words.
 
-    The first has the registers read in lanes of EXEC, the second those read in other lanes, and the third all registers
-    that the region names.
-    """
+    The first set has the registers that may be read in lanes of EXEC. The second has those that may be read in
+    other lanes. The third has all registers that the region names."""
     every, found = named(region), []
     for place in region.entries:
         live = liveness.before(region.blocks[place], 0)

@@ -1,9 +1,8 @@
-"""Inline accesses for lanes that have contiguous addresses, or all the same address.
+"""Accesses emitted in line for lanes that have contiguous addresses, or all the same address.
 
-Their memory is LDS, or the range of memory that the access's inline cache holds. Other loads of up to a dword are
-gathers (`emit_gather`); helpers implement the rest. A load reads a whole lane vector, since memory contains the bytes
-of its inactive lanes as well.
-"""
+The accessed memory is LDS, or the range of memory in the access's inline cache. Other loads of up to a dword
+are gathers (`emit_gather`); compiled helpers implement all other accesses. A load reads a whole lane vector,
+including the bytes of inactive lanes, since the memory contains these as well."""
 
 from __future__ import annotations
 
@@ -23,11 +22,10 @@ WIDTHS: Final = (8, 16, 32, 64, 128)
 
 
 class Addresses:
-    """The emitter of conditions on a lane vector's addresses.
+    """The emitter of conditions on the addresses of a lane vector.
 
-    It uses the 32-bit halves that `Integers` tracks, since vectors of them have half the size. `checked` caches results
-    within a lane vector: arrays are often accessed at one index, LDS at one base.
-    """
+    It uses the 32-bit halves that `Integers` tracks, because vectors of them have half the size. `checked` caches
+    results within a lane vector, since several accesses often use the same index or the same LDS base."""
 
     def __init__(self, text: LaneText, ints: Integers) -> None:
         self.text = text
@@ -62,11 +60,10 @@ class Addresses:
         return text.bits(first if plus is None else o.add(64, first, plus))
 
     def apart(self, address: Value) -> tuple[str, Operand, int]:
-        """Split a constant off the addresses of lanes; return three items.
+        """Split the addresses of lanes into a constant and a remainder; return three items.
 
-        They are a name of the rest, the first lane of the rest, and the constant. Addresses with the same name differ
-        by constants alone. 32-bit addresses wrap around after the addition.
-        """
+        They are a name of the remainder, the first lane of the remainder, and the constant. Addresses with the same
+        name differ only by their constants. 32-bit addresses wrap around after the addition."""
         text, first = self.text, self.first(address)
         if address.w == 32:
             base, scalars = self._base(address)
@@ -86,10 +83,9 @@ class Addresses:
         return name, (first - offset), offset
 
     def side_by_side(self, address: Value, first: Operand, size: int) -> Operand:
-        """Emit the condition that each lane addresses the next `size` bytes after those of the previous lane.
+        """Emit the condition that the address of each lane is `size` bytes above that of the previous lane.
 
-        It includes inactive lanes.
-        """
+        The condition includes inactive lanes."""
         text, lanes = self.text, self.text.lanes
         if address.w == 32:
             base, _ = self._base(address)
@@ -125,11 +121,10 @@ class Addresses:
         return wrong | self._differs_from_first(high)
 
     def _base(self, address: Value) -> tuple[Value, list[Value]]:
-        """Return a 32-bit address without its scalar summands, and the summands.
+        """Return a 32-bit address without its scalar summands, and these summands.
 
-        Scalars move all lanes alike. If the sum was aligned, the base is aligned instead, as multiples of the alignment
-        can be added afterwards.
-        """
+        A scalar summand is the same in all lanes. If the sum was aligned by a mask, and all scalar summands are
+        multiples of the alignment, the alignment is applied to the returned base instead."""
         if address.made is None or address.made[0] != "and" or address.made[2].number is None:
             return _summands(address)
         _, summed, mask = address.made
@@ -170,9 +165,9 @@ class Addresses:
 class Place:
     """The host memory of a lane vector's access.
 
-    It has the host address of the first lane's bytes, and the conditions that a whole lane vector, or one lane, is
-    inside the memory. Outside of LDS it also has the access's inline cache and its contents.
-    """
+    It has the host address of the first lane's bytes, a condition that the access of the whole lane vector is
+    inside the memory, and a condition that the access of one lane is. Outside of LDS it also has the address of
+    the access's inline cache and the contents of that cache."""
 
     pointer: Operand
     fits: Operand
@@ -184,9 +179,8 @@ class Place:
 class Contiguous:
     """The emitter of loads and stores of a lane vector with contiguous addresses.
 
-    `along` are shadow memories that should have no bit set: they are also read by loads, and stores write zeros there.
-    `shadows` is the bitwise or of all shadow that was read, a vector, or "".
-    """
+    `along` are shadow memories in which no bit should be set. Loads also read them, and stores write zeros to
+    them. `shadows` is a vector with the bitwise or of all shadow that was read, or ""."""
 
     def __init__(self, text: LaneText, addresses: Addresses, caches: InlineCaches, helpers: Helpers) -> None:
         self.text = text
@@ -210,10 +204,10 @@ class Contiguous:
         where: Value | None,
         stored: Sequence[Value] | None = None,
     ) -> list[Value]:
-        """Emit a load of lanes, or a store of the values `stored`; return the loaded values.
+        """Emit a load by lanes, or a store of the values `stored`; return the loaded values.
 
-        The lanes are those in `active`. With `where`, only lanes in both masks access memory, and others read 0.
-        """
+        The lanes are those in the mask `active`. If `where` is given, only lanes that are in both masks access
+        memory; the other active lanes read 0."""
         text, lanes, ints = self.text, self.text.lanes, self.addresses.ints
         kind, size = "load" if stored is None else "store", bits // 8
         addresses, is_partial = text.bits(address, True), where is not None
@@ -328,7 +322,7 @@ class Contiguous:
         return Place(pointer, fits, fits, cache, words)
 
     def _run(self, space: str, place: Place) -> Run:
-        """Return the range of memory that gathers may read: that of `place`, an access's memory."""
+        """Return the range of memory from which gathers may load, given the memory `place` of an access."""
         text = self.text
         if space == "lds":
             room = text.call("i64", "llvm.usub.sat.i64", "i64 %ldssize", "i64 3")
@@ -339,7 +333,9 @@ class Contiguous:
         return Run(start, limit.eq(0).select(0, longer), base)
 
     def _is_masked(self, bits: int) -> bool:
-        """Return True if a host instruction accesses all lanes under a mask; AVX-512 can for up to a dword."""
+        """Return True if one host instruction can load or store all lanes under a mask.
+
+        AVX-512 can do that for elements of up to a dword."""
         return bits <= 32 and self.text.lanes == 16
 
     def _whole(self, pointer: Operand, bits: int, mask: Operand | None) -> list[Operand]:
@@ -389,11 +385,10 @@ class Contiguous:
     ) -> tuple[list[Operand], str]:
         """Emit one load for all lanes, for the case that the active lanes have the same address.
 
-        The first lane must be active too. `wrong` is the mask of active lanes with another address, `m` that of the
-        lanes to load, and `fits` the condition that the access is inside the memory. Elements of `places` after the
-        first are in shadow memories. With `is_partial`, lanes outside of `m` get 0. Return the loaded vectors, and the
-        label of the block that jumps to `done` with them.
-        """
+        The first lane must be active too. `wrong` is the mask of active lanes with another address. `m` is the mask
+        of the lanes to load. `fits` is the condition that the access is inside the memory. The first element of
+        `places` is the memory, and the others are shadow memories. If `is_partial`, lanes outside of `m` get 0.
+        Return the loaded vectors, and the label of the block that jumps to `done` with them."""
         text, lanes = self.text, self.text.lanes
         leads = m.lane(0)
         none = wrong.bitcast(f"i{lanes}").eq(0)
@@ -426,12 +421,12 @@ class Contiguous:
 
 
 def is_in_line(space: str, bits: int) -> bool:
-    """Return True if accesses of this width to this address space are emitted in line."""
+    """Return True if accesses of `bits` bits to this address space are emitted in line."""
     return bits in WIDTHS and space != "gds"
 
 
 def bound_of(space: str, address: Value, where: Value | None) -> Value | None:
-    """Return the bound of addresses in LDS if `where` is the comparison of the addresses with it."""
+    """Return the bound of LDS addresses if `where` is a comparison "address < bound"; otherwise None."""
     if space != "lds" or where is None or where.made is None:
         return None
     word, a, b = where.made
@@ -448,7 +443,7 @@ def _summands(address: Value) -> tuple[Value, list[Value]]:
 
 
 def _signed(number: int, bits: int) -> int:
-    """Return a word as a signed number."""
+    """Return the number that a word of `bits` bits represents as a signed integer."""
     return (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 

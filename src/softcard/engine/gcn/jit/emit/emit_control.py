@@ -1,4 +1,4 @@
-"""Control flow out of a block of translated code: to blocks of the region, to other code or to the reference engine."""
+"""Control flow out of a block of translated code: to blocks of the region, other code, or the reference engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from softcard.isa.gcn.state import WORDS_AT
 
 
 class GuestAddress(int):
-    """An address of the guest's code. Machine code computes it, and sums with it, relative to its own entry."""
+    """A guest address of code. Machine code computes it, and sums with it, relative to the region's entry."""
 
     def __add__(self, n: int) -> GuestAddress:
         return GuestAddress(int(self) + n)
@@ -42,10 +42,10 @@ class Base:
 class Control:
     """The emitter of control flow, as a part of `isa.gcn.algebra.WaveAlgebra`, and of the function's exits.
 
-    `block` and `index` identify the instruction being translated; `is_over` is True if the block's exit was emitted.
-    `observed` determines if waves are observed after their end; `ends` is True if a wave may end here unobserved.
-    `loop` is the register-resident loop that is being emitted, whose exits store its registers.
-    """
+    `block` and `index` identify the instruction that is being translated. `is_over` is True if the block's exit
+    was emitted. `observed` states when the registers of a wave can be observed from outside. `ends` is True if a
+    wave may end in the region without being observed. `loop` is the register-resident loop that is being emitted,
+    or None; its exits store its registers."""
 
     def __init__(self, text: LaneText, ints: Integers, region: Region, base: Base, observed: Observed) -> None:
         self.text = text
@@ -78,11 +78,10 @@ class Control:
         self.text.jump("exit" if self.loop is None else f"exit{self.loop.number}")
 
     def hand_over(self, code: int, pc: int, index: int) -> None:
-        """Emit an exit before instruction `index` of the block.
+        """Emit an exit with exit code `code` before instruction `index` of the block; execution continues at `pc`.
 
-        The code gives back the fuel of that instruction and of all later ones in the block, which was subtracted in
-        advance.
-        """
+        The fuel of all instructions of the block was subtracted in advance. The emitted code adds the fuel of the
+        instructions from `index` on again."""
         count = len(self.block.nodes) - index
         if count:
             have = self.text.pointer("%fuel").load("i64")
@@ -95,11 +94,10 @@ class Control:
         return self.block.place[1]
 
     def unspent(self) -> Operand:
-        """Emit the fuel of the time slice before the current instruction.
+        """Emit the fuel of the time slice that is left before the current instruction.
 
-        It is the variable's value plus that of the block's remaining instructions, whose fuel was subtracted in
-        advance.
-        """
+        The fuel of all instructions of the block was subtracted in advance. Therefore the result is the variable's
+        value plus the fuel of the block's remaining instructions."""
         count = len(self.block.nodes) - self.index
         return self.text.pointer("%fuel").load("i64") + count
 
@@ -126,7 +124,7 @@ class Control:
         return f"out{loop.number}.{label}"
 
     def go(self, place: BlockKey) -> None:
-        """Emit a jump to a block, in this region or elsewhere."""
+        """Emit a jump to the block `place`, or an exit to the dispatcher if that block is not in this region."""
         self.is_over = True
         if place in self.labels:
             self.text.jump(self.label(place))
@@ -200,18 +198,16 @@ def _nothing() -> None:
 
 
 def word(text: LaneText, index: int, block: Operand | None = None) -> Operand:
-    """Emit the load of 64-bit word `index` after the registers of a wave's state.
+    """Emit the load of the 64-bit word number `index` that follows the registers in a wave's state.
 
-    With `block`, it is a word of the state at that address, such as that of shadow registers.
-    """
+    If `block` is given, it is the address of the state from which to load, such as that of shadow registers."""
     return _word_at(text, index, block).load("i64")
 
 
 def set_word(text: LaneText, index: int, value: Operand | int, block: Operand | None = None) -> None:
-    """Emit the store of 64-bit word `index` after the registers of a wave's state.
+    """Emit a store to the 64-bit word number `index` that follows the registers in a wave's state.
 
-    With `block`, it is a word of the state at that address, such as that of shadow registers.
-    """
+    If `block` is given, it is the address of the state to which to store, such as that of shadow registers."""
     _word_at(text, index, block).store(value)
 
 

@@ -1,9 +1,8 @@
-"""The counts of uses of values with a shadow, emitted so that repeated instructions are not counted twice.
+"""Code that counts uses of values with a shadow, and counts repeated instructions only once.
 
-The reference engine repeats an instruction after a side exit. Therefore a lane vector (the lanes that one iteration of
-a strip-mined loop handles) counts at its end. A scalar instruction, and the prologue of a loop with several passes,
-counts at once and undoes that at a side exit.
-"""
+The reference engine repeats an instruction after a side exit. Therefore a lane vector (the lanes that one
+iteration of a strip-mined loop handles) updates counters at its end. A scalar instruction, and the prologue
+of a loop with several passes, updates counters immediately, and a side exit undoes the update."""
 
 from __future__ import annotations
 
@@ -45,10 +44,9 @@ class Counts:
         self._change("add", place, number)
 
     def undoing(self, place: Place, number: Callable[[], Operand]) -> None:
-        """Emit, at later side exits of the instruction, code that undoes a count.
+        """Emit code that undoes a count at later side exits of the instruction.
 
-        `number` emits the number that was counted, 0 if nothing was.
-        """
+        `number` emits the number that was counted, which is 0 if nothing was counted."""
         self.control.undo.append(lambda: self._change("sub", place, number()))
 
     # ---- lane vectors ----------------------------------------------------------------------------------------------
@@ -95,7 +93,9 @@ class Counts:
         self._sums = []
 
     def count_prologue(self, place: Place, number: Operand) -> None:
-        """Emit an addition to a counter in the prologue of a strip-mined loop with several passes."""
+        """Emit an addition to a counter in the prologue of a strip-mined loop with several passes.
+
+        The code also adds to a local sum, from which a side exit can undo the count."""
         total = self._variable("sum", len(self._sums))
         self._sums.append(place)
         self._change("add", place, number)
@@ -103,7 +103,7 @@ class Counts:
         total.store(before + number)
 
     def variables(self) -> None:
-        """Emit the initialisation, before the loop, of the sums counted in the prologue."""
+        """Emit, before the loop, the initialisation to 0 of the sums that the prologue counts."""
         for k in range(len(self._sums)):
             self._variable("sum", k).store(0)
 

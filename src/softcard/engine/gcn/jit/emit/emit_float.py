@@ -1,10 +1,10 @@
 """The floating-point operations as LLVM IR, for lane vectors.
 
-Scalar operands are broadcast, as GCN has no scalar floats. Rounding and the flushing of binary32 and binary64 denormals
-are the host's, set around each strip-mined loop (`effects` computes the setting that an instruction needs). binary16 is
-computed in binary32, where rounding twice is harmless, and flushed explicitly. Operations that the host cannot do
-exactly raise `Untranslated`: the reference engine executes them.
-"""
+Scalar operands are broadcast, because GCN has no scalar floats. The host's floating-point control determines
+rounding and the flushing of binary32 and binary64 denormals. It is set around each strip-mined loop
+(`effects` computes the setting that an instruction needs). binary16 is computed in binary32, where double
+rounding is harmless, and its denormals are flushed explicitly. Operations that the host cannot compute
+exactly raise `Untranslated`: the reference engine executes them."""
 
 from __future__ import annotations
 
@@ -71,11 +71,10 @@ class Floats:
         return self._result(fmt, work, self._real(work, self._compute(word, work, strict, x, y)), env)
 
     def _is_strict(self, fmt: str, work: str, env: str | None) -> bool:
-        """Return True if an operation depends on a host setting that LLVM does not expect.
+        """Return True if an operation depends on a host setting that differs from LLVM's assumptions.
 
-        `fmt` is the format of the operation, `work` the format in which it is computed. LLVM assumes rounding to
-        nearest with denormals kept when it folds constants, moves negations and omits multiplications by 1.
-        """
+        `fmt` is the format of the operation, `work` the format in which it is computed. When LLVM folds constants,
+        moves negations or omits multiplications by 1, it assumes rounding to nearest without flushing of denormals."""
         if env == "raw":
             return False
         flushes = work == fmt and (env == "flush" or self.mode.keeps_denormals(fmt) != (True, True))
@@ -102,11 +101,10 @@ class Floats:
         return text.call(kind, name, *arguments, tail=" strictfp")
 
     def _unknown(self, kind: str, operands: tuple[str, ...]) -> list[str]:
-        """Return arguments that LLVM cannot analyse, so that it does not fold the operation without flushing.
+        """Return the operands as arguments that LLVM cannot analyse.
 
-        LLVM would fold constants if nothing is rounded, and omit an addition of 0. Integers need not be hidden, as they
-        are never denormal.
-        """
+        Otherwise LLVM would fold a constant operation that is exact, or omit an addition of 0, without flushing
+        denormals. Integers need not be hidden, since they are never denormal."""
         first, *others = operands
         if _element(kind) in FLOAT_TYPE.values():
             first = self.text.hidden(_element(kind), first)
@@ -136,8 +134,7 @@ class Floats:
     def _to_half(self, a: Value, env: str | None, rounding: int | None = None) -> Value:
         """Emit the conversion of binary32 to binary16, with denormal results flushed if MODE requires it.
 
-        The test for denormals uses the result with an unbounded exponent.
-        """
+        A result counts as denormal if it would be one after rounding with an unbounded exponent."""
         o = self.ints
         half = self._narrow(a, env, rounding)
         if self._flush_half(half, env, 1) is half:
@@ -151,10 +148,9 @@ class Floats:
         return self._zero_if_tiny("h", o.select(16, o.and_(1, edge, below), sign, half))
 
     def _odd_single(self, a: Value, env: str | None) -> Value:
-        """Emit the conversion of binary64 to binary32 by round-to-odd, limited to 2**-100 to 2**100.
+        """Emit the conversion of binary64 to binary32 with round-to-odd, for magnitudes limited to 2**-100 to 2**100.
 
-        Rounding that result to binary16 then gives the correctly rounded value.
-        """
+        Rounding that result to binary16 then gives the correctly rounded value."""
         o = self.ints
         text, c = self.text, o.const
         kept = (
@@ -174,10 +170,9 @@ class Floats:
         )
 
     def _narrow(self, a: Value, env: str | None, rounding: int | None = None) -> Value:
-        """Emit the conversion of binary32 to binary16, in the host's rounding mode or by `rounding`.
+        """Emit the conversion of binary32 to binary16, with the host's rounding mode or with `rounding`.
 
-        For `rounding`, the host rounds to nearest, and the result is corrected.
-        """
+        If `rounding` is given, the host's rounding to nearest is used, and its result is corrected."""
         text = self.text
         strict = self._is_strict("h", "s", env)
         name = self._compute("fptrunc", "h", strict, text.floating(a, "s", True), of=text.ftype("s", True))
@@ -197,10 +192,9 @@ class Floats:
         return o.select(16, nan, o.const(16, QUIET_NAN["h"]), half)
 
     def _rerounded(self, half: Value, a: Value, rounding: int) -> Value:
-        """Emit the correction of `half`, the value nearest to the binary32 `a`, for another rounding mode.
+        """Emit the correction of `half`, the binary16 nearest to the binary32 `a`, for another rounding mode.
 
-        It becomes the neighbouring value if `rounding` requires that.
-        """
+        The result is the neighbouring binary16 if the mode `rounding` requires that."""
         o = self.ints
         if rounding != 3:
             raise Untranslated
@@ -230,8 +224,8 @@ class Floats:
     def _fma_half(self, a: Value, b: Value, c: Value, env: str | None) -> Value:
         """Emit a * b + c for binary16, computed in binary32.
 
-        The product is exact there. The sum is rounded to odd, so that rounding it again to binary16 is harmless.
-        """
+        The product is exact in binary32. The sum is rounded to odd, so that rounding it again to binary16 is
+        harmless."""
         o = self.ints
         if self._host_rounding("h", env) != NEAREST:
             raise Untranslated
@@ -272,12 +266,12 @@ class Floats:
         return Value(1, True, text.call(text.itype(1, True), name, *arguments, tail=" strictfp"))
 
     def fflush(self, fmt: str, a: Value) -> Value:
-        """Emit the flushing of a denormal input."""
+        """Emit the flushing of `a` to zero if it is denormal and MODE flushes inputs."""
         return a if self.mode.keeps_denormals(fmt)[0] else self._zero_if_tiny(fmt, a)
 
     # ---- conversions -------------------------------------------------------------------------------------------
     def fround(self, fmt: str, a: Value, kind: str) -> Value:
-        """Emit the rounding to an integral value; `kind` is the rounding."""
+        """Emit the rounding of `a` to an integral value; `kind` is the rounding direction."""
         work, x = self._operand(fmt, a if fmt == "h" else self.fflush(fmt, a), None)
         return self._result(fmt, work, self._real(work, self._compute(ROUND_NAMES[kind], work, False, x)), None)
 

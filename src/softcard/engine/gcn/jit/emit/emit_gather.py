@@ -1,8 +1,7 @@
-"""Inline gathers: each lane loads a dword from an address of its own.
+"""Gathers emitted in line: each lane loads a dword from its own address.
 
-The memory is LDS, or the range of memory that the access's inline cache holds. For bytes and halfwords the aligned
-dwords that contain them are loaded.
-"""
+The memory is LDS, or the range of memory that the access's inline cache holds. For bytes and halfwords the
+aligned dwords that contain them are loaded."""
 
 from __future__ import annotations
 
@@ -31,11 +30,10 @@ class Gathers:
         self.text = text
 
     def inside(self, bits: int, w: int, addresses: Operand, mask: Operand, run: Run) -> tuple[Operand, Operand]:
-        """Emit the offsets of the dwords that lanes address in a range of memory, and the condition that they fit.
+        """Emit the offsets, in a range of memory, of the dwords that lanes address, and a condition.
 
-        The condition is that all lanes of the mask are inside the range `run`. Halfwords that span two dwords count as
-        outside.
-        """
+        The condition is that the dwords of all lanes of the mask are inside the range `run`. Halfwords that span two
+        dwords count as outside."""
         text, lanes = self.text, self.text.lanes
         offsets = addresses if bits == 32 else (addresses & -4)
         if run.start is not None:
@@ -50,8 +48,7 @@ class Gathers:
     def read(self, bits: int, w: int, addresses: Operand, offsets: Operand, mask: Operand, run: Run) -> Operand:
         """Emit the gather of a byte, halfword or dword for each lane of a mask; other lanes read 0.
 
-        `offsets` are the results of `inside`. The values are returned as dwords.
-        """
+        `offsets` are the offsets that `inside` returned. The values are returned as dwords."""
         text, lanes = self.text, self.text.lanes
         vector = text.itype(32, True)
         places = run.base.offset(offsets)

@@ -57,7 +57,7 @@ class Hardware:
         self.float_control = float_control
 
     def hwreg(self, number: int) -> Value:
-        """Emit the value of a hardware register for s_getreg, as on the reference engine."""
+        """Emit the value of a hardware register for s_getreg; it equals the value on the reference engine."""
         o = self.ints
         if number == HW_MODE:
             return o.const(32, self.control.mode & MODE_BITS)
@@ -92,7 +92,10 @@ class Hardware:
         return self.ints.trunc(32, 64, Value(64, False, name))
 
     def set_hwreg(self, number: int, v: Value) -> None:
-        """Emit a write of TRAPSTS or MODE. After a write of an unknown MODE, the next block is looked up."""
+        """Emit a write of TRAPSTS or MODE.
+
+        After a write of a value of MODE that is unknown at translation time, the code exits to the dispatcher, which
+        looks up the next block."""
         text, o = self.text, self.ints
         if number == HW_TRAPSTS:
             set_word(text, state.TRAPSTS, text.bits(o.zext(64, 32, v)))

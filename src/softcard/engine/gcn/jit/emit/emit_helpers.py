@@ -32,9 +32,8 @@ class Helpers:
     ) -> list[Operand]:
         """Emit the call of a helper for an access of the lanes in `mask`; return the vectors that it loads.
 
-        `data` are the further arguments. If the helper fails, the loop takes its side exit. The helper updates the
-        inline cache.
-        """
+        `data` are the further arguments. If the helper fails, the strip-mined loop takes its side exit. The helper
+        updates the inline cache `cache`."""
         text, lanes = self.text, self.text.lanes
         vector, count = text.itype(32, True), max(1, bits // 32)
         m = mask.bitcast(f"i{lanes}")
@@ -65,10 +64,9 @@ class Helpers:
 
 
 class InlineCaches:
-    """The inline caches of accesses, in the wave's state: each has the memory range that its access used last.
+    """The inline caches of accesses, in the wave's state: each holds the memory range that its access used last.
 
-    `taken` is the number of caches in use, by kind of access.
-    """
+    `taken` is the number of caches in use, for each kind of access."""
 
     def __init__(self, text: LaneText, helpers: Helpers) -> None:
         self.text = text
@@ -78,9 +76,8 @@ class InlineCaches:
     def take(self, kind: str) -> Operand:
         """Reserve the inline cache for one more access, and emit its address.
 
-        Arrays lie in few ranges of memory, so a cache nearly always hits, and is loaded long before the address is
-        known.
-        """
+        An array usually lies in one range of memory, so a cache nearly always hits. The emitted code loads the cache
+        long before the address of the access is known."""
         number = self.taken[kind] % layout.INLINE_CACHES[kind]
         self.taken[kind] += 1
         before = sum(count for other, count in layout.INLINE_CACHES.items() if other < kind)
@@ -99,8 +96,7 @@ class InlineCaches:
     def refill(self, address: Operand, cache: Operand, is_store: bool = False) -> None:
         """Emit the refill of an inline cache with the range of memory around an address.
 
-        It serves scalar accesses and atomics. If `is_store`, the range must be writable.
-        """
+        Scalar accesses and atomics use it. If `is_store`, the range must be writable."""
         self.text.invoke("i64", self.helpers.address("note"), self.helpers.vectors.state, address, int(is_store), cache)
 
 

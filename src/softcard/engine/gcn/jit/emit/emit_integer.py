@@ -87,7 +87,7 @@ class Integers:
     _lshr = _plain("lshr", "lshr")
 
     def entry(self, w: int, a: Value, table: tuple[int, ...]) -> Value:
-        """Emit an access to element `a` of a table, which is a constant of the module."""
+        """Emit the load of the element with index `a` of `table`, which becomes a constant of the module."""
         if a.number is not None:
             return self.text.number(w, table[a.number])
         text, lanes, kind = self.text, self.text.lanes, self.text.itype(w, True)
@@ -152,10 +152,9 @@ class Integers:
         return made
 
     def _summed(self, low: Value, high: Value) -> Halves:
-        """Return the halves of a 64-bit value, with its scalar summands removed and added up separately.
+        """Return the halves of a 64-bit value with its scalar summands separated and added up.
 
-        The halves keep their values unless they were computed as sums with carry.
-        """
+        If the halves were not computed as sums with carry, return them unchanged."""
         plus = None
         while (found := _carried(low, high)) is not None:
             low, high, scalars = found
@@ -232,10 +231,10 @@ class Integers:
 
 
 def _carried(low: Value, high: Value) -> tuple[Value, Value, tuple[Value, Value]] | None:
-    """Return the halves before two scalars were added with a carry, and the scalars; None for others.
+    """Return the halves before two scalars were added with a carry, and these scalars.
 
-    The form is ``low = x + s``, ``high = y + t + (low < s)``, as v_add_co and v_addc_co compute.
-    """
+    Return None unless the halves have the form ``low = x + s``, ``high = y + t + (low < s)``, as v_add_co and
+    v_addc_co compute them."""
     if low.made is None or low.made[0] != "add" or high.made is None or high.made[0] != "add":
         return None
     for inner, carry in (high.made[1:], high.made[:0:-1]):

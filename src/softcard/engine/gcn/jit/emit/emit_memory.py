@@ -1,9 +1,9 @@
-"""Memory in translated code: contiguous accesses are in line (`emit_contiguous`), others call helpers.
+"""Memory in translated code: contiguous accesses are emitted in line (`emit_contiguous`), others call helpers.
 
-Some accesses cannot be executed directly: nothing is mapped, the region has effects, or the address is past the end of
-plain memory. Such an access takes a side exit of the strip-mined loop, before any effect of this iteration (a vector of
-lanes) is committed. The reference engine continues there, or finds the fault.
-"""
+Some accesses cannot be executed directly: no memory is mapped at the address, it is in a region with effects,
+or the access extends beyond plain memory. Such an access takes a side exit of the strip-mined loop, before
+any effect of this iteration (a vector of lanes) is committed. The reference engine continues there, or
+reports the fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """The emitter of memory accesses; `uses_atomics` is True if the function has an atomic."""
+    """The emitter of memory accesses; `uses_atomics` is True if the function contains an atomic."""
 
     _single: Value
     """The result of the last atomic of the wave as a whole, as opposed to an atomic of its lanes."""
@@ -57,11 +57,11 @@ class Memory:
         self.begin(0)
 
     def begin(self, phase: int) -> None:
-        """Begin an instruction, for all its accesses (`phase` 0) or for one of several passes over the lanes.
+        """Begin an instruction, either with all its accesses (`phase` 0) or with one of several passes over the lanes.
 
-        In pass `phase` only access number `phase` is emitted; the results of earlier ones are loaded from the stack.
-        With 0 all accesses are emitted except for stores after the first, which the reference engine executes.
-        """
+        In pass `phase`, only access number `phase` is emitted; the results of earlier accesses are loaded from the
+        stack. If `phase` is 0, all accesses are emitted except for stores after the first, which the reference engine
+        executes."""
         self._phase = phase
         self._accesses = self._stores = 0
         self.has_loaded = False
@@ -72,10 +72,9 @@ class Memory:
         return self._phase
 
     def _stored_values(self, count: int, w: int, access: Callable[[], list[Value]]) -> list[Value]:
-        """Return the `count` values of an access, or those that an earlier pass over the lanes has saved.
+        """Return the `count` values of an access, either by emitting it or as saved by an earlier pass over the lanes.
 
-        In the pass of this access itself, the values are saved on the stack for later passes.
-        """
+        The pass that emits the access saves its values on the stack for later passes."""
         self._accesses += 1
         if not self._phase:
             return access()
@@ -157,7 +156,7 @@ class Memory:
         compare: Value | None = None,
         where: Value | None = None,
     ) -> Value:
-        """Emit an atomic, lane after lane, by a helper whose operands are in memory."""
+        """Emit an atomic that is executed lane by lane, by a helper whose operands are in memory."""
         return self._stored_values(1, bits, lambda: [self._atomic(space, kind, bits, address, v, compare, where)])[0]
 
     def _atomic(
@@ -194,7 +193,7 @@ class Memory:
 
     # ---- scalars -----------------------------------------------------------------------------------------------
     def scalar_load(self, dwords: int, address: Value, where: Value | None = None) -> list[Value]:
-        """Emit a load of dwords for the wave, with a side exit outside of plain memory."""
+        """Emit a load of dwords for the wave, with a side exit for addresses that are not in plain memory."""
         if where is None:
             return self._scalar_load(dwords, address)
         text, before = self.text, self.text.label
@@ -237,7 +236,7 @@ class Memory:
         return fits, (address + addend)
 
     def scalar_store(self, address: Value, values: Sequence[Value], where: Value | None = None) -> None:
-        """Emit a store of dwords of the wave, with a side exit outside of plain memory."""
+        """Emit a store of dwords for the wave, with a side exit for addresses that are not in plain memory."""
         text = self.text
         on = text.fresh("on")
         if where is not None:
@@ -266,10 +265,9 @@ class Memory:
         compare: Value | None = None,
         where: Value | None = None,
     ) -> Value:
-        """Emit one atomic of the wave as a whole, by the helper for lanes; return the old value.
+        """Emit one atomic of the wave as a whole, by the helper for atomics of lanes; return the old value.
 
-        In a later pass over the lanes, only return that value.
-        """
+        In later passes over the lanes, emit nothing, and return the same old value."""
         self._accesses += 1
         if self._phase and self._accesses != self._phase:
             return self._single if self._accesses < self._phase else self.ints.const(bits, 0)

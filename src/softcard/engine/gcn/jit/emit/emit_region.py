@@ -1,10 +1,9 @@
 """The translation of a region to one LLVM function: scalar code, and strip-mined loops.
 
-One iteration of a strip-mined loop handles a lane vector: as many lanes as a vector register of the host holds. Vector
-instructions collect in an open strip until an instruction needs their results; then the strip is emitted as one
-strip-mined loop (`emit_strip`). Scalar instructions that are independent of the collected instructions are emitted at
-once, which puts them before the loop.
-"""
+One iteration of a strip-mined loop handles a lane vector: as many lanes as a vector register of the host
+holds. Vector instructions are collected in an open strip until an instruction needs their results; then the
+strip is emitted as one strip-mined loop (`emit_strip`). Scalar instructions that are independent of the
+collected instructions are emitted immediately, and so precede the loop."""
 
 from __future__ import annotations
 
@@ -66,7 +65,7 @@ class RegionEmitter:
         self._loops = ResidentLoops(self.text, loops, files, self._control)
 
     def _performer(self, instrumentation: Instrumentation) -> Callable[[Insn], None]:
-        """Return the emitter of an instruction's semantics, over plain values or values with shadows."""
+        """Return the function that emits an instruction's semantics, for values alone or for values with shadows."""
         if instrumentation.performer is not None:
             return instrumentation.performer(self._algebra, instrumentation.shadows)
         return lambda insn: execute(self._algebra, insn)
@@ -176,8 +175,7 @@ class RegionEmitter:
     def _emit_block(self, block: Block) -> None:
         """Emit a block.
 
-        If an instruction proves to be untranslatable, leave it to the reference engine, and emit the block again.
-        """
+        If an instruction turns out to be untranslatable, mark it for the reference engine, and emit the block again."""
         text = self.text
         lines = text.lines
         marks = [(part, len(part)) for part in (lines, text.tail, text.allocas)]

@@ -30,9 +30,9 @@ REGISTERS: Final = ", !alias.scope !10, !noalias !11"
 class ScalarFile:
     """The scalar registers: variables of the function, which exits write back to the wave's state.
 
-    `cur` holds the values known in this block; `in_strip` is True while a strip-mined loop is being emitted. Registers
-    in `in_place` have no variable: helpers, or accesses by a computed number, use them in the wave's state.
-    """
+    `cur` holds the values known in this block; `in_strip` is True while a strip-mined loop is being emitted.
+    Registers in `in_place` have no variable: they are accessed in the wave's state, because helpers or accesses
+    by a computed register number use them there."""
 
     def __init__(self, text: LaneText, ints: Integers, in_place: frozenset[str], base: RegisterBase = OWN) -> None:
         self.text = text
@@ -50,7 +50,7 @@ class ScalarFile:
 
     @contextmanager
     def strip(self) -> Iterator[None]:
-        """Return a context for emitting a loop; values that become known in it are unknown after it."""
+        """Return a context in which a loop is emitted; values that become known in it are unknown after it."""
         before, self.in_strip = dict(self.cur), True
         yield
         self.cur, self.in_strip = before, False
@@ -125,12 +125,12 @@ class ScalarFile:
         self._assign("scc", "i1", v)
 
     def whole(self, n: int) -> Value:
-        """Return the value of a register pair that is one variable."""
+        """Return the 64-bit value of the register pair n, n + 1, for a pair that is kept in one variable."""
         return self._variable(WHOLE[n], "i64")
 
     # ---- by a computed number ----------------------------------------------------------------------------------
     def number(self, n: int) -> Value:
-        """Return the number of scalar register n as a constant."""
+        """Return the register number n as a 32-bit constant."""
         return self.ints.const(32, n)
 
     def s_indexed(self, n: int, offset: Value, w: int = 32) -> Value:
@@ -192,12 +192,12 @@ class ScalarFile:
 class VectorFile:
     """The vector registers and lane masks of the lane vector that strip-mined loop `label` processes.
 
-    With `is_across` results are buffered until all lane vectors have been read; without `writes` the instruction writes
-    nothing yet. `dirty` has the registers that the loop has written, and `pushed` those whose results are initially 0.
-    `written_masks` are variables that collect the bits of scalar register pairs. `leaves` is True if the loop has side
-    exits because of values, besides those of memory. `loop` is the register-resident loop that is being emitted, which
-    has its registers in variables.
-    """
+    If `is_across`, results are buffered until all lane vectors have been read. If `writes` is False, the present
+    pass of the instruction writes no registers. `dirty` has the registers that the loop has written, and `pushed`
+    those whose results are initially 0. `written_masks` are the variables that collect the bits of scalar
+    register pairs. `leaves` is True if the loop has side exits that depend on values, in addition to those of
+    memory accesses. `loop` is the register-resident loop that is being emitted, which keeps its registers in
+    variables."""
 
     def __init__(self, text: LaneText, ints: Integers, scalars: ScalarFile, base: RegisterBase = OWN) -> None:
         self.text = text
@@ -210,9 +210,8 @@ class VectorFile:
     def begin(self, label: str, is_across: bool = False, writes: bool = True) -> None:
         """Begin the strip-mined loop `label`.
 
-        With `is_across`, results are buffered until all lane vectors have been read. Without `writes`, the instruction
-        writes nothing yet.
-        """
+        If `is_across`, results are buffered until all lane vectors have been read. If `writes` is False, the present
+        pass of the instruction writes no registers."""
         self.is_across = is_across
         self.writes = writes
         self.written_masks: dict[int, str] = {}
@@ -224,8 +223,7 @@ class VectorFile:
     def chunk(self, label: str, number: int = 0) -> None:
         """Begin a lane vector (one iteration of a strip-mined loop), in which no register's value is known yet.
 
-        `number` is its number if each lane vector is emitted by itself.
-        """
+        `number` is the index of the lane vector if each lane vector is emitted separately."""
         self.label = label
         self.which = number
         self.vectors: dict[int, Value] = {}
@@ -308,7 +306,7 @@ class VectorFile:
         at.store(self.text.bits(v), align=4 * self.text.lanes)
 
     def lane_bits(self, b: Value) -> Value:
-        """Emit the conversion of a 64-bit scalar to a mask of this vector's lanes, which takes their bits."""
+        """Emit the extraction of the bits of this vector's lanes from a 64-bit scalar; return them as a lane mask."""
         text = self.text
         moved = text.bits(b) >> text.word(f"%sh{self.label}")
         return Value(1, True, text.mask_of(moved.trunc(f"i{text.lanes}")))
@@ -345,7 +343,7 @@ class VectorFile:
         return Value(32, True, base + text.operand(base.type, f"<{steps}>"))
 
     def active(self) -> Value:
-        """Return EXEC as a lane mask."""
+        """Return the bits of EXEC for this lane vector as a lane mask."""
         return Value(1, True, f"%xm{self.label}")
 
     # ---- across lanes ------------------------------------------------------------------------------------------
@@ -367,10 +365,9 @@ class VectorFile:
         )
 
     def push(self, n: int, v: Value, lane: Value) -> None:
-        """Write `v` of each lane of EXEC to register n of lane `lane`; lanes without a value get 0.
+        """Write the value `v` of each lane of EXEC to register n of the lane whose number is in `lane`.
 
-        If several lanes write to one lane, the highest one prevails.
-        """
+        Lanes to which no lane writes get 0. If several lanes write to one lane, the highest one prevails."""
         text, lanes = self.text, self.text.lanes
         self.dirty.add(n)
         self.pushed.add(n)
@@ -392,15 +389,14 @@ class VectorFile:
         self._cell(n, lane).store(self.text.bits(v), tail=REGISTERS)
 
     def matrix(self, use: Use) -> None:
-        """Emit a matrix instruction, which works on registers in memory."""
+        """Emit a matrix instruction, whose operands are registers in memory."""
         index = self.text.word(0) if use.index is None else self.register(use.index).ptrtoint()
         self._call_matrix(calls.number_of(use), use, index)
 
     def matrix_shadows(self, use: Use, main: Any) -> None:
         """Emit the computation of a matrix instruction's shadow.
 
-        `main` is the operations interface with the values.
-        """
+        `main` is the operations interface for the values."""
         index, own = self.text.word(0), self.text.word(0)
         if use.index is not None:
             index, own = main.vectors.register(use.index).ptrtoint(), self.register(use.index).ptrtoint()
@@ -420,7 +416,7 @@ class VectorFile:
 
     # ---- by a computed number: rows in memory are up to date, since such an instruction has a strip of its own -------
     def number(self, n: int) -> Value:
-        """Return the number of vector register n as a constant."""
+        """Return the register number n as a 32-bit constant."""
         return self.ints.const(32, n)
 
     def v_indexed(self, n: int, offset: Value) -> Value:
@@ -428,7 +424,7 @@ class VectorFile:
         return self._loaded(self._indexed(n, offset)[1])
 
     def set_v_indexed(self, n: int, offset: Value, v: Value) -> None:
-        """Write vector register n + offset in lanes of EXEC at once; if that is out of range, write nothing."""
+        """Write vector register n + offset in lanes of EXEC immediately; if it is out of range, write nothing."""
         o = self.ints
         inside, at = self._indexed(n, offset)
         value = self.text.bits(o.select(32, o.and_(1, self.active(), inside), v, self._loaded(at)), True)
@@ -456,7 +452,7 @@ def _kind(variable: str) -> str:
 
 
 def _state_offset(variable: str) -> int:
-    """Return the offset in the wave's state of a variable's register."""
+    """Return the offset, in the wave's state, of the register that `variable` holds."""
     if variable == "scc":
         return WORDS_AT + 8 * SCC
     numbers = {name: n for n, name in WHOLE.items()}

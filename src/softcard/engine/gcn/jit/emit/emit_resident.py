@@ -1,7 +1,6 @@
-"""The entries and exits of register-resident loops, whose vector registers stay in those of the host.
+"""The entries and exits of register-resident loops, which keep their vector registers in host registers.
 
-At an entry the vector registers of the loop are loaded from memory as a whole; at an exit they are stored.
-"""
+An entry loads all vector registers of the loop from memory; an exit stores them."""
 
 from __future__ import annotations
 
@@ -28,7 +27,9 @@ class ResidentLoops:
         self._by_place = {place: loop for loop in loops for place in loop.places}
 
     def begin(self, place: BlockKey) -> str:
-        """Begin a block, and return its label: the one in its register-resident loop, or the general one."""
+        """Begin a block, and return its label.
+
+        A block of a register-resident loop has a separate label for jumps inside the loop."""
         loop = self._by_place.get(place)
         self.control.loop = loop
         for file in self.files:

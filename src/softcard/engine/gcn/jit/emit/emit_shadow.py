@@ -1,7 +1,6 @@
 """The shadow registers and shadow memory of one kind of shadow in translated code.
 
-They have the layout of the wave's registers and memory.
-"""
+Shadow registers have the layout of the wave's registers, and shadow memory has the addresses of memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The emitter of strip-mined loops, each iteration of which handles one vector of lanes.
 
-In register-resident loops they are unrolled.
-"""
+Inside register-resident loops, the strip-mined loops are unrolled."""
 
 from __future__ import annotations
 
@@ -81,7 +80,7 @@ class StripEmitter:
             self.float_control.set(now)
 
     def _alone(self, strip: Strip) -> None:
-        """Emit the strip's access of the wave as a whole, before its lanes are processed."""
+        """Emit the access that the wave makes as a whole, before the lanes of the strip are processed."""
         g = self.text.fresh("g")
         for each in self._files:
             each.begin(g, writes=False)
@@ -243,8 +242,7 @@ class StripEmitter:
     def _store_row(self, vectors: VectorFile, n: int, at: Operand, value: Operand, mask: Operand, live: Live) -> None:
         """Emit the store of `value`, a lane vector of register n, to address `at`.
 
-        Lanes outside of `mask` keep their values if these may be read.
-        """
+        Lanes outside of `mask` keep their old values if the register may be read later in these lanes."""
         is_volatile = False
         if live.inactive >> n & 1:
             value = mask.select(value, vectors.load_chunk(at))
@@ -263,10 +261,9 @@ class StripEmitter:
         text.start(f"done{g}")
 
     def _second_loop(self, g: str, execmask: Operand, live: Live) -> None:
-        """Emit a second loop that copies buffered results to registers, after the loop `g`.
+        """Emit a second loop, after the loop `g`, that copies buffered results to registers.
 
-        An instruction that reads other lanes needs it.
-        """
+        It is needed after an instruction that reads other lanes."""
         text, x = self.text, f"x{g}"
         text.jump(f"pre{x}")
         text.start(f"pre{x}")
@@ -296,10 +293,10 @@ class StripEmitter:
         return bool(shadowed)
 
     def _leave(self, g: str, strip: Strip, index: int, is_early: bool) -> None:
-        """Emit the side exit of the loop `g`: record its progress, and exit to the instruction after the loop.
+        """Emit the side exit of the loop `g`: record its progress, and exit to the reference engine.
 
-        `is_early` states that it may also exit before its first lane vector, because of a shadow.
-        """
+        The reference engine completes the loop. `is_early` states that the loop may also exit before its first lane
+        vector, because of a shadow. `index` is the index of the instruction after the loop."""
         if not (strip.loads or strip.stores or self.vectors.leaves or is_early):
             return
         text, nodes, masks = self.text, self.control.block.nodes, self.vectors.written_masks

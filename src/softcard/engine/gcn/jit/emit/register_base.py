@@ -1,4 +1,4 @@
-"""The location of registers and LDS in translated code: the wave's own, or its shadows of one kind."""
+"""The location of registers and LDS in translated code: those of the wave, or one kind of their shadows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ SHADOW_DISTANCE: Final = MAX_WAVES * STATE_BYTES
 
 @dataclass(frozen=True, slots=True)
 class RegisterBase:
-    """Names in LLVM's text for one set of registers.
+    """The names in LLVM IR for one set of registers.
 
-    `state` is the address of the registers, `lds` the host address of LDS, and `prefix` begins the names of all
-    variables.
-    """
+    `state` is the address of the registers, and `lds` the host address of LDS. `prefix` is the prefix of the
+    names of all variables."""
 
     state: str = "%st"
     lds: str = "%lds"

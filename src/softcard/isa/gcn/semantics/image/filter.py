@@ -33,9 +33,8 @@ Lanes = Word | bool
 class Tap:
     """One texel of each lane along an axis: its `index`, its flag `there`, and its `weight`.
 
-    `there` is 1 if the texel lies in the image; otherwise the border colour is used. `there` is None if it would be 1
-    in all lanes, and `weight` is None if it would be 1.
-    """
+    `there` is 1 if the texel lies in the image; otherwise the border colour is used. A flag `there` of None means
+    1 in all lanes, and so does a `weight` of None."""
 
     index: Word
     there: Word | None = None
@@ -105,11 +104,10 @@ def address(index: Word, size: Word, mode: int) -> tuple[Word, Word | None]:
 
 
 def taps(u: Word, size: Word, mode: int, linear: Lanes, offset: Word | None) -> list[Tap]:
-    """Return the texels along one axis that contribute to the coordinate `u`, which is in texels.
+    """Return the texels along one axis that contribute to the sample at coordinate `u`, which is in texels.
 
-    They are the two neighbours of `u`; in lanes outside of the set `linear` the second has weight 0. If `linear` is
-    False, return one texel of weight 1.
-    """
+    They are the two neighbours of `u`; in lanes outside of the set `linear` the second has weight 0. If `linear`
+    is False, return one texel of weight 1."""
     u = clean(u)
     if mode in (HALF_BORDER, MIRROR_HALF_BORDER):
         extent = size.ffrom_int("d", False, "raw")

@@ -16,8 +16,8 @@ Numbers = tuple[int, ...]
 def position(b: Builder, i: Insn, found: Image, *, mip: bool) -> tuple[Word, Word, Word, Word]:
     """Return the three integer coordinates of an instruction, and the mask of lanes within the image.
 
-    With `mip`, a further coordinate is the mip level; levels other than 0 are outside of the image.
-    """
+    With `mip`, the instruction has a further coordinate, the mip level. Lanes whose level is not 0 are outside of
+    the image."""
     count = texel.coordinates(i, found)
     zero = b.const(32, 0)
     *coordinates, level = texel.Addresses(b, i).group(count + mip) + [zero] * (not mip)

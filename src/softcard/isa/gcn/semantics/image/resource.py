@@ -79,8 +79,7 @@ class Image:
 def selectors(b: Builder, i: Insn) -> list[Word]:
     """Return the T# bits that select the variant, as two scalars.
 
-    The first has the formats, the second type, layout, mip levels and component order.
-    """
+    The first holds the formats, the second the type, the layout, the mip levels and the component order."""
     w = sregs(b, i["srsrc"], 4)
     return [w[1][29:20], w[3] & 0xF1FF_FFFF]
 
@@ -147,9 +146,8 @@ WRAP, MIRROR, CLAMP, MIRROR_CLAMP, HALF_BORDER, MIRROR_HALF_BORDER, BORDER, MIRR
 class Sampler:
     """A decoded S# descriptor. A filter field is True if the filter is linear.
 
-    `border` is 0 for transparent black, 1 for opaque black, 2 for opaque white. `min_lod` and `max_lod` are LODs in
-    units of 1/256, 12 bits; `lod_bias` is a signed one of 14 bits.
-    """
+    `border` is 0 for transparent black, 1 for opaque black, 2 for opaque white. `min_lod` and `max_lod` are
+    12-bit unsigned LODs in units of 1/256. `lod_bias` is a 14-bit signed LOD in the same unit."""
 
     clamp: tuple[int, int, int]
     compare: int
@@ -177,9 +175,8 @@ def sampler_selectors(b: Builder, i: Insn) -> list[Word]:
 def sampler(b: Builder, i: Insn, numbers: Sequence[int]) -> Sampler:
     """Return the decoded sampler of an instruction.
 
-    `numbers` are the values of the scalars that select the variant. `BeyondModel` is raised for border colours from the
-    driver's table.
-    """
+    `numbers` are the values of the scalars that select the variant. Raise `BeyondModel` if the border colour
+    comes from the driver's table of colours."""
     w0, w2, w3 = numbers
     border = bits(w3, 30, 2)
     if border == 3:

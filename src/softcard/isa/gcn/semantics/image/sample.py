@@ -50,7 +50,7 @@ class Request:
     slice: Word
 
     def offset(self, axis: int) -> Word | None:
-        """Return the texel offset along an axis: a signed field of six bits at bit 8 * axis; None without offsets."""
+        """Return the texel offset along an axis: the signed six bits at bit 8 * axis; None if there are no offsets."""
         return None if self.offsets is None else formats.signed(self.offsets[8 * axis + 5 : 8 * axis], 6)
 
 
@@ -108,8 +108,7 @@ def slice_of(b: Builder, found: Image, body: Sequence[Word]) -> Word:
 def is_linear(b: Builder, found: Image, s: Sampler, r: Request, variant: frozenset[str]) -> Lanes:
     """Return the set of lanes whose filter is linear.
 
-    The magnifying filter applies to lanes with a LOD up to 0, the minifying filter to the others.
-    """
+    The magnifying filter applies to lanes whose LOD is at most 0, the minifying filter to the others."""
     if found.integer:
         return False
     if s.magnify == s.minify or "lz" in variant:
@@ -143,9 +142,8 @@ def quad_gradients(coordinates: list[Floats]) -> list[list[Floats]]:
 def lod(s: Sampler, r: Request) -> Floats:
     """Return the LOD of each lane, limited by the instruction's LOD clamp.
 
-    It is log2 of the longer of the two gradients (a large negative number if both are 0) plus the LOD biases of
-    instruction and sampler.
-    """
+    The LOD is log2 of the length of the longer gradient (a large negative number if both gradients are 0), plus
+    the LOD biases of instruction and sampler."""
     if r.gradients is None:
         gradients = quad_gradients([doubles(clean(c)) for c in r.coordinates])
     else:
@@ -181,8 +179,8 @@ def axes(b: Builder, found: Image, s: Sampler, r: Request, linear: Lanes) -> lis
 def joined(b: Builder, at: Sequence[Tap]) -> tuple[Word | None, Word | None]:
     """Combine the taps `at`, one per axis, to one texel.
 
-    Return 1 if the texel lies in the image, and the product of the weights. None means 1 in all lanes, as in `Tap`.
-    """
+    Return a flag that is 1 if the texel lies in the image, and the product of the weights. As in `Tap`, None
+    stands for 1 in all lanes."""
     there, weight = None, None
     for tap in at:
         if tap.there is not None:
@@ -248,9 +246,8 @@ def corner(b: Builder, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...]
 def blend(found: Image, s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
     """Return the filtered value of one component; `corners` are the (weight, value) pairs of its texels.
 
-    In a lane with one texel of weight 1, the result has exactly the texel's bits. Texels of weight 0 are ignored. This
-    matters for float and integer formats, whose bits may be an infinity, a NaN or a denormal.
-    """
+    In a lane with one texel of weight 1, the result is bit for bit the texel's value. Texels of weight 0 are
+    ignored, because a texel may be an infinity or a NaN."""
     first = corners[0][0]
     is_any = found.nfmt == formats.FLOAT or found.integer
     values = [wide(value) if is_any else value.fconvert("d", "raw") for _, value in corners]
@@ -265,10 +262,9 @@ def blend(found: Image, s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Wor
 
 
 def reduced(s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
-    """Return the minimum or maximum of the texel values whose weight is above 0; NaN if one of them is NaN.
+    """Return the minimum or maximum of the texel values whose weight is above 0; NaN if any such value is a NaN.
 
-    `corners` are (weight, value) pairs.
-    """
+    `corners` are (weight, value) pairs."""
     first = corners[0][0]
     total = first.const((0, fp.infinity("d"), fp.infinity("d") | fp.sign_bit("d"), 0)[s.reduction])
     for weight, value in corners:
@@ -326,7 +322,7 @@ def gather_row(b: Builder, i: Insn, numbers: Numbers) -> None:
 
 
 def get_lod(b: Builder, i: Insn, numbers: Numbers) -> None:
-    """Execute image_get_lod: vdata = the LOD of the quad's coordinates, clamped by the sampler, and unclamped."""
+    """Execute image_get_lod: vdata = the LOD clamped by the sampler, and the LOD before that, for each quad."""
     found, s = resources(b, i, numbers)
     free = lod(s, request(b, i, found, s, frozenset()))
     values = [b.word(32, formats.bits_of(each)) for each in (clamped_lod(found, s, free), free)]

@@ -16,7 +16,7 @@ from softcard.isa.gcn.word import Word
 
 
 def short_addresses(i: Insn) -> bool:
-    """Return True if coordinates have 16 bits, two of them in a register (bit a16, on GFX9 in the place of r128)."""
+    """Return True if coordinates have 16 bits, two per register (bit a16, which on GFX9 is the bit r128)."""
     return i.target.level == GFX9 and bool(i["r128"] or i.get("a16"))
 
 
@@ -45,10 +45,9 @@ class Addresses:
 
 
 def coordinates(i: Insn, image: Image) -> int:
-    """Return the number of coordinates that name a texel.
+    """Return the number of coordinates that identify a texel.
 
-    With the da flag, images of one and two dimensions have one more coordinate for the slice.
-    """
+    With the da flag, images of one and two dimensions have one more coordinate for the slice."""
     slice_too = image.kind == CUBE or bool(i["da"])
     return image.dimensions + (slice_too and image.dimensions < 3)
 
@@ -102,8 +101,7 @@ def selected(image: Image, values: Sequence[Word]) -> list[Word]:
 def give(b: Builder, i: Insn, nfmt: int, values: Sequence[Word]) -> None:
     """Write loaded values to the data registers; with d16 they have 16 bits each.
 
-    With tfe or lwe, the register after the last one is set to 0 ("no fail").
-    """
+    With tfe or lwe, the register after the last data register is set to 0 ("no fail")."""
     registers = list(values)
     if i.get("d16"):
         registers = pack(i, [formats.to_d16(nfmt, v) for v in registers])
@@ -113,7 +111,7 @@ def give(b: Builder, i: Insn, nfmt: int, values: Sequence[Word]) -> None:
 
 
 def taken(b: Builder, i: Insn, nfmt: int, count: int) -> list[Word]:
-    """Return the `count` components to be stored, from the data registers."""
+    """Return the `count` components that a store writes, read from its data registers."""
     if i.get("d16"):
         return [formats.from_d16(nfmt, v) for v in unpack(b, i, count)]
     return vregs(b, i["vdata"], count)

@@ -102,7 +102,7 @@ FUSED_SPLIT: Final = int(Rule.FUSED_SPLIT)
 
 
 def lowest_field(type_: Type) -> int:
-    """Return the exponent of a type's denormals as an exponent field of binary32."""
+    """Return the exponent of a type's denormals, as the exponent field of a binary32 number."""
     return _LOWEST.get(type_, -126) + 127
 
 
@@ -169,16 +169,15 @@ def as_binary32(x: int, type_: int) -> int:
 
 @native
 def flushed_input(x: int, lowest: int) -> int:
-    """Return `x`, but +0 if it is a zero or a denormal in its format.
+    """Return +0 if `x` is a zero, or a denormal of its original format; otherwise return `x`.
 
-    `lowest` is the exponent of the format's denormals, as an exponent field of binary32.
-    """
+    `lowest` is the exponent of that format's denormals, as an exponent field of binary32."""
     return 0 if x & MAGNITUDE < lowest << 23 else x
 
 
 @native
 def flushed(x: int) -> int:
-    """Return `x`, but a zero of the same sign if it is a denormal."""
+    """Return a zero of the same sign if `x` is a denormal; otherwise return `x`."""
     return x & SIGN if x & MAGNITUDE < HIDDEN else x
 
 
@@ -190,7 +189,9 @@ def significand(magnitude: int) -> int:
 
 @native
 def encoded(magnitude: int, lowest: int) -> int:
-    """Return the exponent field of a number, but at least `lowest`, that of its format's denormals; 1 for zero."""
+    """Return the exponent field of a number, but at least `lowest`; 1 for zero.
+
+    `lowest` is the exponent field of the denormals of the number's original format."""
     return max(magnitude >> 23, lowest) if magnitude else 1
 
 
@@ -256,14 +257,14 @@ def fused(
 ) -> int:
     """Return the sum of C and `count` products of elements of A and B, by the rule of CDNA3.
 
-    The elements start at the addresses `a` and `b`; `a_step` and `b_step` are the distances in bytes.
+    The elements start at the addresses `a` and `b`; `a_step` and `b_step` are their distances in bytes.
 
-    - Each product is cut at 2**-24 of the largest exponent among the products. With `is_split`, the products with even
-      k and those with odd k have a largest exponent each.
+    - Each product is truncated: bits below 2**-24 times the largest power of two among the products are dropped.
+      With `is_split`, this maximum is determined separately for the products with even k and for those with odd
+      k.
     - `scale` is the exponent, plus `UNSCALED`, of a power of two by which the products are multiplied.
-    - The sum of the products is rounded down at 2**-31, and C at 2**-24, of the larger of two exponents: the largest
-      one among the products, and that of C.
-    """
+    - Let E be the larger of two exponents: the largest one among the products, and the exponent of C. The sum of
+      the products is rounded down to a multiple of 2**(E - 31), and C to a multiple of 2**(E - 24)."""
     plus, minus, huge_plus, huge_minus, is_nan = 0, 0, 0, 0, 0
     even, odd = 0, 0
     for k in range(count):
@@ -364,8 +365,8 @@ def rounded_sum(a: int, b: int, is_flushed: int) -> int:
 def summed(shape: Shape, a: int, b: int, c: int, scale: int) -> int:
     """Return one element of D: C plus the products of a row of A and a column of B, by the instruction's rule.
 
-    `a` and `b` are the addresses of the first elements; the next ones follow at distances of `m` and `n` elements.
-    """
+    `a` and `b` are the addresses of the first elements. The following elements of the row are `m` elements apart,
+    and those of the column `n` elements apart."""
     kept = shape.kept
     a_step, b_step = 4 * shape.m, 4 * shape.n
     found = c
@@ -402,10 +403,9 @@ def summed(shape: Shape, a: int, b: int, c: int, scale: int) -> int:
 
 @native
 def scaling(shape: Shape, scale: int, k: int) -> int:
-    """Return the sum of the scales of A and B for index `k`; `SCALED_NAN` if one of them is a NaN.
+    """Return the sum of the scales of A and B for index `k`; `SCALED_NAN` if either scale is a NaN.
 
-    `scale` holds the row in bits 15:8 and the column in bits 7:0.
-    """
+    Bits 15:8 of `scale` are the row number, and bits 7:0 the column number."""
     row, column = scale >> 8 & 0xFF, scale & 0xFF
     one = U32[shape.scale_a + 4 * (row + shape.m * (k >> 5))] & 0xFF
     other = U32[shape.scale_b + 4 * (column + shape.n * (k >> 5))] & 0xFF
@@ -415,7 +415,9 @@ def scaling(shape: Shape, scale: int, k: int) -> int:
 # ---- whole matrices in registers -----------------------------------------------------------------------------------
 @native
 def element(registers: int, lane: int, number: int, bits: int) -> int:
-    """Return element `number`, of `bits` bits, of a lane; `registers` is the address of registers of 64 dwords."""
+    """Return element `number` of a lane; elements have `bits` bits.
+
+    `registers` is the address of registers of 64 dwords."""
     bit = number * bits
     at = registers + 4 * (LANES * (bit >> 5) + lane)
     if bits == 64:
@@ -428,7 +430,9 @@ def element(registers: int, lane: int, number: int, bits: int) -> int:
 
 @native
 def unpacked(shape: Shape, registers: int, block: int, to: int, is_b: int) -> int:
-    """Write one block of A or B to address `to`, widened: for each k, a row of `m` (A) or `n` (B) elements."""
+    """Write the widened elements of one block of A or B to address `to`.
+
+    For each k, `m` elements of A or `n` elements of B are written, one after another."""
     side = shape.n if is_b else shape.m
     depth = shape.depth if is_b else shape.kept
     bits = shape.b_bits if is_b else shape.a_bits
@@ -460,7 +464,7 @@ def unpacked(shape: Shape, registers: int, block: int, to: int, is_b: int) -> in
 
 @native
 def source_lane(lane: int, blgp: int) -> int:
-    """Return the lane whose elements of B the given lane reads, as blgp selects it."""
+    """Return the number of the lane from which `lane` reads its elements of B; blgp selects it."""
     if blgp == 1:
         return lane & 31
     if blgp == 2:
@@ -539,9 +543,8 @@ def multiply(shape: Shape, a: int, b: int, c: int, d: int, scratch: int) -> int:
 def arranged(shape: Shape, a: int, b: int, to_a: int, to_b: int) -> int:
     """Copy the registers of A and B to `to_a` and `to_b`, with the selections of cbsz, abid and blgp applied.
 
-    Afterwards each block and lane reads its own elements. For binary64, blgp negates A, B and C instead, so signs are
-    changed.
-    """
+    In the copy, each block and each lane reads its own elements. For binary64, blgp has another meaning: it
+    negates A, B and C. So the copies of A and B have inverted signs where blgp requires that."""
     if shape.a_bits == 64:
         for lane in range(LANES):
             U32[to_a + 4 * lane] = U32[a + 4 * lane]
@@ -566,10 +569,9 @@ def arranged(shape: Shape, a: int, b: int, to_a: int, to_b: int) -> int:
 
 @native
 def one_group(shape: Shape, a: int, b: int, c: int, block: int, i: int, j: int, first: int, scratch: int) -> int:
-    """Return C plus the products of one group of k, from `first` on, for the element (i, j) of a block.
+    """Return C plus the products of one group of consecutive k, for the element (i, j) of a block.
 
-    The registers at `a` and `b` are `arranged`.
-    """
+    The group starts at k = `first`. The registers at `a` and `b` are results of `arranged`."""
     for k in range(shape.group):
         at = first + k
         lane = i + shape.m * (block + shape.blocks * quotient(at, shape.a_run))
@@ -594,11 +596,10 @@ def quotient(k: int, run: int) -> int:
 def repair(
     shape: Shape, a: int, b: int, block: int, i: int, column: int, first: int, lanes: int, c: int, d: int, scratch: int
 ) -> int:
-    """Compute those elements of row `i` of D whose bits in `lanes` are 1; bit 0 is the element in `column`.
+    """Compute those elements of row `i` of D that `lanes` selects: bit n selects the element in `column` + n.
 
-    `c` and `d` are the addresses of the row's values before and after the group of k that starts at `first`. If blocks
-    have 4 columns, the columns continue in the next block.
-    """
+    `c` is the address of the row's values before the group of k that starts at `first` is added, and `d` that of
+    the results. If blocks have 4 columns, the columns continue in the next block."""
     rest = lanes
     while rest:
         j = lowest_bit(rest)
@@ -617,11 +618,11 @@ CONSTANT: Final = 1
 
 @native
 def addend(shape: Shape, c: int, place: int, d: int, room: int) -> int:
-    """Return an address from which `multiply` can read C: its registers, or a copy or constant in `room`.
+    """Return the address of C for `multiply`: the address `c` of its registers, or `room`.
 
-    `multiply` needs C and D to be at the same address or not to overlap. So C is copied to `room` if D overlaps it
-    partly, and a constant C (`place` is CONSTANT) is written there.
-    """
+    `multiply` needs C and D to be at the same address or not to overlap. Therefore C is copied to the buffer
+    `room` if it overlaps D partly. If `place` is CONSTANT, `c` is the value of all elements of C, which are
+    written to `room`."""
     size = 4 * LANES * d_registers(shape)
     if place == CONSTANT:
         if shape.d_bits == 64:
@@ -648,7 +649,7 @@ def d_registers(shape: Shape) -> int:
 # ---- definedness ---------------------------------------------------------------------------------------------------
 @native
 def has_bit(shape: Shape, registers: int, block: int, row: int, k: int, is_b: int) -> int:
-    """Return 1 if the element (`row`, `k`) of A has a bit that is 1, else 0; for B, `row` is the column."""
+    """Return 1 if any bit of the element (`row`, `k`) of A is 1, else 0; for B, `row` is the column."""
     side = shape.n if is_b else shape.m
     bits = shape.b_bits if is_b else shape.a_bits
     run = shape.b_run if is_b else shape.a_run
@@ -665,10 +666,10 @@ def has_bit(shape: Shape, registers: int, block: int, row: int, k: int, is_b: in
 def undefined(shape: Shape, a: int, b: int, c: int, indices: int, d: int) -> int:
     """Write the undefined bits of D that follow from those of A, B, C and the indices (definedness tracking).
 
-    All are given as addresses of registers of 64 dwords with a bit for each undefined bit. An element of D is undefined
-    if any bit of its element of C, its row of A or its column of B is undefined. With a sparse A, only the selected
-    elements of B count, and an undefined index makes its row of D undefined.
-    """
+    All arguments are addresses of registers of 64 dwords in which a bit is 1 if the corresponding bit of data is
+    undefined. An element of D is undefined if any bit of its element of C, its row of A or its column of B is
+    undefined. With a sparse A, only the selected elements of B count, and an undefined index makes its row of D
+    undefined."""
     for block in range(shape.blocks):
         for i in range(shape.m):
             row = 0
@@ -698,7 +699,7 @@ def undefined(shape: Shape, a: int, b: int, c: int, indices: int, d: int) -> int
 
 @native
 def index_of(shape: Shape, register: int, lane: int, number: int) -> int:
-    """Return index `number` of a lane of a sparse A: which one (0 to 3) of four elements of B is selected."""
+    """Return index `number` of a lane of a sparse A: which of four elements of B it selects (0 to 3)."""
     shift = 0 if shape.cbsz else 2 * shape.a_run * shape.abid
     return U32[register + 4 * lane] >> (shift + 2 * number) & 3
 
@@ -707,9 +708,8 @@ def index_of(shape: Shape, register: int, lane: int, number: int) -> int:
 def undefine(shape: Shape, a: int, b: int, c: int, place: int, indices: int, d: int, zeros: int, room: int) -> int:
     """Write the undefined bits of D that follow from those of A, B, C and the indices, as `undefined` does.
 
-    Here D may overlap all other operands. `zeros` and `room` are buffers of the size of D; `zeros` serves as the
-    undefined bits of a constant C.
-    """
+    Unlike in `undefined`, D may overlap all other operands. `zeros` and `room` are buffers of the size of D. If C
+    is a constant, `zeros` is filled with zeros, since a constant has no undefined bits."""
     lines = LINES * d_registers(shape)
     found = largest_in_lines(a, LINES * (shape.a_run * shape.a_bits + 31 >> 5))
     found = found | largest_in_lines(b, LINES * (shape.b_run * shape.b_bits + 31 >> 5))

@@ -160,7 +160,7 @@ class Matrix:
 
     @property
     def takes_block(self) -> bool:
-        """True if cbsz and abid can select a block of A that several blocks use."""
+        """True if cbsz and abid can select one block of A that several blocks of D use."""
         return self.blocks > 1 and self.a != Type.F64
 
     @property
@@ -178,10 +178,9 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A matrix instruction with the fields and registers of one decoded instruction.
+    """A matrix instruction together with the fields and register numbers of one decoded instruction.
 
-    Registers are numbered as in the wave's state: accumulation register n is number 256 + n.
-    """
+    Registers are numbered as in the wave's state: accumulation register n is number 256 + n."""
 
     matrix: Matrix
     a_type: Type
@@ -201,7 +200,7 @@ class Use:
 
     @property
     def is_arranged(self) -> bool:
-        """True if cbsz or blgp make blocks or lanes read elements of others, or change signs."""
+        """True if cbsz or blgp select other blocks of A or other lanes of B, or invert signs."""
         return bool(self.cbsz or self.blgp) and not self.matrix.is_sparse
 
     @property
