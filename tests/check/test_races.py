@@ -386,7 +386,7 @@ def test_the_first_one_ends_the_kernel_where_that_is_asked_for() -> None:
 def test_findings_go_into_files_and_are_suppressed_as_others() -> None:
     (found,) = watched(WAVE + PLACE + "v_add_u32 v2, vcc, 1, v2|flat_store_dword v[4:5], v2")
     (result,) = to_sarif(Path("k.co"), [of_finding(found)], "1")["runs"][0]["results"]
-    assert result["ruleId"] == "check/races/write-write"
+    assert result["ruleId"] == "races/write-write"
     assert found.as_dict()["other"] == found.other
     assert found.matches(("races/*",))
 

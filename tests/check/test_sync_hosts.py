@@ -108,9 +108,9 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     path.write_bytes(BAD)
     arguments = ["run", str(path), "--grid", "128", "--group", "128", "--check", "sync"]
     assert main([*arguments, "--findings", str(log)]) == 1
-    assert f"error: sync/barrier-not-reached: {SAID}" in capsys.readouterr().out
+    assert f"error[sync/barrier-not-reached]: {SAID}" in capsys.readouterr().out
     [result] = json.loads(log.read_text())["runs"][0]["results"]
-    assert result["ruleId"] == "check/sync/barrier-not-reached"
+    assert result["ruleId"] == "sync/barrier-not-reached"
     path.write_bytes(GOOD)
     assert main(arguments) == 0
     assert capsys.readouterr().out.endswith("checked: no findings\n")
@@ -121,5 +121,5 @@ def test_the_other_barrier_is_in_sarif() -> None:
     with Gpu.open("gfx900", check="sync") as gpu:
         (found,) = gpu.run(assemble_code_object(text), "early", 128, 128).findings
     [result] = to_sarif(Path("early.co"), [of_finding(found)], "1")["runs"][0]["results"]
-    assert result["message"]["text"].count("see pc 0x") == 1
+    assert result["message"]["text"].count("see early+0xc (pc 0x") == 1
     assert found.other.endswith("(early+0xc)")

@@ -71,7 +71,8 @@ def _rule(found: Diagnostic) -> Document:
 def _result(found: Diagnostic, path: str, index: int) -> Document:
     position = found.position
     where = "" if found.location else found.place
-    more = filter(None, (where and f"at {where}", found.label, found.other and f"see {found.other}"))
+    other = found.other if found.access is None else str(found.access.location)
+    more = filter(None, (where and f"at {where}", found.label, other and f"see {other}"))
     text = ", ".join((found.message, *more)) + (f"; {found.suggestion}" if found.suggestion else "")
     made: Document = {
         "ruleId": rule_id(found),

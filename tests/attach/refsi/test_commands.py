@@ -136,9 +136,7 @@ def test_the_server_reports_what_checks_find(host: str, tmp_path: Path, check: s
         assert lints == [["softcard", "warning", each] for each in ("return-address", "stack-top")]
         assert server.wait(20) == status
         found = [line for line in server.stdout if "memory/" in line]
-        assert [line.partition(" at 0x")[0] for line in found] == [
-            "error: memory/out-of-bounds: write of 8 bytes"
-        ] * status
+        assert [line.partition(",")[0] for line in found] == ["error[memory/out-of-bounds]: write of 8 bytes"] * status
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
@@ -148,8 +146,8 @@ def test_exec_reports_what_checks_find(capfd: Capture, host: str, tmp_path: Path
     command = ["exec", "--device", "refsi", "--profile", "spec", "--check", "memory,races", "--engine", engine]
     code, out, err = run(capfd, *command, "--findings", str(found), "--report", str(report), "--", host, "past")
     assert (code, out) == (0, "")
-    assert [line.partition(" at 0x")[0] for line in err.splitlines() if "error: memory/" in line] == [
-        "error: memory/out-of-bounds: write of 8 bytes"
+    assert [line.partition(",")[0] for line in err.splitlines() if "error[memory/" in line] == [
+        "error[memory/out-of-bounds]: write of 8 bytes"
     ]
     assert "1 kernel ran; 50 instructions; findings: memory/out-of-bounds 1" in err.splitlines()
     assert "1 finding" in err.splitlines()

@@ -353,9 +353,10 @@ def test_exec_with_checks(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     code = main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs"), "saxpy", "beyond"])
     out, err = capfd.readouterr()
     assert (code, out) == (128 + signal.SIGABRT, "saxpy: right\n")
-    assert "error: memory/out-of-bounds: write of 4 bytes at 0x" in err
-    assert re.search(r"64 bytes past the end of allocation \d+ \(4096 bytes", err)
-    assert re.search(r"\(_Z13beyond_kernelPii\+0x[0-9a-f]+, global_store_dword .*12 times", err)
+    assert re.search(r"error\[memory/out-of-bounds\]: write of 4 bytes, 64 bytes past the end of allocation \d+\n", err)
+    assert re.search(r"note: allocation \d+.*: 4,096 bytes at 0x", err)
+    assert re.search(r"beyond_kernel\+0x[0-9a-f]+ \(pc 0x[0-9a-f]+\)(: |\n.*\n.*)global_store_dword ", err)
+    assert "= note: 12 occurrences\n" in err
     assert err.splitlines()[-1] == "1 finding"
     (one,) = json.loads(reported.read_text(encoding="utf-8"))["findings"]
     assert (one["kernel"], one["count"]) == ("_Z13beyond_kernelPii", 12)
