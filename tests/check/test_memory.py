@@ -23,6 +23,7 @@ from softcard.host.amdcl2.demo import demo_program
 from softcard.host.hsa.gpu import Gpu, demo_code
 from softcard.host.refsi.refsi import RefSi, demo_kernels
 from softcard.report.diagnostic_formats import to_sarif
+from softcard.report.diagnostic_text import as_text
 
 
 def saxpy(gpu: Gpu, items: int, grid: int, **more: Any) -> Any:
@@ -48,8 +49,9 @@ def test_a_kernel_goes_on_and_its_findings_are_reported(engine: str) -> None:
         assert first.allocation.size == 800
         assert first.allocation.made.startswith(f"{__file__}:")
         assert str(first).endswith("read of 4 bytes, 0 bytes past the end of array float32[200], 56 times")
-        assert "at pc 0x" in str(first)
-        assert "lanes 8, 9, 10, 11, 12, 13, 14, 15 and 48 more, wave 0, work-group 3,0,0, 56 times" in str(first)
+        assert str(first).startswith("saxpy+0x4c (pc 0x")
+        assert "lanes 8, 9, 10, 11, 12, 13, 14, 15 and 48 more, wave 0, work-group 3,0,0" in first.place
+        assert "lanes 8 to 63, wave 0, work-group 3,0,0" in as_text([first])
 
 
 def test_findings_of_one_instruction_are_counted_not_repeated() -> None:

@@ -211,6 +211,8 @@ saxpy.cl:2:5: error: unknown name i
  2 |     int i = get_global_id(0);
    |     ^^^"""
     )
+    error = WireError("odd").at("line", 3, "odd one").at("file", "-")
+    assert as_text([of_error(error)]) == "<stdin>:3: error: odd\n   |\n 3 | odd one\n   | ^^^^^^^"
     error = WireError("no such key").at("line", "plan.toml:3")
     assert as_text([of_error(error)]) == "plan.toml:3: error: no such key"
     assert as_text([of_error(WireError("odd").at("line", 2), "saxpy.cl")]).startswith("saxpy.cl:2: error: odd\n")
@@ -372,7 +374,7 @@ def test_one_diagnostic_per_pair_of_source_lines() -> None:
     assert (first.location.line, second.location.line) == (4, 3)
     assert (first.count, second.count) == (6, 6)
     text = as_text(found)
-    assert "also races/write-read, races/write-write between these lines" in text
+    assert "also races/write-read, races/write-write between these positions" in text
     assert "the compiler made 2 instructions of this code" in text
     swapped = race(2, 4)
     assert len(diagnostics_of([race(), swapped])) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ LONGEST_LINE: Final = 2000
 FIRST: Final = 1000
 LAST: Final = 500
 """The number of characters at the end of a very long error line that are still shown."""
+
+
+_POSITION: Final = re.compile(r"[^\s:]+:\d+:\d+: (fatal )?error: ")
+_COUNT: Final = re.compile(r"(\d+ (error|warning)s?( and )?)+ generated\.")
 
 
 class ExitCode(IntEnum):
@@ -66,11 +71,14 @@ def usage_errors() -> Iterator[None]:
 def report(error: SoftcardError) -> None:
     """Print an error on standard error."""
     from softcard.cli.tables import show_diagnostics
-    from softcard.core.diagnostics import of_error
+    from softcard.core.diagnostics import Location, of_error
 
     found = of_error(error)
-    message = "\n".join(map(_readable, found.message.split("\n")))
-    show_diagnostics([replace(found, message=message)], sys.stderr)
+    head, *more = map(_readable, found.message.split("\n"))
+    if any(map(_POSITION.match, more)):  # a compiler's messages, which begin with positions themselves
+        print(printable("\n".join(each for each in more if not _COUNT.fullmatch(each))), file=sys.stderr)
+        found, more = replace(found, location=Location(), notes=()), []
+    show_diagnostics([replace(found, message="\n".join([head, *more]))], sys.stderr)
 
 
 def _readable(line: str) -> str:

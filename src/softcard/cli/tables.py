@@ -75,12 +75,24 @@ def show_diagnostics(diagnostics: Sequence[Diagnostic], to: TextIO) -> None:
     from softcard.report.diagnostic_text import render
 
     console = Terminal(file=to, highlight=False, markup=False)
-    width = console.width if console.is_terminal or "COLUMNS" in os.environ else 0
+    width = _width(console)
     for number, each in enumerate(diagnostics):
         if number:
             console.print()
         for line in render(each, width):
             console.print(line, soft_wrap=True)
+
+
+def diagnostic_text(diagnostic: Diagnostic) -> str:
+    """Return a diagnostic as plain text, for standard error."""
+    from softcard.report.diagnostic_text import as_text
+
+    return as_text([diagnostic], _width(Terminal(stderr=True)))
+
+
+def _width(console: Console) -> int:
+    """Return the number of columns at which text is wrapped, or 0."""
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else 0
 
 
 def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:

@@ -316,7 +316,11 @@ def _error_location(path: Sequence[ErrorPlace], file: str) -> tuple[Location, bo
             location = Location(name, number)
             before, found_it, _ = location.source_line().partition(line.what) if line.what else ("", "", "")
             column = len(before.encode("utf-8", "surrogateescape")) + 1 if found_it else 0
-            return replace(location, column=column), True, [line, *([of_file] if of_file and not found else [])]
+            return (
+                replace(location, column=column, text=line.what),
+                True,
+                [line, *([of_file] if of_file and not found else [])],
+            )
     if (pc := kinds.get("pc")) is not None and (number := _number(pc.where)) is not None:
         known = Location.of_source(pc.source, pc.column) if pc.source else Location()
         insn = pc.insn or ("" if pc.code else pc.what)
@@ -363,9 +367,9 @@ def diagnostics_of(findings: Iterable[AnyFinding]) -> list[Diagnostic]:
 def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Merge the diagnostics about the same source positions; the first of a group stays, with the sum of the counts.
 
-    Races between the same two source lines are one mistake, whichever access came first. Other findings are the same
-    mistake if check, kind, sentence, position and position of the other access are equal. Positions without a source
-    line are instructions.
+    Races between the same two source lines, or instructions if their lines are unknown, are one mistake, whichever
+    access came first. Other findings are the same mistake if check, kind, sentence, position and position of the other
+    access are equal.
     """
     groups: dict[object, list[Diagnostic]] = {}
     for each in diagnostics:
@@ -376,12 +380,17 @@ def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 def _key(found: Diagnostic) -> object:
     other = Location() if found.access is None else found.access.location
     check = found.check.partition("/")[0]
-    if check in RACES and found.location.line and other.line:
-        return check, frozenset((each.file, each.line) for each in (found.location, other))
+    if check in RACES and found.location.is_code and other.is_code:
+        return check, frozenset(map(_spot, (found.location, other)))
     position = (
         str(found.location) if found.location.line else (found.pc, str(found.position), found.label * (not found.pc))
     )
     return found.check, found.level, found.message, position, str(other), found.other
+
+
+def _spot(location: Location) -> object:
+    """Return the source line of a location, or else the address of its instruction."""
+    return (location.file, location.line) if location.line else location.pc
 
 
 def _merged(group: Sequence[Diagnostic]) -> Diagnostic:
@@ -391,7 +400,7 @@ def _merged(group: Sequence[Diagnostic]) -> Diagnostic:
     worst = next((level for level in Level if any(each.level is level for each in group)), first.level)
     notes = first.notes
     if kinds := sorted({each.check for each in group} - {first.check}):
-        notes = (*notes, Note(f"also {', '.join(kinds)} between these lines"))
+        notes = (*notes, Note(f"also {', '.join(kinds)} between these positions"))
     places = len({(each.pc, each.location.pc) for each in group})
     if places > 1:
         notes = (*notes, Note(f"the compiler made {places} instructions of this code"))

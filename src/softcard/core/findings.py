@@ -257,7 +257,7 @@ class FindingLog:
                     return
             self._name(finding)
             if finding.other_pc is not None:
-                there = Finding(finding.check, finding.kind, "", pc=finding.other_pc)
+                there = finding.conflict or Finding(finding.check, finding.kind, "", pc=finding.other_pc)
                 self._name(there)
                 finding.conflict = there
                 finding.other = there.place if there.at else finding.other

@@ -248,6 +248,9 @@ def _excerpt(position: Location) -> _Excerpt | None:
         shown = _clean(line)
         begin = len(_clean(line[:start]))
         return _Excerpt(shown, begin, begin + len(_clean(line[start:end])), position.line)
+    if position.file and position.line and position.text.strip():  # the text input cannot be read again
+        text = _clean(position.text)
+        return _Excerpt(text, 0, len(text), position.line)
     if position.insn and not position.file:
         text = _clean(position.insn)
         return _Excerpt(text, 0, len(text))

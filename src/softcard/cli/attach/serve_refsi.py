@@ -29,7 +29,9 @@ from softcard.cli.options import (
 )
 from softcard.cli.output import Output
 from softcard.cli.refsi import Profile
+from softcard.cli.tables import diagnostic_text
 from softcard.core.checks import checks_of, default_checks, having, read_suppressions
+from softcard.core.diagnostics import of_error
 from softcard.core.event import Event
 from softcard.core.findings import Finding, Level
 
@@ -157,7 +159,7 @@ def event_printer(
             case events.TurnedAway(reason=reason):
                 findings.report("turned away", f"connection turned away: {reason}")
             case events.Told(error=error) if errors:
-                findings.report(f"error {rule_of(error)}", f"error: {error.in_full()}")
+                findings.report(f"error {rule_of(error)}", diagnostic_text(of_error(error)))
             case events.Checked(findings=found) if checks:
                 if found:
                     say(as_text(found))
