@@ -182,12 +182,12 @@ error[waits/vmcnt]: v_add reads v1 too early
   --> k+0x8 (pc 0x18)
    |
    | v_add_f32 v1, v1, v2
-   | ^^^^^^^^^^^^^^^^^^^^ wave 0
+   | ^^^^^^^^^ wave 0
 note: the other instruction
   --> k (pc 0x10)
    |
    | global_load_dword v1, v[2:3], off
-   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+   | ^^^^^^^^^^^^^^^^^
    |
    = rule: gcn/vmcnt: wait for the counter before a result is used (4.4)"""
     )
@@ -212,7 +212,7 @@ saxpy.cl:2:5: error: unknown name i
    |     ^^^"""
     )
     error = WireError("odd").at("line", 3, "odd one").at("file", "-")
-    assert as_text([of_error(error)]) == "<stdin>:3: error: odd\n   |\n 3 | odd one\n   | ^^^^^^^"
+    assert as_text([of_error(error)]) == "<stdin>:3: error: odd\n   |\n 3 | odd one"
     error = WireError("no such key").at("line", "plan.toml:3")
     assert as_text([of_error(error)]) == "plan.toml:3: error: no such key"
     assert as_text([of_error(WireError("odd").at("line", 2), "saxpy.cl")]).startswith("saxpy.cl:2: error: odd\n")

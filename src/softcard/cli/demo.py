@@ -224,7 +224,6 @@ def _mistakes(console: Console) -> None:
 
     wrong = CommandBuffer().write_reg64("CMP_SCRATCH", 1).chunks(0x1C0040200, 0x10000, 0x2).finish()
     console.print(listing(wrong.to_bytes()), markup=False, soft_wrap=True)
-    console.print()
     show_diagnostics([each.diagnostic() for each in lint(wrong.to_bytes())], console.file)
     with RefSi.open() as device:
         try:

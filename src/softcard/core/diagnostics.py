@@ -208,7 +208,7 @@ def of_finding(found: Finding) -> Diagnostic:
     made = found.allocation
     if made is not None:
         text = f"{made.name}{', allocated here' if made.made else ''}: {count(made.size, 'byte')} at {made.base:#x}"
-        text += f"; the access is at {found.address:#x}" if found.address else ""
+        text += f"; the access is at {found.address:#x}" if found.access not in ("", "free") else ""
         notes.append(Note(text, Location.of_source(made.made)))
         if made.freed and found.kind in FREED:
             line = Location.of_source(made.freed)

@@ -249,11 +249,10 @@ def _excerpt(position: Location) -> _Excerpt | None:
         begin = len(_clean(line[:start]))
         return _Excerpt(shown, begin, begin + len(_clean(line[start:end])), position.line)
     if position.file and position.line and position.text.strip():  # the text input cannot be read again
-        text = _clean(position.text)
-        return _Excerpt(text, 0, len(text), position.line)
+        return _Excerpt(_clean(position.text), 0, 0, position.line)
     if position.insn and not position.file:
         text = _clean(position.insn)
-        return _Excerpt(text, 0, len(text))
+        return _Excerpt(text, 0, len(text.split(" ", 1)[0]))
     return None
 
 
