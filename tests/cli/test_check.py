@@ -107,3 +107,16 @@ def test_checks_are_chosen_by_name(capsys: Capture, tmp_path: Path) -> None:
     code, _, err = run(capsys, path, "--check", "weights")
     assert code == 2
     assert "unknown check 'weights' of a code object, expected one of object, instruction, waits" in err
+
+
+def test_one_option_chooses_the_format(capsys: Capture, tmp_path: Path) -> None:
+    path = planted(tmp_path)
+    for form, other in (("json", "--json"), ("sarif", "--sarif")):
+        assert run(capsys, path, "--format", form) == run(capsys, path, other)
+        assert run(capsys, path, other, "--format", form)[0] == 1
+    code, out, _ = run(capsys, path, "--format", "github")
+    assert (code, out.partition(",")[0]) == (1, f"::error file={path}")
+    assert run(capsys, path, "--format", "junit")[1].count("<failure ") == 1
+    code, _, err = run(capsys, path, "--sarif", "--format", "junit")
+    assert code == 2
+    assert "--json, --sarif and --format choose the format of the same output: give one of them" in err

@@ -242,7 +242,7 @@ def test_kinds_of_errors() -> None:
     assert as_text([of_error(ModelBug("no"))]) == "bug in softcard: no"
     assert of_error(FindingError("no", race())) == of_finding(race())
     file = of_error(WireError("too short").at("byte", 16).at("file", "k.co"))
-    assert as_text([file]) == "error: too short\n  --> k.co\n   = note: at byte 0x10"
+    assert as_text([file]) == "error: too short\n  --> k.co: byte 0x10"
     assert as_text([Lint(0, "odd", "an odd thing")]) == "warning[odd]: an odd thing"
 
 

@@ -29,7 +29,8 @@ def code(document: Mapping[str, Any]) -> Iterator[Diagnostic]:
             if "refusal" in line:
                 name, pc = ", ".join(chunk["names"]), line["pc"]
                 where = f"pc {pc:#x} ({name})" if name else f"pc {pc:#x}"
-                yield Diagnostic(Level.WARNING, "instruction", line["refusal"], where, pc=pc, kernel=name)
+                text = line["refusal"].removesuffix(f", at pc {pc:#x}")
+                yield Diagnostic(Level.WARNING, "instruction", text, where, pc=pc, kernel=name)
 
 
 def riscv(data: bytes) -> Iterator[Diagnostic]:

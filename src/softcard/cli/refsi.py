@@ -91,7 +91,8 @@ def play(
     try:
         status = player.play(_script_lines(script))
     except SoftcardError as error:
-        raise error if any(place.kind == "file" for place in error.path) else error.at("file", str(script)) from None
+        kinds = {place.kind for place in error.path}
+        raise error.at("file", str(script)) if "line" in kinds and "file" not in kinds else error from None
     raise typer.Exit(status)
 
 

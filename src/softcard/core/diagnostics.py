@@ -33,7 +33,7 @@ RACES: Final = ("races", "lanes")
 """The checks whose findings are about a pair of accesses, in either order."""
 
 
-_ACCESS: Final = re.compile(r"\w+(\[[^\[\]]*\])*|.", re.DOTALL)
+_ACCESS: Final = re.compile(r"\.?\w+(\[[^\[\]]*\])*|.", re.DOTALL)
 """A name, with the indices of an array access, or any other character."""
 
 
@@ -325,11 +325,10 @@ def _error_location(path: Sequence[ErrorPlace], file: str) -> tuple[Location, bo
         known = Location.of_source(pc.source, pc.column) if pc.source else Location()
         insn = pc.insn or ("" if pc.code else pc.what)
         return replace(known, code=pc.code, insn=insn, pc=number), False, [pc]
-    if (name := kinds.get("file")) is not None:
-        at = kinds.get("byte")
-        offset = None if at is None else _number(at.where)
-        return Location(name.where, byte=offset), False, [name]
-    return Location(file), False, []
+    of_file, at = kinds.get("file"), kinds.get("byte")
+    used = [place for place in (of_file, at) if place is not None]
+    text, offset = ("", None) if at is None else (str(at).removeprefix("at "), _number(at.where))
+    return Location(file if of_file is None else of_file.where, byte=offset, text=text), False, used
 
 
 def _number(text: str) -> int | None:

@@ -99,6 +99,8 @@ def _result(found: Diagnostic, path: str, index: int) -> Document:
 def _location(position: Location, path: str, kernel: str = "") -> Document:
     """Return a location in SARIF; a position without a file is in the program or file at `path`."""
     physical: Document = {"artifactLocation": _artifact(position.file or path)}
+    if position.file in ("", path):
+        physical["artifactLocation"]["index"] = 0
     if position.line:
         physical["region"] = _region(position)
     elif position.byte is not None:
