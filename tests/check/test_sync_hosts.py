@@ -122,4 +122,4 @@ def test_the_other_barrier_is_in_sarif() -> None:
         (found,) = gpu.run(assemble_code_object(text), "early", 128, 128).findings
     [result] = to_sarif(Path("early.co"), [of_finding(found)], "1")["runs"][0]["results"]
     assert result["message"]["text"].count("see early+0xc (pc 0x") == 1
-    assert found.other.endswith("(early+0xc)")
+    assert "(early+0xc, s_barrier)" in found.other

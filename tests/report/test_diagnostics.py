@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from sarif_pydantic import Sarif
 
 from softcard.cli.tables import show_diagnostics
+from softcard.core import diagnostics
 from softcard.core.allocations import Allocation
 from softcard.core.diagnostics import (
     DOCS_VARIABLE,
@@ -27,6 +28,7 @@ from softcard.core.diagnostics import (
     help_uri,
     of_error,
     of_finding,
+    register_source,
 )
 from softcard.core.display import demangled
 from softcard.core.errors import AccessFault, BeyondModel, ModelBug, Place, RuleError, WireError
@@ -280,6 +282,19 @@ def test_long_source_lines_are_cut_around_the_position(folder: Path) -> None:
     assert lines[3][start : start + 4] == "x[i]"
 
 
+def test_a_source_without_a_file(folder: Path) -> None:
+    (folder / "kernel.cl").write_text("another text", encoding="utf-8")
+    found = replace(race(), source="kernel.cl:2", column=1, conflict=None, other="")
+    register_source("kernel.cl", "one\ntwo")
+    try:
+        register_source("kernel.cl", "one\ntwo")
+        assert " 2 | two\n   | ^^^ lane 0" in as_text([found])
+        register_source("kernel.cl", "one\nthree")
+        assert " 2 | " not in as_text([found]), "a position does not say of which text it is"
+    finally:
+        diagnostics._TEXTS.clear()
+
+
 def test_columns_count_bytes(folder: Path) -> None:
     (folder / "wide.cl").write_text("/* äöü€ */ x[i] = 1;\n", encoding="utf-8")
     found = replace(race(), source="wide.cl:1", column=17)
@@ -459,3 +474,23 @@ def test_annotations_of_github() -> None:
 def test_lines_are_text_with_styles() -> None:
     styles = {str(span.style) for line in render(of_finding(out_of_bounds()), 80) for span in line.spans}
     assert styles >= {"bold red", "bold blue", "bold green", "bold"}
+
+
+def test_editors_recognise_positions() -> None:
+    """By the patterns that the page about VS Code has."""
+
+    def groups(pattern: dict[str, str], line: str) -> tuple[str, ...]:
+        found = re.match(pattern["regexp"], line)
+        return () if found is None else found.groups()
+
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "vscode.md").read_text(encoding="utf-8")
+    files = map(json.loads, re.findall(r"^```json\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
+    (tasks,) = (each for each in files if "tasks" in each)
+    text, finding = (each["pattern"] for each in tasks["tasks"][0]["problemMatcher"])
+    error = as_text([of_error(WireError("unknown name i").at("line", 2, "int i").at("file", "saxpy.cl"))])
+    assert groups(text, error.splitlines()[0]) == (
+        "saxpy.cl", "2", "5", "error", "unknown name i",
+    )  # fmt: skip
+    head, arrow = as_text([out_of_bounds()]).splitlines()[:2]
+    assert groups(finding[0], head)[:2] == ("error", "memory/out-of-bounds")
+    assert groups(finding[1], arrow) == ("saxpy.cl", "4", "14")

@@ -414,8 +414,22 @@ def _read_source(path: str, size: int, changed: int) -> tuple[str, ...]:
     return tuple(Path(path).read_text(encoding="utf-8", errors="replace").split("\n"))
 
 
+_TEXTS: Final[dict[str, tuple[str, ...]]] = {}
+
+
+def register_source(name: str, text: str) -> None:
+    """Register the text of a source that has no file; `name` stands for it in debug information.
+
+    If different texts have the same name, excerpts show none of them, since a position does not tell them apart.
+    """
+    lines = tuple(text.split("\n"))
+    _TEXTS[name] = lines if _TEXTS.get(name, lines) == lines else ()
+
+
 def lines_of_source(path: str) -> tuple[str, ...]:
-    """Return the lines of a source file; () if it cannot be read or is not a regular file of moderate size."""
+    """Return the lines of a source; () if it cannot be read or is not a regular file of moderate size."""
+    if path in _TEXTS:
+        return _TEXTS[path]
     try:
         if not os.path.isfile(path) or (about := os.stat(path)).st_size > MOST_SOURCE_BYTES:
             return ()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Self, TypedDict, TypeVar, Unpack, overl
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from softcard.core.diagnostics import register_source
 from softcard.core.display import RichDisplay, Rows, fields_of
 from softcard.core.errors import RuleError, SoftcardError, WireError
 from softcard.core.files import bytes_of, text_of
@@ -317,7 +318,10 @@ class Gpu(RichDisplay):
         if language not in SOURCES:
             raise WireError(f"language is {language!r}, expected {' or '.join(SOURCES)}")
         words, agent = (*LINE_TABLES, *options), self.device.agent.name
-        made = COMPILERS[language](text_of(source, "source"), agent, options=words, version=version)
+        text = text_of(source, "source")
+        if not text.startswith("#line"):
+            register_source(f"kernel{language}", text)
+        made = COMPILERS[language](text, agent, options=words, version=version)
         return self.load(made)
 
     # ---- queues and signals --------------------------------------------------------------------------------------
