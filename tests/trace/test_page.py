@@ -364,6 +364,21 @@ def test_code_without_a_source_fits_into_narrow_windows(tmp_path: Path, browser:
 
 @pytest.mark.oracle
 @pytest.mark.slow
+def test_a_page_opens_with_its_first_finding(tmp_path: Path, browser: Browser) -> None:
+    report, text = tmp_path / "found.html", "error[memory/wild]: read\n  --> k.cl:4:16"
+    with HtmlTrace(report) as trace:
+        trace.write({"time": 0, "event": "doorbell-rung", "queue": 0})
+        trace.write({"time": 0, "event": "finding", "check": "memory/wild", "message": "read", "diagnostic": text})
+    tab = browser.open(report)
+    assert tab("page.timeline.chosen") == tab("page.trace.findings[0][0]") >= 0
+    for place in ("detail", "findings"):
+        assert tab(f"get('{place}').querySelector('pre.diagnostic').textContent") == text
+    assert tab("page.trace.fields(page.timeline.chosen).map(([name]) => name)") == ["check", "message"]
+    tab.close()
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
 def test_a_run_without_events_has_a_page(tmp_path: Path, browser: Browser) -> None:
     report = tmp_path / "nothing.html"
     with HtmlTrace(report) as trace:

@@ -87,7 +87,7 @@ class _Layout:
         if excerpt is not None:
             yield from self._excerpt(excerpt, found.label, STYLES[found.level])
         plain = [each for each in self.notes if not each.location]
-        about = [] if excerpt is None or excerpt.number == 0 else _code(position)
+        about = _code(position) if position.line else []
         about = [Note(found.label), *about] if excerpt is None and found.label else about
         facts, advice = [each for each in plain if each.kind == "note"], [each for each in plain if each.kind != "note"]
         yield from self._attached([*about, *facts], is_first=excerpt is not None)
@@ -163,12 +163,12 @@ class _Layout:
         yield from self._wrapped(head, "", " " * (len(note.kind) + 2))
         yield self._arrow(note.location)
         excerpt = _excerpt(note.location)
+        about = _code(note.location) if note.location.line else []
         if excerpt is not None:
             yield from self._excerpt(excerpt, note.label, KINDS[note.kind])
-            if excerpt.number:
-                yield from self._attached(_code(note.location), is_first=True)
         elif note.label:
-            yield from self._attached([Note(note.label)], is_first=False)
+            about = [Note(note.label), *about]
+        yield from self._attached(about, is_first=excerpt is not None)
 
     def _bar(self) -> Text:
         return self._text(" " * (self.gutter + 1) + "|", GUTTER)

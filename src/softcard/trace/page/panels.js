@@ -70,9 +70,9 @@ function showDetail(trace, event) {
   ];
   const list = (pairs) => element("dl", {}, ...pairs.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
   const finding = trace.findings.find(([of]) => of === event);
-  home.replaceChildren(heading(trace.name(event)), list(facts), element("hr"), list(trace.fields(event)),
-    finding?.[3] ? element("p", { class: "bad" }, [finding[3], clauseOf(trace, finding)].filter(Boolean).join(": ")) : "",
-    finding?.[5] ? element("pre", { class: "diagnostic" }, finding[5]) : "");
+  home.replaceChildren(heading(trace.name(event)), finding?.[5] ? element("pre", { class: "diagnostic" }, finding[5]) : "",
+    list(facts), element("hr"), list(trace.fields(event)),
+    finding?.[3] ? element("p", { class: "bad" }, [finding[3], clauseOf(trace, finding)].filter(Boolean).join(": ")) : "");
 }
 
 function tipText(trace, event) {
