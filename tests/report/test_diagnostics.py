@@ -197,9 +197,10 @@ note: the other instruction
 
 def test_a_source_that_cannot_be_read_has_a_position_only() -> None:
     found = replace(race(), source="gone.cl:7", conflict=None, other="", other_pc=None)
-    assert as_text([found], 80).splitlines()[1:3] == [
+    assert as_text([found], 80).splitlines()[1:4] == [
         "  --> gone.cl:7:3",
         "   = note: lane 0, wave 1, work-group 0,0,0",
+        "   = note: in sum+0x40 (pc 0x100): ds_write_b32 v0, v1",
     ]
 
 

@@ -66,7 +66,7 @@ def show(headings: Sequence[str], rows: Sequence[Sequence[str]], right: frozense
         print(line)
 
 
-def show_diagnostics(diagnostics: Sequence[Diagnostic], to: TextIO) -> None:
+def show_diagnostics(diagnostics: Sequence[Diagnostic], to: IO[str]) -> None:
     """Print diagnostics, with empty lines between them.
 
     Lines are wrapped at the terminal's width, or at that of the environment variable COLUMNS; in a pipe without that

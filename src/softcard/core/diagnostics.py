@@ -321,10 +321,10 @@ def _error_location(path: Sequence[ErrorPlace], file: str) -> tuple[Location, bo
                 True,
                 [line, *([of_file] if of_file and not found else [])],
             )
-    if (pc := kinds.get("pc")) is not None and (number := _number(pc.where)) is not None:
+    if (pc := kinds.get("pc")) is not None and (address := _number(pc.where)) is not None:
         known = Location.of_source(pc.source, pc.column) if pc.source else Location()
         insn = pc.insn or ("" if pc.code else pc.what)
-        return replace(known, code=pc.code, insn=insn, pc=number), False, [pc]
+        return replace(known, code=pc.code, insn=insn, pc=address), False, [pc]
     of_file, at = kinds.get("file"), kinds.get("byte")
     used = [place for place in (of_file, at) if place is not None]
     text, offset = ("", None) if at is None else (str(at).removeprefix("at "), _number(at.where))

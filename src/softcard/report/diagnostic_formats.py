@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, diagnostics_of, help_uri
+from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, diagnostic_of, diagnostics_of, help_uri
 from softcard.core.display import demangled, encodable
-from softcard.core.findings import Level
+from softcard.core.findings import Finding, Level
 from softcard.report.diagnostic_text import as_text, shown_path
 
 Document = dict[str, Any]
@@ -212,7 +212,7 @@ def _escaped(text: str, more: str = "") -> str:
 
 def to_json(findings: Iterable[AnyFinding]) -> list[Document]:
     """Return findings of runs and diagnostics of files as plain values, with all their fields."""
-    return [_plain(each) if isinstance(each, Diagnostic) else each.as_dict() for each in findings]
+    return [each.as_dict() if isinstance(each, Finding) else _plain(diagnostic_of(each)) for each in findings]
 
 
 def _plain(found: Diagnostic) -> Document:

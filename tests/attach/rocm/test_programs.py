@@ -221,7 +221,8 @@ def test_exec(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out, err = capfd.readouterr()
     assert (code, out, err.splitlines()[-1]) == (128 + signal.SIGABRT, "", f"report: {report}")
     assert '"queue-errored"' in content(report)
-    assert "gfx803: write of 4 bytes at 0x" in err
+    assert "error: write of 4 bytes at 0x" in err
+    assert "= note: on agent gfx803\n" in err
     document = json.loads(reported.read_text(encoding="utf-8"))
     assert (document["agents"], document["programs"]) == (["gfx803", "gfx900"], 1)
     assert [each["agent"] for each in document["errors"]] == ["gfx803"]
@@ -307,7 +308,7 @@ def test_exec_names_lines(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert re.search(place.replace(r"\n", r"\\n"), content(report))
     (run,) = json.loads(found.read_text(encoding="utf-8"))["runs"]
     (place,) = (each["locations"][0]["physicalLocation"] for each in run["results"])
-    assert place["artifactLocation"]["uri"].endswith(str(source))
+    assert str(source).endswith(f"/{place['artifactLocation']['uri']}")
     assert place["region"]["startLine"] == line
     frames = json.loads(profile.read_text(encoding="utf-8"))["shared"]["frames"]
     assert one["source"] in [each["name"] for each in frames]
@@ -334,7 +335,8 @@ def test_exec_names_lines_of_code_that_is_compiled_now(capfd: pytest.CaptureFixt
     words = ["--report", str(tmp_path / "run.html"), "--", "sh", "-c", f"{hip_program('features')} compiled_wild"]
     assert main(["exec", "--agent", "gfx900", *words]) != 0
     _, err = capfd.readouterr()
-    (place,) = re.findall(r"at pc (0x[0-9a-f]+) \(wrong\+0x[0-9a-f]+, global_store_dword [^)]*CompileSource:4\)", err)
+    assert re.search(r"  --> .*CompileSource:4:\d+\n", err)
+    (place,) = re.findall(r"= note: in wrong\+0x[0-9a-f]+ \(pc (0x[0-9a-f]+)\): global_store_dword ", err)
     rows = re.findall(rf'\["{place}",[^]]*\]', content(tmp_path / "run.html"))
     assert any("global_store_dword" in row for row in rows)
     assert "CompileSource" in content(tmp_path / "run.html")
