@@ -149,21 +149,24 @@ def run_installed(folder: Path, code: str, *missing: str) -> subprocess.Complete
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
 
 
-PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+def first_program(page: str) -> str:
+    """Return the first block of Python of a page."""
+    found = re.search(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert found
+    return found[1]
 
 
 @pytest.mark.slow
-def test_the_installed_package_runs_what_the_readme_shows(installed: Path) -> None:
-    for program in (PROGRAMS[0], *(text for text in PROGRAMS if "Platform" in text)):
-        done = run_installed(installed, program)
+def test_the_installed_package_runs_what_the_pages_show(installed: Path) -> None:
+    for page in ("README.md", "docs/fletcher.md"):
+        done = run_installed(installed, first_program(page))
         assert done.returncode == 0, done.stderr
     done = run_installed(installed, "from softcard.cli import main; sys.exit(main(['--version']))")
     assert (done.returncode, done.stdout) == (0, f"softcard {PROJECT['version']}\n")
 
 
 def test_what_lacks_an_extra_says_which(installed: Path) -> None:
-    [program] = [text for text in PROGRAMS if "Platform" in text]
-    done = run_installed(installed, program, "pyarrow")
+    done = run_installed(installed, "from softcard.fletcher import find; find('sum').schemas", "pyarrow")
     assert done.stderr.splitlines()[-1].endswith("Arrow schemas need pyarrow: pip install 'softcard[arrow]'")
     done = run_installed(installed, "from softcard.testing import gcn_kernels", "hypothesis")
     assert done.stderr.splitlines()[-1] == "ImportError: strategies need hypothesis: pip install 'softcard[testing]'"

@@ -110,7 +110,7 @@ class HostLibrary:
             return ""
 
     def _is_complete(self, base: Path) -> bool:
-        """Return True if the folders that programs search contain exactly the built files, unchanged."""
+        """Return True if the folders in `base` that programs search contain exactly the built files, unchanged."""
         try:
             digest = own_bytes(base / DIGEST)
             return all(
@@ -180,7 +180,7 @@ def make_private(folder: Path) -> None:
             if folder.parent == _cache():
                 _close_to_others(folder)
     except OSError as error:
-        raise LibraryError(f"cannot make a folder of the user's own at {folder}: {error.strerror}") from None
+        raise LibraryError(f"cannot make the private folder {folder}: {error.strerror}") from None
     if not _is_private(folder):
         raise LibraryError(
             f"{folder} is a link or other users can write to it: expected a folder that the user owns, with mode 0700"

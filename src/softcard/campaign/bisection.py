@@ -105,12 +105,14 @@ def blamed(failure: Failure, perform: Perform, time_limit: float) -> list[Change
         for row in (failure.row, failure.good)
     ]
     if sides[0].digest("") == sides[1].digest(""):
-        raise CampaignError(f"task {failure.row['id']} no longer differs when it is run again")
+        raise CampaignError(f"task {failure.row['id']} has the same results on both sides when it is run again")
     return [change for side in sides for change in side.changes()]
 
 
 def is_blamed(failure: Failure) -> bool:
-    """Return True if a compiler pass can be the cause of `failure`: a different result or an abnormal end."""
+    """Return True if a compiler pass can be the cause of `failure`.
+
+    The program must be generated and must have been started, and another run must have the expected result."""
     row = failure.row
     return failure.good is not None and row["outcome"] in RAN and row["program"].startswith(GENERATE)
 
@@ -254,13 +256,18 @@ def divergence(failure: Failure, perform: Perform, time_limit: float) -> Diverge
     ends = [*(pc for pc, _ in lines[1:]), lines[-1][0] + LONGEST]
     first = bisect_left(range(len(lines)), True, key=differs)
     if first == len(lines):
-        raise CampaignError(f"task {row['id']}: the engines differ, but not with any prefix of its instructions")
+        raise CampaignError(
+            f"task {row['id']}: the results of the engines differ only with all instructions translated, not with any "
+            "prefix of them"
+        )
     pc, instruction = lines[first]
     return Divergence(row, pc - entry, instruction)
 
 
 def _instructions(text: str, language: str, task: Task) -> tuple[list[tuple[int, str]], int]:
-    """Return the (address, text) of each instruction of a program in the loaded code, and the entry address."""
+    """Return the (address, text) of each instruction of the generated program `text`, and its entry address.
+
+    The program is compiled or assembled with the settings of `task`. Addresses are those in the loaded code."""
     agent = task.agent or DEFAULT_AGENT
     if language == ASSEMBLED:
         return instructions_of_waves(assembled(text, agent), agent)

@@ -52,7 +52,9 @@ class CachedGpu:
         return self._gpu
 
     def loaded(self, gpu: Gpu, code: bytes) -> Executable:
-        """Replace the code on the device `gpu` by `code`, and return the loaded executable."""
+        """Load `code` on the device `gpu` in place of the code loaded before; return the loaded executable.
+
+        If the same code is loaded already, return its executable."""
         if self._executable is None or code != self._code:
             if self._executable is not None:
                 self._executable.unload()

@@ -113,9 +113,10 @@ def _row(task: Task, compiled: Compiled, run: Callable[[], RunResult]) -> Row:
 
 
 def _printed(tasks: Sequence[Task], share: Compiled) -> list[Row]:
-    """Run RV64 programs that were compiled as one executable, and return the result row of each.
+    """Run the RV64 programs of `tasks`, compiled as one executable, and return the result row of each.
 
-    `share` is the executable; its compilation time is that of one program. The output is split into equal parts."""
+    `share` has the executable, and as compilation time one program's part of it. The programs print results of
+    equal length, at which the output is split."""
     size = 8 * ROUNDS
     try:
         whole = run_rv64(share.code, tasks[0])

@@ -112,7 +112,7 @@ def compare_columns(rows: Iterable[Row], one: str, other: str) -> Comparison:
             values = {name: ", ".join(sorted({str(column(row, name)) for row in known})) for name in each}
             listed = "; ".join(f"{name} is {text}" for name, text in values.items())
             text = ",".join(f"{name}={value}" for name, value in each.items())
-            raise CampaignError(f"no task has {text}: in the results {listed or 'there are no tasks'}")
+            raise CampaignError(f"no task has {text}: in the results, {listed if known else 'there are no tasks'}")
         sides.append(_by_key(chosen, keys))
     return _compared(sides[0], sides[1], (one, other), keys)
 
@@ -200,7 +200,7 @@ def name_of(difference: Difference, comparison: Comparison) -> str:
 
 
 def as_text(comparison: Comparison) -> str:
-    """Return the number of differences and the first ones of each kind, as text."""
+    """Return a text with the number of differences of each kind and the first MOST_SHOWN differences of each kind."""
     counts = comparison.counts()
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "no difference"
     lines = [f"{comparison.names[0]} and {comparison.names[1]}: {comparison.common} tasks of both, {listed}"]
@@ -215,7 +215,10 @@ def as_text(comparison: Comparison) -> str:
 
 
 def as_junit(comparison: Comparison) -> str:
-    """Return JUnit XML for build servers: regressions are failed tests, other differences passed ones."""
+    """Return JUnit XML for build servers.
+
+    Each regression is a failed test, and each other difference is a passed test. One more passed test stands
+    for all tasks without a difference."""
     failed = sum(each.kind in BAD for each in comparison.differences)
     same = comparison.common - sum(
         each.before is not None and each.after is not None for each in comparison.differences

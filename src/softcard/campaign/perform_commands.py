@@ -30,7 +30,9 @@ s_endpgm
 
 
 def run_refsi(task: Task, source: str) -> tuple[bytes, float]:
-    """Run a command buffer on RefSi and return the content of DRAM; raise the device's error if it fails."""
+    """Run a command buffer on RefSi M1; return the DRAM bytes that it can change, and the run time in seconds.
+
+    Raise the device's error if the command buffer fails."""
     from softcard.device.refsi.device import RefSiDevice
     from softcard.device.refsi.registers import DRAM_BASE
     from softcard.device.refsi.toolkit.listing import assemble
@@ -47,7 +49,9 @@ def run_refsi(task: Task, source: str) -> tuple[bytes, float]:
 
 
 def run_acceldev(task: Task, source: str) -> tuple[bytes, float]:
-    """Run user commands on Acceldev; return the content of their buffers, followed by the fence counter."""
+    """Run user commands on Acceldev; return the final bytes and the run time in seconds.
+
+    The bytes are the content of the commands' buffers, followed by the fence counter."""
     from softcard.host.acceldev.acceldev import Acceldev
 
     commands = [_user_command(line) for line in source.splitlines() if line]
@@ -121,7 +125,10 @@ def _adding(agent: str) -> bytes:
 
 
 def _packets(kernel: int, cells: int, arguments: int, lines: list[list[str]]) -> tuple[list[bytes], Any]:
-    """Return the AQL packets for the lines, and the kernel arguments of each packet."""
+    """Return the AQL packets that `lines` describe, and for each packet a row of kernel arguments.
+
+    Each line is a list of words. `kernel`, `cells` and `arguments` are the device addresses of the kernel, the
+    memory cells and the rows."""
     from softcard.device.hsa.queues.packets import BarrierPacket, KernelDispatchPacket, PacketType
 
     packets: list[bytes] = []

@@ -141,7 +141,7 @@ def reduce_failure(failure: Failure, perform: Perform, time_limit: float, tries:
     row, good = failure.row, failure.good
     name = row["program"].removeprefix(GENERATE)
     if not row["program"].startswith(GENERATE):
-        raise CampaignError(f"{row['program']} was not generated: only generated programs can be reduced")
+        raise CampaignError(f"cannot reduce {row['program']}, expected a generated program (generate:NAME)")
     generator = GENERATORS[name]
 
     def outcome(side: Row, text: str) -> Row:
@@ -173,10 +173,10 @@ def task_like(row: Row, suffix: str, time_limit: float) -> Task:
 
 
 def write(folder: Path, group: Group, program: Node, time_limit: float) -> Path:
-    """Write the program and a campaign file that runs it; return the campaign file's path.
+    """Write the reduced `program` of `group` and a campaign file into `folder`; return the campaign file's path.
 
-    Raise `CampaignError` if they cannot be written.
-    """
+    The campaign file runs the program with the settings of the group's first failure, and of the run with the
+    expected result if there is one. Raise `CampaignError` if the files cannot be written."""
     failure = group.failures[0]
     suffix = GENERATORS[failure.row["program"].removeprefix(GENERATE)].suffix
     sides = [failure.row] + ([failure.good] if failure.good is not None else [])

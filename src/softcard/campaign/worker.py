@@ -181,10 +181,10 @@ def lacking(compilers: Sequence[str]) -> tuple[str, ...]:
 def run_batch(
     tasks: Sequence[Task], data: Mapping[str, bytes], command: tuple[str, ...], together: int = 1
 ) -> list[Row]:
-    """Return the rows of tasks; `data` maps names to their program files.
+    """Run tasks in the child process of this thread and return their result rows.
 
-    Up to `together` programs are combined into one source.
-    """
+    `data` maps the names of programs to the contents of their files. Up to `together` programs are combined
+    into one source."""
     child = _child(command, threading.get_ident())
     rows: list[Row] = []
     for some in _joined(tasks, together):
@@ -225,7 +225,7 @@ def run_some(tasks: Sequence[Task], data: bytes, child: Child, grace: float) -> 
 
 
 def run_alone(task: Task, data: bytes, child: Child, grace: float) -> Row:
-    """Run one task and return its outcome."""
+    """Run one task in `child` and return its outcome; `data` and `grace` are as in `run_some`."""
     return run_some((task,), data, child, grace)[0]
 
 
@@ -259,7 +259,7 @@ def row_of(task: Task, started: int) -> Row:
 
 
 def _place() -> str:
-    """Return a name for the process that runs tasks: the Dask worker's address, or else machine name and process id."""
+    """Return where tasks run, as text: the Dask worker's address, or else the machine's name and the process id."""
     try:
         return str(need("distributed").get_worker().address)
     except (CampaignError, ValueError):

@@ -17,10 +17,9 @@ CHECKS: Final = {"hsa": _GPU, "amdcl2": _GPU, "riscv": ("attributes", "loadable"
 
 
 def code(document: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """Yield the warnings about an AMD GPU program that its decoded description `document` contains.
+    """Yield the warnings in `document`, the decoded description of an AMD GPU program.
 
-    They concern the file, its kernel headers, and words of its code that cannot be decoded.
-    """
+    They concern the file, its kernel headers, and words of its code that cannot be decoded."""
     for warning in document["warnings"]:
         yield Diagnostic(Level.WARNING, "object", warning)
     chunks = document["code"] if "code" in document else [each["code"] for each in document["kernels"]]
@@ -34,7 +33,7 @@ def code(document: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def riscv(data: bytes) -> Iterator[Diagnostic]:
-    """Yield the reasons why RefSi's harts cannot run a RISC-V program or launch any of its functions."""
+    """Yield the properties of a RISC-V program that can prevent RefSi's harts from running it or its functions."""
     from softcard.host.refsi.program import ELF_BASE
     from softcard.image.elf.layout import PF_W, PF_X
     from softcard.image.elf.reader import ElfFile
@@ -102,7 +101,9 @@ def acceldev(data: bytes) -> Iterator[Diagnostic]:
 
 
 def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Diagnostic]:
-    """Yield the inconsistencies between Fletcher's generator and run-time library for a one-schema design."""
+    """Yield the points on which Fletcher's generator and its run-time library disagree about a design.
+
+    The design has one Arrow schema, whose serialised form is `data`, and a bus of `bus_width` bits."""
     from softcard.device.fletcher.map.checker import check_design
     from softcard.image.arrow_schema import read_arrow
 
@@ -142,7 +143,7 @@ def atomics_of(found: Any, name: str, agent: str = "") -> Any:
 
     def fetch(pc: int) -> Any:
         if not BASE <= pc < BASE + len(data):
-            raise WireError(f"execution would continue outside of the code object, at {pc - BASE:#x}")
+            raise WireError(f"execution would leave the code object, at offset {pc - BASE:#x}")
         return decode(chosen, data[pc - BASE : pc - BASE + 12], pc)
 
     properties = kernel.header.kernel_code_properties

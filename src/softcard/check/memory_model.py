@@ -77,9 +77,10 @@ def _is_private(insn: Insn, tags: Tags) -> bool:
 
 
 def _after(insn: Insn, effects: Effects, tags: Tags) -> Tags:
-    """Return the descriptor words that scalar registers hold after an instruction.
+    """Return which words of the private segment buffer's descriptor scalar registers hold after an instruction.
 
-    `tags` maps scalar registers to the descriptor words that they hold before it."""
+    `tags` maps each such register to the number of the word that it holds before the instruction. The result
+    has the same form."""
     written = effects.s_writes | {n + half for n in effects.mask_writes for half in (0, 1)}
     left = {n: word for n, word in tags.items() if n not in written}
     count = COPIES.get(insn.name, 0)
@@ -271,10 +272,10 @@ def _outstanding(entry: int, code: Code, shared: Set[int]) -> dict[int, int]:
 
 
 def _unguarded(start: int, code: Code, shared: Set[int]) -> int | None:
-    """Return the pc of an access that can follow the atomic at `start` without a wait and an invalidation between them.
+    """Return the pc of an instruction that shows that the atomic at `start` does not have acquire order.
 
-    Return None without such an access.
-    """
+    It is a load or atomic that can follow without a wait and then an invalidation, or an invalidation that can
+    follow without a wait. Return None if there is no such instruction."""
     insn, found = code[start]
     seen: set[tuple[int, bool]] = set()
     work = [(pc, False) for pc in _next(insn, found)]

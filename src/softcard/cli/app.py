@@ -76,7 +76,7 @@ _CONTEXTS: Final = {name: {"allow_interspersed_args": False} for name in ("exec"
 
 
 def tree(names: list[str]) -> typer.Typer:
-    """Return a `typer.Typer` of the commands `names`, and import their modules."""
+    """Return the command tree that consists of the commands `names`, and import their modules."""
     made = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
     for name in names:
         found = COMMANDS[name].load()
@@ -233,7 +233,9 @@ def _rare_collections() -> Iterator[None]:
 
 @contextmanager
 def _printing_any_name() -> Iterator[None]:
-    """Print file names that are not valid text as their original bytes instead of raising an encoding error."""
+    """Let the block print file names that are not valid text, without an encoding error.
+
+    With UTF-8 output, such names are printed as their original bytes, and otherwise with escapes."""
     stream = sys.stdout
     if not isinstance(stream, io.TextIOWrapper) or stream.errors != "strict":
         yield

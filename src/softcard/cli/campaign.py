@@ -323,7 +323,7 @@ def _short(signature: str) -> str:
 
 
 def _programs(of: Any) -> str:
-    """Return the number of programs in the group `of`, with its noun, as text."""
+    """Return the number of programs in the group `of` as text, such as "1 program" or "3 programs"."""
     return _count(of.seeds)
 
 
@@ -345,7 +345,10 @@ def _performer() -> Iterator[Any]:
 
 
 def _print_passes(failures: Sequence[Any], time_limit: float) -> None:
-    """Print the compiler passes that cause these failures."""
+    """Print the causes of failures in which results differ.
+
+    The cause is a compiler pass, or, if the two engines differ, the first instruction about which they differ.
+    `time_limit` is the limit of one run in seconds."""
     from rich.progress import Progress
 
     from softcard.campaign.bisection import blamed, divergence, grouped, is_blamed

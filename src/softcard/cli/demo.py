@@ -103,7 +103,7 @@ def _compare(
 
 
 def _measure(case: AnyCase, engine: str, n: int) -> tuple[str, int, float, bool]:
-    """Run a case; return its size, its instructions, its rate, and True for right results.
+    """Run a case with size `n` on an engine; return its size, instruction count, rate, and True for right results.
 
     The rate is in millions of instructions per second, for the fastest launch."""
     from softcard.host.refsi.refsi import RefSi, demo_kernels

@@ -153,7 +153,7 @@ def measure(agent: str, n: int, launches: int) -> tuple[float, bool]:
 
 
 def _multiply(name: str) -> Iterator[str]:
-    """Yield the instructions that read the tiles from LDS and multiply them."""
+    """Yield the instructions that read the tiles from LDS and multiply them with the matrix instruction `name`."""
     for k in range(0, 2 * DEPTH, 16):
         for n in range(2):
             at = n * BLOCK * PITCH + k
@@ -169,7 +169,7 @@ def _multiply(name: str) -> Iterator[str]:
 
 
 def _store() -> Iterator[str]:
-    """Yield the instructions that store the four blocks of a wave."""
+    """Yield the instructions that store a wave's results: four blocks of 32 x 32 elements of C."""
     for row in range(2):
         for column in range(2):
             for n in range(REGISTERS):

@@ -314,7 +314,7 @@ def requirements() -> dict[str, list[tuple[str, str]]]:
 
 
 def programs() -> Iterator[Check]:
-    """Yield the states of external programs."""
+    """Yield the states of the external programs that Softcard uses, such as compilers, QEMU and gdb."""
     yield _one(
         "OpenCL C, HIP", "run FILE.cl, Gpu.compile", [each.name for each in compilers()], _pip("softcard[kernels]")
     )

@@ -82,7 +82,7 @@ def report(error: SoftcardError) -> None:
 
 
 def _readable(line: str) -> str:
-    """Shorten a line that is too long by its middle; the end, which has the location and the rule, is kept."""
+    """Return `line` without its middle part if it is too long; the end, which has location and rule, is kept."""
     return line if len(line) <= LONGEST_LINE else f"{line[:FIRST]} ... {line[-LAST:]}"
 
 

@@ -65,8 +65,8 @@ _OPCODES: Final = "|".join(Opcode.__members__).encode()
 def words_to_bytes(text: str) -> bytes:
     """Convert text with 64-bit words, in decimal or 0x hex, to bytes.
 
-    Spaces or commas separate the words; # comments and the word ``cb`` are skipped.
-    """
+    Spaces or commas separate the words. Comments after # are skipped, and also ``cb`` at the start of a line:
+    in scripts of driver calls, this verb precedes the words of a command buffer."""
     out = bytearray()
     for number, line in enumerate(text.splitlines(), 1):
         tokens = line.partition("#")[0].replace(",", " ").split()

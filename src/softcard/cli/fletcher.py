@@ -136,7 +136,7 @@ def new(
     for file, data in found.items():
         with writing(folder / file):
             if (folder / file).exists() and (folder / file).read_bytes() != data:
-                raise UsageError(f"{folder / file} exists already with another content: choose another --output")
+                raise UsageError(f"{folder / file} exists already with different content: choose another --output")
     for file, data in found.items():
         with writing(folder / file):
             folder.mkdir(parents=True, exist_ok=True)
@@ -201,7 +201,9 @@ def _bus_width(mmio64: bool) -> int:
 
 
 def parse_offset(text: str) -> int:
-    """Return the address of a register map's first register; raise `UsageError` if the text is invalid."""
+    """Return the number in `text`, the value of --offset: the address of a register map's first register.
+
+    Raise `UsageError` unless it is a 32-bit number and a multiple of the size of a register."""
     from softcard.device.fletcher.map.registers import REGISTER_BYTES
 
     try:

@@ -179,7 +179,7 @@ class Report:
             self._trace.listing(listing)
 
     def loaded(self, kernels: Mapping[str, int]) -> None:
-        """Add the entry addresses of kernels, by name, as RefSi's events do not contain names."""
+        """Add the names and entry addresses of loaded kernels to the report, as RefSi's events do not contain names."""
         record: Record = {"time": 0, "event": "code-loaded", "kernels": {**kernels}}
         with self._lock:
             self._trace.write(record)
@@ -293,8 +293,7 @@ class ExecRecords:
         return self._report is not None
 
     def follow(self, probes: Probes) -> None:
-        """Subscribe to the events of the device with these `probes`, and write them to the trace, profile and
-        report."""
+        """Record the events of a device in the trace, the profile and the report, by subscribing to its `probes`."""
         for follow in self._followers:
             follow(probes)
 

@@ -173,7 +173,9 @@ class Allocations(Stateful):
                 each.freed = freed
 
     def add(self, name: str, base: int, size: int, owner: str = "", near: int = NEAR) -> Allocation:
-        """Record that the host's program allocated `size` bytes at `base`."""
+        """Record that the host's program allocated `size` bytes at `base`; return the new `Allocation`.
+
+        `name`, `owner` and `near` are its attributes."""
         made = Allocation(name, base, size, host_line(), owner=owner, near=near)
         with self._lock:
             index = bisect_right(self._bases, base)
@@ -215,10 +217,9 @@ class Allocations(Stateful):
         return below, self._all[index] if index < len(self._all) else None
 
     def overlapping(self, start: int, end: int) -> list[Allocation]:
-        """Return the allocations that overlap the addresses start..end.
+        """Return the allocations that contain at least one of the addresses from `start` to `end - 1`.
 
-        Allocations must not overlap each other.
-        """
+        The recorded allocations must not overlap each other."""
         with self._lock:
             low, high = max(bisect_right(self._bases, start) - 1, 0), bisect_left(self._bases, end)
             return [each for each in self._all[low:high] if each.end > start]

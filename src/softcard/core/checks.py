@@ -134,10 +134,10 @@ def having(names: Iterable[str], has: Callable[[CheckKind], bool]) -> frozenset[
 
 
 def as_text(checks: str | Iterable[str]) -> str:
-    """Return `checks`, which is text like ``"memory,leaks"`` or an iterable of names, as such a text.
+    """Return the names of checks in `checks` as one text, such as ``"memory,leaks"``.
 
-    Raise `WireError` for other types.
-    """
+    `checks` is text of this form, which is returned unchanged, or an iterable of names. Raise `WireError` for
+    other types."""
     if isinstance(checks, str):
         return checks
     names: list[object] = [*checks] if isinstance(checks, Iterable) else [checks]

@@ -43,7 +43,7 @@ class Observers(Generic[T]):
         return cancel
 
     def notify(self, value: T) -> None:
-        """Call all registered observers."""
+        """Call all registered functions with `value`."""
         for call in tuple(self._calls):
             call(value)
 

@@ -82,10 +82,10 @@ Choices = TypeVar("Choices", bound=DeviceSettings)
 
 
 class Device(RichDisplay, Generic[Choices]):
-    """The base class of devices. `settings` are the device's settings; leaving a ``with`` block closes it.
+    """The base class of devices, with `settings`. A device closes at the end of its ``with`` block.
 
-    Pickling stores the constructor's arguments, so unpickling creates a new device without contents or subscribers.
-    """
+    Pickling stores the constructor's arguments, so unpickling creates a new device without contents or
+    subscribers."""
 
     settings: Choices
 
@@ -105,7 +105,7 @@ class Device(RichDisplay, Generic[Choices]):
         self.close()
 
     def _made_of(self) -> tuple[object, ...]:
-        """Return the constructor's positional arguments before the settings, for pickling."""
+        """Return the constructor's positional arguments that precede the settings; pickling stores them."""
         return ()
 
     def __reduce__(self) -> tuple[object, ...]:

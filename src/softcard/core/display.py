@@ -24,7 +24,9 @@ def printable(text: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return text that XML and UTF-8 can hold: printable, without surrogates and Unicode noncharacters."""
+    """Return `text` with escape sequences for control characters and for characters that XML or UTF-8 cannot hold.
+
+    The latter are surrogates and Unicode noncharacters."""
     return text if text.isprintable() else _UNENCODABLE.sub(_escaped, printable(text))
 
 

@@ -180,7 +180,9 @@ class Finding(RichDisplay):
 
 
 def through(source: str, frames: Sequence[str]) -> str:
-    """Return the text of a source line, followed by the lines that its code was inlined into."""
+    """Return the source line `source` as text, together with the other lines in `frames` if its code was inlined.
+
+    `frames` has the lines from the innermost call to the outermost."""
     if source not in frames:
         return source
     at = frames.index(source)
@@ -242,7 +244,7 @@ class FindingLog:
         self._lock = threading.RLock()
 
     def report_to(self, on_new: Callable[[Finding], None]) -> None:
-        """Call `on_new` with each new finding from then on. If `warns` is False, do nothing."""
+        """Call `on_new` with each later new finding of level error or warning. Do nothing if `warns` is False."""
         if self.warns:
             self._on_new = on_new
 

@@ -44,7 +44,9 @@ def interrupted(cause: BaseException) -> Stopped:
 
 
 def note_interrupt(cause: BaseException, *places: tuple[str, object]) -> None:
-    """Add a note with the location of the interrupted kernel to the exception `cause` (Ctrl-C), unless it has one."""
+    """Add a note with the location of the interrupted kernel to `cause` (Ctrl-C), unless it has a note already.
+
+    `places` are the parts of the location: pairs of its kind and its number or name."""
     if not isinstance(cause, Exception) and not hasattr(cause, "__notes__"):
         cause.add_note("the run was interrupted before its end, " + ", ".join(f"at {kind} {at}" for kind, at in places))
 
@@ -60,7 +62,7 @@ def default_time_limit() -> float | None:
         try:
             return None if text == "none" else checked_time_limit(float(text))
         except ValueError:
-            raise WireError(f"{VARIABLE} is {text}, expected a number of seconds or none") from None
+            raise WireError(f"{VARIABLE} is {text}, expected a number of seconds above 0, or none") from None
     unattended = any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in UNATTENDED)
     return UNATTENDED_SECONDS if unattended else None
 
@@ -75,13 +77,13 @@ def checked_time_limit(seconds: Any) -> float | None:
 
 
 def past_steps(step_limit: int | None, time_limit_seconds: float | None) -> str:
-    """Return the message for a kernel that executed too many instructions, with both limits."""
+    """Return both limits as text for an error message: first the instruction limit, which the kernel has exceeded."""
     seconds = "None" if time_limit_seconds is None else f"{time_limit_seconds:g}"
     return f"{step_limit} instructions (step_limit; time_limit_seconds is {seconds})"
 
 
 def past_time(time_limit_seconds: float, step_limit: int | None) -> str:
-    """Return the message for a kernel that took too long, with both limits."""
+    """Return both limits as text for an error message: first the time limit, which the kernel has exceeded."""
     return f"{time_limit_seconds:g} s (time_limit_seconds; step_limit is {step_limit})"
 
 
@@ -95,8 +97,9 @@ class Watch:
     """A function called at each check of a running kernel, on the kernel's thread; see `pass_time`."""
 
     def pass_time(self) -> float:
-        """Call `meanwhile` and return the duration of the call in seconds, which does not count towards the time
-        limit."""
+        """Call `meanwhile`, if it is set, and return the duration of the call in seconds.
+
+        This duration does not count towards the time limit."""
         if self.meanwhile is None:
             return 0.0
         began = time.monotonic()

@@ -81,8 +81,8 @@ class MemoryCheck:
     ) -> None:
         """Check the accesses of several lanes; report one finding for each allocation that invalid accesses concern.
 
-        `addresses` has one address for each entry in `lanes`.
-        """
+        Each entry of `addresses` is the address of one access. The entry of `lanes` at the same index has the
+        numbers of the lanes that make it."""
         found: dict[tuple[str, int], Finding] = {}
         meant = self._meant(addresses, size)
         for address, who in zip(addresses, lanes, strict=True):

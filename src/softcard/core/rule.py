@@ -145,5 +145,5 @@ def interface_id(package: str, name: str) -> str:
 
 
 def line_of(text: str) -> str:
-    """Return `text` as one line, with spaces in place of the file's line breaks."""
+    """Return `text` as one line, with one space in place of each sequence of spaces and line breaks."""
     return " ".join(text.split())

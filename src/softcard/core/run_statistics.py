@@ -64,7 +64,8 @@ class RunStatistics(RichDisplay):
 
     @property
     def _left(self: _Counted) -> str:
-        """The number and percentage of interpreted instructions as text; "" if there are none."""
+        """The interpreted instructions, which were left untranslated: their number and percentage as text; "" if
+        none."""
         count: int = getattr(self, "interpreted", 0)
         return f"{count:,} ({count / max(self.instructions, 1):.2%})" if count else ""
 

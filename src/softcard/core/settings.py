@@ -165,12 +165,15 @@ class KernelSettings(DeviceSettings):
         object.__setattr__(self, "check", as_text(self.check))
 
     def verify(self) -> None:
-        """Raise an error unless the time limit is a number of seconds and all checks are known."""
+        """Raise an error for an invalid time limit, check, finding limit or combination of settings.
+
+        The error is a `BeyondModel` for a check that the device does not support, and otherwise a `WireError`."""
         checked_time_limit(self.time_limit_seconds)
         missing = self.checks & self.unchecked()
         if missing:
+            known = ", ".join(name for name in CHECKS if name not in self.unchecked())
             raise BeyondModel(
-                f"the device does not support check {', '.join(sorted(missing))!r}, only the other checks"
+                f"the device does not support check {', '.join(sorted(missing))!r}, expected only some of {known}"
             )
         for name in sorted(self.checks):
             other = CHECKS[name].requires
@@ -184,7 +187,7 @@ class KernelSettings(DeviceSettings):
 
     @classmethod
     def unchecked(cls) -> frozenset[str]:
-        """Return the checks that this device does not support. The value "all" selects only supported checks."""
+        """Return the checks that devices with this class of settings do not support; "all" does not select them."""
         return having(CHECKS, lambda kind: not (kind.harts if cls.RUNS_HARTS else kind.waves))
 
     @property

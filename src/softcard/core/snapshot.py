@@ -59,7 +59,7 @@ def _copied(value: Any) -> Any:
 
 
 def _back(now: Any, saved: Any) -> Any:
-    """Return the value `now` with the state `saved`.
+    """Return an attribute's value after its state was set back to `saved`; `now` is its present value.
 
     Containers, and objects that keep their identity, are updated in place."""
     if isinstance(now, Stateful):

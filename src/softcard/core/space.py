@@ -181,8 +181,7 @@ class SharedRam(Ram):
 
     @property
     def _shared_bytes(self) -> int:
-        """The size of the file in bytes: the memory, rounded up to whole pages, and one page before and one after
-        it."""
+        """The size of the file in bytes: the memory in whole pages, and one unused page before and one after it."""
         return -(-self.size // PAGE_SIZE) * PAGE_SIZE + 2 * PAGE_SIZE
 
     def clear(self) -> None:
@@ -283,7 +282,7 @@ class AddressSpace:
         return new
 
     def unmap(self, base: int) -> Mapping:
-        """Unmap and return the region that starts at `base`."""
+        """Unmap the region that starts at `base`; return its former mapping."""
         index = self._bases.index(base)
         del self._bases[index]
         return self._maps.pop(index)

@@ -105,7 +105,8 @@ class BusyLock:
         return self._thread == threading.get_ident()
 
     def wait(self) -> bool:
-        """Wait until no other thread is in the context; return False if the calling thread is in it."""
+        """Wait until no other thread is in the context; return False, without waiting, if the calling thread is in
+        it."""
         with self._lock:
             return not self._thread
 

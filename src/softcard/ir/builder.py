@@ -99,7 +99,7 @@ class Text:
         """Rename the result of the last instruction to `name`, so that IR that is written elsewhere can refer to it."""
         made, _, line = self.lines[-1].strip().partition(" = ")
         if made != result:
-            raise ModelBug(f"{name} for {result.typed}: expected the result of the last instruction, {made}")
+            raise ModelBug(f"cannot name {result.typed} {name}, expected the result of the last instruction, {made}")
         self.lines[-1] = f"  {name} = {line}"
         return self.operand(result.type, name)
 

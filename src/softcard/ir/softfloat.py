@@ -130,7 +130,7 @@ def _shift_out(negative: int, mant: int, n: int, rm: int) -> tuple[int, bool]:
     elif rm == ROD:
         up = rest and not kept & 1
     else:
-        raise ModelBug(f"rounding mode {rm} reached the arithmetic")
+        raise ModelBug(f"rounding mode is {rm}, expected one of RNE, RTZ, RDN, RUP, RMM and ROD")
     return kept + bool(up), rest != 0
 
 

@@ -262,7 +262,7 @@ def test_sizes_that_no_queue_has() -> None:
     ):
         with pytest.raises(WireError, match=message):
             DeviceQueue(size)  # type: ignore[arg-type]
-    with pytest.raises(WireError, match="the device has one queue, but the arguments ask for 2 different sizes of it"):
+    with pytest.raises(WireError, match="the arguments must give the device's only queue one size, not 2 sizes"):
         enqueuing().kernel("takes").run(1, 1, [DeviceQueue(1), DeviceQueue(65536)])
 
 

@@ -28,6 +28,8 @@ class Disconnected(Event):
 
 @dataclass(frozen=True, slots=True)
 class Refused(Event):
-    """The event for a call that ended in an error, which was also written to the host's standard error."""
+    """The event for a request of the host that ended in an error.
+
+    The error was also written to the host's standard error."""
 
     error: SoftcardError

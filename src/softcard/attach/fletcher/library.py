@@ -45,7 +45,9 @@ class Library:
         return self.folder / OWN
 
     def environment(self, socket: str | Path, *, autodetect: bool = False) -> dict[str, str]:
-        """Return the environment variables that a host program needs to find the library and the server."""
+        """Return the environment variables that a host program needs to find the library and the server.
+
+        With `autodetect`, the library search path has the subfolder `autodetected` instead of `folder`."""
         return library.environment(self._searched(autodetect), SOCKET_VARIABLE, socket)
 
     def shell_environment(self, socket: str | Path, *, autodetect: bool = False) -> str:

@@ -41,7 +41,9 @@ class DevicePlatform(LocalPort):
         self._owed: SoftcardError | None = None
 
     def init(self) -> None:
-        """Initialise the platform for a host program."""
+        """Reset the device for a new host program, unless the platform was created with `keep`.
+
+        Also drop the error of an earlier kernel that no register access has raised yet."""
         self._owed = None
         if not self._keep:
             self.device.reset()
@@ -72,7 +74,9 @@ class DevicePlatform(LocalPort):
         """Raise `AccessFault` unless one allocation holds all `size` bytes at `address`."""
         extent = self.device.memory.extent(address)
         if extent is None or size > extent:
-            held = "nothing is allocated there" if extent is None else f"{extent} are allocated there"
+            held = "no allocation contains this address"
+            if extent is not None:
+                held = f"only {extent} bytes are allocated there"
             raise AccessFault(f"{access} of {size} bytes at {address:#x}: {held}", address=address, access=access)
 
     def check_room(self, size: int) -> None:

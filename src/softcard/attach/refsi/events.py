@@ -17,17 +17,16 @@ from softcard.core.findings import Finding
 
 @dataclass(frozen=True, slots=True)
 class Opened(Event):
-    """The event for a device of family "m" or "g" that the host has opened."""
+    """The event for a RefSi device that the host has opened; `family` is its device family, "m" or "g"."""
 
     family: str
 
 
 @dataclass(frozen=True, slots=True)
 class Told(Event):
-    """The event for an error of a command buffer, kernel or call.
+    """The event for an error of a command buffer, of a kernel or of a call of the driver library.
 
-    The error was also written to the host's standard error.
-    """
+    The error was also written to the host's standard error."""
 
     error: SoftcardError
 

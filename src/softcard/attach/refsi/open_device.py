@@ -62,10 +62,10 @@ class OpenDevice:
                 self.shared.append((entry.base, entry.size, ram))
 
     def _ram_at(self, base: int, size: int) -> Ram:
-        """Return the memory at address `base` of the memory map, and let the device check it for code changes.
+        """Return the memory that holds the `size` bytes at address `base` of the memory map.
 
-        The host can change code in this memory without sending a message.
-        """
+        Unless hosts access memory by messages, also let the device check this memory for code changes, since the
+        host can change code in it without sending a message."""
         shadows = self._shadowed_memory
         if shadows is not None:  # a view of all of it would define all of it
             found = shadows.locate(base, 1, HOST, "write").ram

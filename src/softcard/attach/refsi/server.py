@@ -131,7 +131,9 @@ class Session(HostSession):
             running.close()
 
     def _run(self, device: RefSiDevice, work: Callable[[], T]) -> T:
-        """Call `work`, which may run `device` for a long time, and return its result."""
+        """Call `work`, which runs `device`, and return its result.
+
+        If the host disconnects during the call, `_watch` closes `device`, which stops the kernel."""
         self._running = device
         try:
             if self._is_gone:
@@ -143,10 +145,10 @@ class Session(HostSession):
     # ---- output for the host's user ----
 
     def _note(self, kind: int, data: bytes) -> None:
-        """Send a note of `kind` with the text `data` to the host.
+        """Send the text `data` to the host, which writes it to the output stream `kind`.
 
-        If the host does not receive it at once, the note is sent before the next reply.
-        """
+        `kind` is NOTE_OUT for standard output or NOTE_ERR for standard error. If the host does not receive the text
+        at once, it is sent before the next reply."""
         for start in range(0, len(data), MAX_NOTE):
             part = data[start : start + MAX_NOTE]
             self._owed += REPLY.pack(kind, len(part), 0, 0) + part
@@ -157,7 +159,9 @@ class Session(HostSession):
         del self._owed[:sent]
 
     def _report_error(self, error: SoftcardError) -> None:
-        """Report an error to the user if the device's profile reports such errors."""
+        """Emit a `Told` event with an error and write the error to the host's standard error.
+
+        Do nothing for `Stopped`. With the profile refsidrv, report only the errors in `LOUD`."""
         if isinstance(error, Stopped) or not (self._is_spec or isinstance(error, LOUD)):
             return
         self._emit(events.Told(self.time, error))
@@ -175,7 +179,9 @@ class Session(HostSession):
                 self._report_error(event.status.error)
 
     def _report_lint(self, lint: Lint) -> None:
-        """Report a lint to the user: only the first of equal lints, and a limited number for each check."""
+        """Write a lint to the host's standard error as a warning.
+
+        Do nothing if an equal lint was written before, or if WARNINGS_OF_EACH lints of the same check were written."""
         text, known = str(lint), self._reported_lints
         if text in known or sum(each.startswith(f"{lint.check}: ") for each in known) >= WARNINGS_OF_EACH:
             return
@@ -187,7 +193,9 @@ class Session(HostSession):
         super()._reply(status, value, text, data)
 
     def _head(self, status: int, size: int) -> None:
-        """Begin a reply, with `size` bytes of data to follow."""
+        """Send the header of a reply with `status`, which says that `size` bytes of data follow.
+
+        Output that is still owed to the host is sent before it."""
         self._send_owed()
         self._socket.sendall(REPLY.pack(status, 0, 0, size))
 
@@ -270,9 +278,9 @@ class Session(HostSession):
             self._socket.sendall(device.read(address + start, min(CHUNK, size - start), who))
 
     def _write(self, opened: OpenDevice, unit: int, address: int, size: int) -> None:
-        """Receive data in chunks and write each chunk to device memory at `address`.
+        """Receive data in chunks and write each chunk to device memory at `address`, as the hardware unit `unit`.
 
-        If the address range is not writable, read and discard the rest of the data."""
+        If `unit` cannot write to the address range, read and discard the rest of the data."""
         device, who, left = opened.device, _unit(unit), size
         try:
             if size > CHUNK:

@@ -54,7 +54,7 @@ class ShimClient(ProcessMemory):
         self._is_lost = False
 
     def share(self, address: int, size: int, offset: int, protection: int, *, is_quiet: bool) -> bool:
-        """Ask the program to map shared memory; see `Client.share`."""
+        """Ask the program's shim to replace pages by shared memory; return True if it did. See `Client.share`."""
         how = protection | (QUIET if is_quiet else 0)
         with self._lock:
             if self._is_lost:
@@ -92,7 +92,9 @@ _UCRED: Final = struct.Struct("3i")
 
 
 def _why_unwatched(number: int) -> str:
-    """Return the reason why the shim cannot observe host accesses, for errno `number`, and the remedy."""
+    """Return the reason why the shim cannot watch memory accesses of the program's host code.
+
+    `number` is the errno with which watching failed. The text names a remedy if there is one."""
     if number == errno.ENOSPC:
         return "the program has more allocations at the same time than the shim can watch"
     why = f"userfaultfd(2) failed ({os.strerror(number)})"
@@ -105,7 +107,7 @@ class Keys(Protocol):
     """A table of the programs that have opened the driver."""
 
     def add(self, number: int) -> int:
-        """Return a key for the program to which the driver gave `number`."""
+        """Add the program to which the driver gave `number`; return its key, by which `find` finds it."""
 
     def find(self, key: int) -> int:
         """Return the number of the program with this key; 0 if the key is unknown."""
@@ -148,7 +150,10 @@ class Session(HostSession):
             self._reply(0, int(bool(answer)))
             return True
         if op != messages.IOCTL or size > MOST_BYTES:
-            raise StreamError(f"unknown request {op} with {size} bytes from a {self.LIBRARY}")
+            raise StreamError(
+                f"the {self.LIBRARY} sent request {op} with {size} bytes, expected a known request, such as "
+                f"{messages.IOCTL} (ioctl) with at most {MOST_BYTES} bytes"
+            )
         data = bytearray(size)
         self._fill(memoryview(data))
         try:
@@ -170,8 +175,8 @@ class Session(HostSession):
         try:
             ShimClient(pid, self._socket).read(mark, MARK_BYTES)
         except Refused as error:
-            text = f"the server cannot read this program's memory ({error.message}): it has to be its parent, and "
-            self._reply(errno.EPERM, text=text + "process_vm_readv(2) allowed in its container")
+            text = f"the server cannot read this program's memory ({error.message}): start the program from the server"
+            self._reply(errno.EPERM, text=text + ", and allow process_vm_readv(2) in their container")
             return False
 
         def client(shared: SharedMemory) -> ShimClient:
@@ -225,7 +230,7 @@ class Server:
     # ---- keys ----------------------------------------------------------------------------------------------------
 
     def add(self, number: int) -> int:
-        """Return a key for program `number`; see `Keys`."""
+        """Add program `number` under a new random key and return the key; see `Keys`."""
         key = secrets.randbits(63) | 1
         self._keys[key] = number
         return key

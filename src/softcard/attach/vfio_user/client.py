@@ -106,7 +106,7 @@ class Client:
         except OSError as error:
             sock.close()
             raise Disconnected(
-                f"no server at {path}: {error.strerror or error}"
+                f"cannot connect to a server at {path}: {error.strerror or error}"
             ) from None  # too long a path has no strerror
         client = cls(sock, timeout_s)
         client.negotiate()
@@ -184,7 +184,7 @@ class Client:
             poll.register(self.twin, select.POLLIN)
             ready = {fd for fd, _ in poll.poll(max(0.0, deadline - time.monotonic()) * 1000)}
             if not ready:
-                raise Timeout(f"the server was silent for {self.timeout_s:g} s")
+                raise Timeout(f"the server sent nothing for {self.timeout_s:g} s")
             if self.channel.fileno() in ready:
                 return
             self.serve_dma(0.0)
@@ -236,8 +236,8 @@ class Client:
     def new_memory(self, base: int, size: int, *, shared: bool = True, sealed: bool = True) -> Memory:
         """Create memory of `size` bytes at address `base` and map it for the server.
 
-        With `shared`, the memory is a file that the server can map; with `sealed`, that file can be sealed.
-        """
+        With `shared`, the memory is a file that the server can map. With `sealed`, the file is created so that it
+        permits seals, which the server can add."""
         memory = Memory(base, size, shared=shared, sealed=sealed)
         self.map(memory)
         return memory
@@ -274,7 +274,9 @@ class Client:
         data: bytes = b"",
         fds: Sequence[int] = (),
     ) -> None:
-        """Send DEVICE_SET_IRQS."""
+        """Send DEVICE_SET_IRQS for `count` interrupts of type `index`, the first of which has number `start`.
+
+        `flags` has the data flag and the action flag. `data` has the booleans and `fds` the eventfds, if any."""
         argsz = IrqSet.size_bytes + len(data)
         request = IrqSet(argsz=argsz, flags=int(flags), index=index, start=start, count=count)
         self.call(Command.DEVICE_SET_IRQS, request.pack() + data, fds)
@@ -285,7 +287,9 @@ class Client:
         return reply[ACCESS.size :]
 
     def write(self, region: int, offset: int, data: bytes, *, posted: bool = False) -> None:
-        """Send REGION_WRITE; a posted one returns at once and has no error reply."""
+        """Send REGION_WRITE and wait for the reply.
+
+        With `posted`, return at once; the server then sends no reply, not even for an error."""
         message_id = self.send(Command.REGION_WRITE, ACCESS.pack(offset, region, len(data)) + data, posted=posted)
         if not posted:
             self.wait_reply(message_id)

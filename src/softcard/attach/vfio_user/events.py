@@ -16,7 +16,9 @@ from softcard.core.event import Event
 
 @dataclass(frozen=True, slots=True)
 class Negotiated(Event):
-    """The event for the agreement on version and capabilities: the client's offer, and the capabilities in use."""
+    """The event for the agreement of client and server on a version and on capabilities.
+
+    It has the values that both use from then on."""
 
     version: str
     max_data_xfer_size: int

@@ -62,7 +62,7 @@ ERRNO: Final = {
 
 
 def broken(rule: Rule, record: type[Record], field: str, text: str) -> RuleError:
-    """Return the error for a message whose `field` violates `rule`."""
+    """Return the error with the message `text` for a `record` whose field named `field` violates `rule`."""
     return RuleError(text, rule=rule).at("byte", record.offset_of(field), field)
 
 

@@ -160,7 +160,7 @@ class Expressions:
         return self.node(kind, "({} ? {} : {})", self.condition(scope, depth), one, other)
 
     def condition(self, scope: Scope, depth: int = 0) -> Node:
-        """Draw a random condition."""
+        """Draw a random comparison of two scalars, or a test of the lowest bit of a random number."""
         if chance(self.choices, 70):
             other = draw_type(self.choices, vectors=False)
             left, right = self.draw(other, scope, depth + 1), self.draw(other, scope, depth + 1)
@@ -179,9 +179,10 @@ class Expressions:
         return self.node(kind, f"(({kind.name}){{}})", value)
 
     def bits_of(self, came_from: Type, value: Node, to: Type) -> Node:
-        """Return an expression that converts the floating-point expression `value` to the integer type `to`.
+        """Draw an expression of the integer type `to` that depends on the floating-point expression `value`.
 
-        The result is the converted value if it fits, or else the bits of `value`, with one bit pattern for all NaNs."""
+        For a scalar it may be the value converted to ``int``, or 7 if the value does not fit. Otherwise it is the
+        bits of `value` converted to `to`, with one bit pattern for all NaNs."""
         if came_from.width == 1 and chance(self.choices, 50):
             return self.node(to, f"(({to.name})to_int_{came_from.base}({{}}))", value)
         same = came_from.unsigned

@@ -22,7 +22,9 @@ ARRAY_LENGTHS: Final = (2, 4, 8, 16)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of generated programs: the numbers of functions, variables and statements, and the depth."""
+    """The size of generated programs.
+
+    It has the numbers of functions, variables and statements, and the maximum nesting depth of expressions."""
 
     functions: int
     variables: tuple[int, int]
@@ -89,7 +91,9 @@ class Statements:
         return made
 
     def declare(self, frame: Frame, count: int, prefix: str = "v") -> list[Node]:
-        """Draw declarations of `count` variables, and of arrays and structs, all initialised."""
+        """Draw declarations of `count` variables, and of some arrays and structs, all initialised.
+
+        The names begin with `prefix` and are added to `frame`."""
         made = []
         for number in range(count):
             kind = draw_type(self.choices)
@@ -156,7 +160,9 @@ class Statements:
         return lines(*(self.statement(frame, depth) for _ in range(count)))
 
     def statement(self, frame: Frame, depth: int) -> Node:
-        """Draw a random statement."""
+        """Draw a random assignment, struct copy, branch, loop, or conditional ``break`` or ``continue``.
+
+        `depth` is the nesting depth of the statement. At depth DEEPEST, no branch or loop is drawn."""
         makers = [self._assign, self._assign, self._assign, self._assign_array, self._assign_part, self._copy]
         if depth < DEEPEST:
             makers += [self._if, self._if, self._for, self._while, self._switch]

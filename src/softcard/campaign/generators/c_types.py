@@ -17,7 +17,7 @@ class Type:
 
     @property
     def name(self) -> str:
-        """The name in C: ``uint``, ``uint4``."""
+        """The type's name in C, for example ``uint`` or ``uint4``."""
         return self.base if self.width == 1 else f"{self.base}{self.width}"
 
     @property
@@ -75,10 +75,9 @@ class Dialect:
         return self.is_opencl
 
     def cast(self, to: Type, text: str, came_from: Type) -> str:
-        """Return a cast of expression `text` that reinterprets its bits as another type.
+        """Return the expression `text` of type `came_from` with its bits reinterpreted as type `to`.
 
-        For integer scalars, the cast converts modulo 2^bits.
-        """
+        Between integer scalars, the cast converts modulo 2^bits instead."""
         if to == came_from:
             return text
         if to.width == 1 and not to.is_float and not came_from.is_float:
@@ -102,12 +101,14 @@ class Dialect:
 
 
 def draw_type(choices: Choices, vectors: bool = True) -> Type:
-    """Draw a random type."""
+    """Draw a random scalar type, or with `vectors` a random scalar or vector type."""
     return Type(pick(choices, OFTEN), pick(choices, WIDTHS) if vectors else 1)
 
 
 def constant(choices: Choices, kind: Type) -> str:
-    """Draw a random literal of the scalar type `kind`; the type's limits are as likely as other values."""
+    """Draw a random literal of the scalar type `kind`.
+
+    At least half of the integers are from 0 to 9. One in six is near a power of 2, such as a limit of the type."""
     if kind.is_float:
         return _float(choices, kind.base)
     bits = kind.bits
@@ -123,7 +124,9 @@ def constant(choices: Choices, kind: Type) -> str:
 
 
 def _float(choices: Choices, base: str) -> str:
-    """Draw a random number that the type represents exactly, written so that no compiler rounds it."""
+    """Draw a random number that ``float`` and ``double`` represent exactly, as a literal of the type `base`.
+
+    The literal is hexadecimal, so that no compiler rounds it."""
     suffix = "f" if base == "float" else ""
     mantissa = choices.integer(0, (1 << 20) - 1) if chance(choices, 40) else choices.integer(0, 16)
     exponent = choices.integer(-30, 12) if chance(choices, 40) else 0

@@ -82,7 +82,9 @@ class _Kernel:
         return lines(leaf(HEAD), *structs, *functions, kernel)
 
     def _uniform(self, depth: int) -> Node:
-        """Draw a random statement in uniform control flow."""
+        """Draw a random statement for a point that all work-items reach; it may therefore contain barriers.
+
+        `depth` is the number of `_rounds` loops around the statement."""
         how = self.choices.integer(0, 9)
         if how <= 1:
             made = self._exchange()
@@ -98,7 +100,7 @@ class _Kernel:
         return made
 
     def _rounds(self) -> Node:
-        """Draw a loop with one iteration count for all work-items, which may contain barriers."""
+        """Draw a loop with 2 or 3 iterations for all work-items, which may therefore contain barriers."""
         self.frame.counters += 1
         counter = f"i{self.frame.counters}"
         count = pick(self.choices, (2, 3))

@@ -58,12 +58,12 @@ TAIL: Final = CALL + _MAIN
 
 
 def make(choices: Choices) -> Node:
-    """Draw a random program."""
+    """Draw a random C program for RV64."""
     return _make(choices, LARGE)
 
 
 def make_small(choices: Choices) -> Node:
-    """Draw a small random program."""
+    """Draw a small random C program for RV64."""
     return _make(choices, SMALL)
 
 

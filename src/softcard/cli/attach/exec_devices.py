@@ -102,7 +102,10 @@ It provides the environment variables by which programs find the server.
 
 @contextmanager
 def fletcher(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
-    """Provide a Fletcher device to programs that use Fletcher's run-time library, whatever platform they name."""
+    """Serve a Fletcher device during the block; yield the environment variables by which host programs find it.
+
+    The device serves programs that use Fletcher's run-time library, whatever platform they name.
+    `say` prints a message."""
     from softcard.cli.fletcher import need_pyarrow, parse_offset
 
     profile = wanted.profile_of(FLETCHER_PROFILES)
@@ -152,7 +155,10 @@ KERNEL_COMMANDS: Final = ("RUN_INSTANCES", "RUN_KERNEL_SLICE")
 
 @contextmanager
 def refsi(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
-    """Provide RefSi devices to programs that use the driver library; the program chooses the device family."""
+    """Serve RefSi devices during the block; yield the environment variables by which host programs find them.
+
+    The devices serve programs that use the reference driver's library. Each program chooses the device family,
+    M or G."""
     wanted.profile_of(REFSI_PROFILES)
     from softcard.attach.refsi import Options, Server, build_library, events
     from softcard.cli.attach.serve_refsi import event_printer, profile_for, settings_of
@@ -174,7 +180,7 @@ def refsi(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         ran = RunSummary()
 
         def count_kernels(device: RefSiDevice) -> None:
-            """Count the kernels of a device, and the failed ones."""
+            """Subscribe to the events of a device, to count its launched and its failed kernels in `ran`."""
             in_buffer = 0
 
             def hear(event: Event) -> None:
@@ -215,15 +221,18 @@ def refsi(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         if check:
             _report_findings(wanted, findings, ran)
         if not server.sessions:
-            say("no program has opened a RefSi device (if its RPATH names another librefsidrv.so: --preload)")
+            say(
+                "no program has opened a RefSi device (if the program's RPATH names another librefsidrv.so, use "
+                "--preload)"
+            )
 
 
 @contextmanager
 def rocm(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
-    """Provide AMD GPUs to ROCm programs through the kernel driver's interface.
+    """Serve AMD GPUs during the block; yield the environment variables by which ROCm programs find them.
 
-    The GPUs are those of `--agent`, or one gfx900.
-    """
+    Programs access the GPUs through the interface of the Linux kernel's driver. The GPUs are those of
+    `--agent`, or one gfx900."""
     from softcard.attach.rocm import Server, build_library
     from softcard.cli.attach.exec_rocm import (
         CheckedAgents,

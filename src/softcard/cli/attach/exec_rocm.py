@@ -44,7 +44,7 @@ loads and stores, and no check observes those loads.
 
 
 def environment(checks: frozenset[str]) -> dict[str, str]:
-    """Return the environment variables that let the checks observe all accesses of programs."""
+    """Return the environment variables with which host programs run, so that `checks` observe all their accesses."""
     whole = WHOLE_BLOCKS if checks & {MEMORY, INIT} else {}
     order = {ORDER_VARIABLE: "1"} if RACES in checks else {}
     return whole | order | (BY_COPY_ENGINES if INIT in checks else {})
@@ -76,7 +76,7 @@ def why_not_counted(engine: str, check: str) -> str:
     names = (
         ", ".join(sorted(having(checks_of(check), lambda kind: kind.shadows_values))) if check and engine == JIT else ""
     )
-    return f"with --check {names} only --engine reference counts instructions" if names else ""
+    return f"with --check {names}, only --engine reference counts instructions" if names else ""
 
 
 VENDORS: Final = "/etc/OpenCL/vendors"

@@ -147,7 +147,9 @@ def _show(rows: list[dict[str, Any]]) -> None:
 def _kernel(
     file: Path, name: str, options: list[str], values_of: dict[str, list[str]], seconds: float
 ) -> dict[str, Any]:
-    """Measure the time to the first result of a kernel, and the times of many launches."""
+    """Measure the time to a kernel's first result, and the times of many launches; return the figures by name.
+
+    `values_of` has the values of the command-line options by option, and `options` the same options as words."""
     from softcard.cli.running.kernel_files import Options, RawHeader
 
     if str(file) == "-":

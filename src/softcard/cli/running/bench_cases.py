@@ -68,10 +68,9 @@ class Bench:
         return f"{self.interface}: {self.what}"
 
     def measure(self, seconds: float) -> Speed:
-        """Run rounds for about `seconds`, at least three, and return their speeds.
+        """Do the measured work repeatedly for about `seconds`, at least three times; return the best and median speed.
 
-        Code that is executed often is optimised during the measurement.
-        """
+        Code that is executed often is optimised during the measurement."""
         end = time.perf_counter() + seconds
         spent: list[float] = []
         with self.work() as (amount, once):
@@ -85,7 +84,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The speeds of the best and the median round."""
+    """The best and the median speed of the repetitions of a measurement."""
 
     best: float
     median: float
@@ -107,10 +106,9 @@ def _checked(is_right: bool) -> None:
 
 @contextmanager
 def refsi(kernel: str, n: int, **settings: Any) -> Iterator[tuple[float, Round]]:
-    """Set up the demo kernel `kernel` with size `n` on four RefSi harts.
+    """Load the demo kernel `kernel` with size `n` on a RefSi device with four harts.
 
-    Work is counted in millions of instructions.
-    """
+    Yield the millions of instructions of a launch, and the function that launches the kernel once."""
     from softcard.cli.demo_cases import REFSI_CASES as CASES
     from softcard.host.refsi.refsi import RefSi, demo_kernels
 
@@ -175,7 +173,9 @@ def _acceldev(is_fill: bool) -> Iterator[tuple[float, Round]]:
 
 @contextmanager
 def hsa(kernel: str, n: int, **settings: Any) -> Iterator[tuple[float, Round]]:
-    """Set up the demo kernel `kernel` with size `n` on a GPU; work is counted in millions of wave instructions."""
+    """Load the demo kernel `kernel` with size `n` on a GPU.
+
+    Yield the millions of wave instructions of a launch, and the function that launches the kernel once."""
     from softcard.cli.demo_cases import HSA_CASES as CASES
     from softcard.host.hsa.gpu import Gpu, demo_code
 
@@ -193,7 +193,10 @@ def hsa(kernel: str, n: int, **settings: Any) -> Iterator[tuple[float, Round]]:
 
 @contextmanager
 def _hsa_launch() -> Iterator[tuple[float, Round]]:
-    """Set up a round of a hundred kernel launches of one wave each."""
+    """Load a demo kernel on a GPU, to measure the time of a launch of one wave.
+
+    Yield the factor that converts the time of a hundred launches in seconds to the time of one in microseconds,
+    and the function that makes a hundred launches."""
     from softcard.host.hsa.gpu import Gpu, demo_code
 
     with Gpu.open("gfx900") as gpu:
@@ -248,10 +251,10 @@ def _fletcher(rows: int) -> Iterator[tuple[float, Round]]:
 
 @contextmanager
 def _start(program: str, is_cold: bool = False) -> Iterator[tuple[float, Round]]:
-    """Set up the start of a new Python process that runs `program`.
+    """Set up the measurement of a new Python process that runs `program`.
 
-    The code cache is empty if `is_cold` is True, or else filled.
-    """
+    Yield the factor that converts seconds to milliseconds, and the function that runs the process and returns
+    its time in seconds. The code cache is empty if `is_cold` is True, or else filled."""
     with tempfile.TemporaryDirectory(prefix="softcard-") as base:
 
         def once(name: str = "") -> float:

@@ -26,14 +26,18 @@ COMMAND: Final = ("-m", "softcard.cli.running.campaign_task")
 
 
 def run(task: Task, data: bytes) -> tuple[RunResult, Compiled | None]:
-    """Run a task with any kind of program."""
+    """Run a task with any kind of program; return its result, and data about the compilation or None without one.
+
+    `data` is the content of the program file, or b"" for a generated program."""
     if task.generator or generated_kind(task.program):
         return run_generated(task, data)
     return _run_file(task, data)
 
 
 def _run_file(task: Task, data: bytes) -> tuple[RunResult, Compiled | None]:
-    """Run a kernel of the file with content `data`, which is first written to disk because compilers read files."""
+    """Run a kernel of the file with content `data`; return the result, and data about the compilation or None.
+
+    The content is first written to disk because compilers read files."""
     began = time.perf_counter()
     with TemporaryDirectory(prefix="softcard-") as folder:
         path = Path(folder, Path(task.program).name)
@@ -53,7 +57,9 @@ def _run_file(task: Task, data: bytes) -> tuple[RunResult, Compiled | None]:
 
 
 def _made(task: Task, data: bytes) -> tuple[bytes, Compiled | None]:
-    """Compile source code with the task's compiler; return files of other kinds unchanged."""
+    """Return `data`, compiled if it is source code, and data about the compilation or None.
+
+    Nothing is compiled if the task names neither a compiler nor options for it."""
     suffix = Path(task.program).suffix
     if not (task.compiler or task.options) or suffix not in (".cl", ".hip", ".c", ".cc", ".cpp", ".cxx"):
         return data, None
@@ -98,10 +104,9 @@ def _launched(found: KernelFile, name: str, task: Task, values: list[Any], optio
 
 
 def perform_task(task: Task, data: bytes) -> Row:
-    """Run a task and return its result columns.
+    """Run a task and return its result columns; `data` is the content of the program file.
 
-    A mistake in the campaign file gives the outcome `REFUSED`.
-    """
+    A mistake in the campaign file gives the outcome `REFUSED`."""
     refused: list[SoftcardError] = []
 
     def watched(task: Task, data: bytes) -> tuple[RunResult, Compiled | None]:
@@ -116,7 +121,9 @@ def perform_task(task: Task, data: bytes) -> Row:
 
 
 def perform_tasks(tasks: Sequence[Task], data: bytes) -> list[Row]:
-    """Run tasks whose programs differ only in their seed, and return their result columns."""
+    """Run tasks whose programs differ only in their seed, and return their result columns.
+
+    `data` is the content of the program file."""
     return perform_combined(tasks, lambda task: perform_task(task, data))
 
 

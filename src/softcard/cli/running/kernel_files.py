@@ -92,7 +92,9 @@ class Options:
 
     @contextmanager
     def collecting(self, findings: Callable[[], list[Any]]) -> Iterator[None]:
-        """Run the block, then add the device's findings, which `findings` returns, even if the block raises."""
+        """Run the block; at its end, store the result of `findings` in `self.findings`, and add it to the report.
+
+        This is done even if the block raises an error. `findings` returns the findings of a device."""
         try:
             yield
         finally:
@@ -134,10 +136,11 @@ Array arguments are updated in place.
 
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """A file with kernels. `opened` loads them on a device, as `Options` require, and provides a `Launch`.
+    """A file with kernels. `opened` loads them on a device according to `Options`.
 
-    `unit` is the unit of instruction counts. If `counts_elements` is True, the default grid has one work-item for
-    each element of the largest array. If `takes_header` is True, the user has to provide the kernel's header."""
+    It provides a function that runs a kernel. `unit` is the unit of instruction counts. If `counts_elements` is
+    True, the default grid has one work-item for each element of the largest array. If `takes_header` is True,
+    the user has to provide the kernel's header."""
 
     interface: str
     agent: str
@@ -153,37 +156,37 @@ class KernelFile:
             return launch(kernel, grid, group, args)
 
     def kernel(self, name: str) -> str:
-        """Return `name` if the file has such a kernel, or for "" the name of the file's only kernel.
+        """Return the symbol of the kernel `name`, which can be a mangled C++ name; for "", that of the only kernel.
 
-        Raise `UsageError` if the file has no such kernel.
-        """
+        Raise `UsageError` if the file has no such kernel."""
         if name in self.kernels:
             return name
         of_cpp = [each for each in self.kernels if name and each.startswith(f"_Z{len(name)}{name}")]
         if len(of_cpp) == 1:
             return of_cpp[0]
         some = ", ".join(self.kernels[:20]) + (", ..." if len(self.kernels) > 20 else "")
-        listed = f"the file has {some or 'none'}" if len(self.kernels) < 2 else f"the file has {some}"
+        listed = f"the file has {some or 'no kernels'}"
         if name:
             raise UsageError(f"unknown kernel {name!r}{close_to(name, self.kernels) or f': {listed}'}")
         if len(self.kernels) != 1:
-            raise UsageError(f"name the kernel to run: {listed}")
+            raise UsageError(f"expected the name of the kernel to run: {listed}")
         return self.kernels[0]
 
 
 def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
-    """Read the kernels of a file of one of these kinds:
+    """Read the kernels of a file.
+
+    The file is of one of these kinds:
 
     - a container: a code object, an AMD OpenCL 2.0 program or a RISC-V program
     - source: OpenCL C (.cl), HIP (.hip), C or C++ (for RefSi) or assembly (.s)
     - raw code
 
-    Raise `UsageError` if a header is given for a file that has one.
-    """
+    Raise `UsageError` if a header is given for a file that has one."""
     found = _read(path, options, header)
     if header != RawHeader() and not found.takes_header:
         options_of_raw = "--vgprs, --sgprs, --kernarg, --lds, --scratch and --user-sgpr"
-        raise UsageError(f"{options_of_raw} require raw GPU code, but {path} has a header with these values")
+        raise UsageError(f"{options_of_raw} require raw GPU code, but {path} has its own kernel headers")
     return found
 
 
@@ -297,8 +300,8 @@ def _check_typed(values: Sequence[Any]) -> None:
     for number, each in enumerate(values):
         if type(each) in (int, float):
             kind = "f32" if isinstance(each, float) else "u32"
-            text = f"argument {number} is {each}: the file has no metadata that gives the type of the argument"
-            raise UsageError(f"{text}, give the type, such as {kind}={each}")
+            text = f"argument {number} is {each}, expected a number with its type, such as {kind}={each}"
+            raise UsageError(f"{text}: the file has no metadata with types of arguments")
 
 
 def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:
@@ -348,7 +351,7 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
 
 
 def _engine(options: Options) -> Any:
-    """Return the engine's name, or a JIT engine that uses only the tier that `options` requests."""
+    """Return the engine for a GPU: its name, or a JIT engine that uses one tier only if `options` request this."""
     if options.engine != "jit" or options.tier == "auto":
         return options.engine
     from softcard.device.hsa.compute import TIERS
@@ -370,9 +373,9 @@ def _refsi(data: bytes) -> KernelFile:
         from softcard.host.refsi.refsi import RefSi
 
         if how.exact or how.machine_model != "large":
-            raise UsageError("--exact and --machine-model require a kernel for AMD HSA")
+            raise UsageError("--exact and --machine-model require a kernel for AMD HSA, not for RefSi")
         if how.poison is not None:
-            raise UsageError("--poison requires a kernel for GPUs")
+            raise UsageError("--poison requires a kernel for GPUs, not for RefSi")
         counting = how.counts
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "count_instructions": counting}
         settings |= {} if how.report is None else {"trace_instances": how.waves}
@@ -396,7 +399,7 @@ def _refsi(data: bytes) -> KernelFile:
                     )
                 for each in args:
                     if isinstance(each, Lds | tuple):
-                        raise UsageError("a kernel for RefSi takes numbers and arrays only")
+                        raise UsageError("a kernel for RefSi takes only numbers and arrays, not LDS or images")
                 values = [0 if each is None else each for each in args]
                 result = device.launch(kernel, grid if grid and len(grid) > 1 else (grid or (1,))[0], values)
                 return Outcome(result, result.console.decode("utf-8", "replace"))

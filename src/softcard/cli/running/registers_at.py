@@ -45,7 +45,7 @@ def _of_option() -> Iterator[None]:
     try:
         yield
     except WireError as error:
-        raise UsageError(f"--registers-at {error.message}") from None
+        raise UsageError(f"--registers-at: {error.message}") from None
 
 
 class ProgramSnapshots:
@@ -82,7 +82,9 @@ class ProgramSnapshots:
             self._names.setdefault(name, set()).add(number_of(offset, text) if plus else 0)
 
     def follow(self, agent: HsaDevice) -> None:
-        """Set the snapshot points of a program's agent."""
+        """Make the agent of a host program record registers at these points.
+
+        The agent's events are observed, since names and lines are resolved when a kernel first runs."""
         from softcard.device.hsa.events import PacketStarted
         from softcard.device.hsa.queues.packets import KernelDispatchPacket
         from softcard.device.kfd.loaded_code import entry_offset, kernel_name

@@ -207,7 +207,7 @@ def run(
     options = replace(options, equal_stores=equal_stores, registers_at=tuple(registers_at or ()))
     options = replace(options, poison=poison_of(poison))
     if registers_at and report is None:
-        raise UsageError("--registers-at needs --report FILE.html, which shows the registers")
+        raise UsageError("--registers-at requires --report FILE.html, which shows the registers")
     if registers_at and both_engines:
         raise UsageError(
             "--registers-at cannot be used with --both-engines: only the reference engine takes register snapshots"
@@ -291,10 +291,9 @@ def prepared(
 def _run(
     found: KernelFile, name: str, sizes: Sizes, values: list[Any], options: Options, both: bool
 ) -> tuple[Outcome, str]:
-    """Run the kernel once, or on the JIT and the reference engine if `both`.
+    """Run the kernel once, or on both the JIT and the reference engine if `both` is True.
 
-    Return the outcome, and the name of the first array in which the engines differ, or "".
-    """
+    Return the outcome, and a text about the first array in which the engines' results differ, or ""."""
     if not both:
         return found.run(name, *sizes, values, options), ""
     from softcard.cli.running.kernel_values import difference
@@ -360,7 +359,7 @@ def _failed(name: str, error: SoftcardError, options: Options) -> dict[str, Any]
 
 
 def _plain(array: Any) -> list[Any]:
-    """Return the elements of an array as Python numbers, with as few digits as identify them."""
+    """Return the elements of an array as Python numbers, floats with as few digits as identify the value."""
     return [float(str(each)) if array.dtype.kind == "f" else int(each) for each in array]
 
 

@@ -123,7 +123,7 @@ def rv64(
 
 
 def _program(path: Path) -> bytes:
-    """Read an ELF file, or assemble an assembly text."""
+    """Return the ELF file at `path`; assembly text (suffix .s) is first assembled to an ELF file."""
     data = read_file(path, MAX_CODE_BYTES)
     if path.suffix != ".s":
         return data
@@ -136,7 +136,7 @@ def _program(path: Path) -> bytes:
 
 
 def _write(fd: int, data: bytes) -> None:
-    """Write the program's output to this process's standard output or standard error."""
+    """Write output of the program: to this process's standard output if `fd` is 1, or else to its standard error."""
     stream = sys.stdout if fd == 1 else sys.stderr
     stream.flush()
     stream.buffer.write(data)
@@ -153,7 +153,9 @@ def _document(result: ProgramResult, kinds: list[str]) -> dict[str, object]:
 
 
 def _difference(one: ProgramResult, other: ProgramResult) -> str:
-    """Return a text about the first field in which the JIT's and the reference engine's results differ."""
+    """Return a text about the first field in which the results of the two engines differ.
+
+    `one` is the result of the reference engine, and `other` that of the JIT engine."""
     mine, theirs = asdict(other), asdict(one)
     name = next(name for name in mine if name not in ("time", "interpreted") and mine[name] != theirs[name])
     return f"{name} is {mine[name]!r} on the JIT engine, {theirs[name]!r} on the reference engine"

@@ -100,11 +100,10 @@ class Context:
 
 @dataclass(slots=True)
 class Run(Stateful):
-    """The progress of a RUN command: `position` of its `count` user commands are done.
+    """The progress of a RUN command: the first `position` of its `count` user commands are done.
 
     `used` is a bit mask of the slots whose buffers were filled; `fences` is the number of user FENCEs that were
-    counted.
-    """
+    counted."""
 
     STATE = ("position", "used", "fences")
 

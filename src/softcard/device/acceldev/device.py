@@ -116,8 +116,7 @@ class AcceldevDevice(Device[Settings]):
         return self._telemetry.time
 
     def connect(self, dma: DmaPort) -> None:
-        """Use `dma` for all further accesses to main memory, and release cached memory ranges that `dma` does not
-        share."""
+        """Use `dma` for all further accesses to main memory, and release the cached ranges of shared memory."""
         self._check_open()
         self._processor.connect(dma)
 
@@ -201,10 +200,9 @@ class AcceldevDevice(Device[Settings]):
         return self._executor.is_idle
 
     def wait_idle(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until a threaded device is idle; return False after the timeout.
+        """Wait until a threaded device is idle, or cannot continue; return False after the timeout.
 
-        A synchronous device returns at once.
-        """
+        Do not wait for a synchronous device: return True if it is idle."""
         return self._executor.wait_idle(timeout_seconds)
 
     def step(self, commands: int = 1) -> int:
@@ -369,4 +367,4 @@ def _why(write: bool, offset: int, size: int) -> str:
         r.MMIO.find(offset, "w" if write else "r")
     except WireError as error:
         return error.message
-    raise ModelBug(f"BAR0 + {offset:#x} is declared but not implemented")
+    raise ModelBug(f"the register at BAR0 + {offset:#x} is declared, but the device does not implement it")

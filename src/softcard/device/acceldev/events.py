@@ -16,7 +16,7 @@ NONE: Final = Interrupt(0)
 
 @dataclass(frozen=True, slots=True)
 class RegisterAccess(Event):
-    """A read or write of a register that the Acceldev specification allows."""
+    """The event of a read or write of a register that the Acceldev specification allows."""
 
     name: str
     value: int

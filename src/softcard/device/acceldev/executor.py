@@ -53,10 +53,10 @@ class Executor:
             return not self._processor.runnable and not self._gate.is_entered
 
     def wait_idle(self, timeout_seconds: float | None) -> bool:
-        """Wait until the device is idle.
+        """Wait until the device's thread has no work, or cannot continue; return False after the timeout.
 
-        Return False after the timeout, or if the device has no thread that executes commands.
-        """
+        The thread cannot continue if the device is closed or the thread has failed. A synchronous device has no
+        such thread. Then do not wait: return True if the device is idle."""
         if not self._settings.threaded:
             return self.is_idle
         with self._gate.changed:
@@ -67,7 +67,8 @@ class Executor:
     def after_access(self) -> None:
         """Execute the commands that are ready after a register access, or wake the device's thread to do so."""
         if self._failure is not None:
-            raise ModelBug("the device's thread has failed") from self._failure
+            text = f"the device's thread has failed: {type(self._failure).__name__}: {self._failure}"
+            raise ModelBug(text) from self._failure
         if self._is_lost:
             raise RuleError(FORKED)
         if not self._processor.runnable:
@@ -133,7 +134,7 @@ class Executor:
             self._gate.changed.notify_all()
 
     def serve(self) -> None:
-        """Execute commands on the device's own thread until it is closed."""
+        """Execute commands on the device's own thread while there are commands that can be executed."""
         try:
             with self._desk.held():
                 while self._enter_if_runnable():

@@ -85,10 +85,10 @@ class Interrupts:
                 self._lints.raised(interrupt, True)
 
     def cleared(self, written: int, before: int) -> Callable[[], None]:
-        """Clear the active interrupts whose bits are 1 in `written`, the value that was written to ``INTR``.
+        """Record that a driver's write of `written` to ``INTR`` cleared the active interrupts whose bits are 1 in it.
 
-        Return a function that updates the interrupt line; the caller calls it after the lock is released.
-        """
+        `before` is the value of ``INTR`` before the write. Return a function that updates the interrupt line; the
+        caller calls it after the lock is released."""
         cleared = Interrupt(before & written)
         if cleared:
             self._telemetry.emit(lambda time: InterruptCleared(time, cleared))

@@ -99,9 +99,9 @@ class Lints:
         if write or name != "CMD_FENCE_LAST":
             self.report(
                 "fence-wait-late",
-                f"CMD_FENCE_WAIT was set to {late:#x} after that FENCE was processed: no interrupt will be raised, "
-                "expected "
-                "it to be written before the FENCE is submitted, or a read of CMD_FENCE_LAST after it",
+                f"CMD_FENCE_WAIT was set to {late:#x} after the FENCE with this VAL was processed: no interrupt will "
+                "be "
+                "raised, expected a write before the FENCE is submitted, or a read of CMD_FENCE_LAST after the write",
                 rules.FENCE_COMPARES_WAIT,
             )
 
@@ -111,7 +111,7 @@ class Lints:
             self._late = value
 
     def configs(self, busy: bool) -> None:
-        """Record a write of one half of CONTEXTS_CONFIGS; emit a lint if `busy`, that is, while commands are queued."""
+        """Record a write of one half of CONTEXTS_CONFIGS; emit a lint if `busy`: if commands are queued or running."""
         self.configs_written = True
         if busy:
             self.report(
@@ -125,7 +125,9 @@ class Lints:
         self.is_started |= bool(word)
 
     def progress_read(self, name: str, queued: int) -> None:
-        """Emit a lint if progress register `name` is read while `queued` commands wait because ENABLE is not set."""
+        """Emit a lint if `queued` commands wait because ENABLE was never set.
+
+        The driver reads register `name`, which shows the progress of commands."""
         if queued and not self.is_started:
             self.never_enabled(queued, f"when {name} was read")
 
@@ -150,7 +152,10 @@ class Lints:
         self._fresh_words |= 1 << index
 
     def submitted(self, feed: Sequence[int]) -> None:
-        """Emit a lint for each word in `feed`, a submitted command, that is stale or has the wrong byte order."""
+        """Emit lints for a submitted device command that has stale words or the wrong byte order.
+
+        `feed` has the command's five words. A word is stale if the command uses it and the driver did not write it
+        since the last submission."""
         kind = device_command_type(feed)
         fresh, self._fresh_words = self._fresh_words, 0
         stale = [str(word) for word in (kind.WORDS_USED if kind else (0,)) if not fresh >> word & 1]
@@ -234,10 +239,10 @@ class Lints:
             self._raised_at.pop(interrupt, None)
 
     def intr_read(self, pending: Interrupt) -> None:
-        """Record a read of INTR, and emit a lint for an interrupt storm.
+        """Record a read of INTR while enabled interrupts are active; emit a lint for an interrupt storm.
 
-        `pending` are the interrupts that are both active and enabled.
-        """
+        A storm is `STORM_READS` such reads between which the driver clears no interrupt. `pending` are the
+        interrupts that are both active and enabled."""
         self._unanswered += 1
         if self._unanswered == STORM_READS:
             self.report(
@@ -279,8 +284,8 @@ class Lints:
         """Emit a lint for a RUN without effect, because the error bit of context number `context` is set."""
         self.report(
             "run-errored",
-            f"RUN on context {context} does nothing: the error bit of its record is set, expected it to be cleared "
-            "when the context is opened",
+            f"RUN on context {context} does nothing: the error bit of its record is set, expected a driver that clears "
+            "the bit when it opens the context",
             rules.CONTEXT_ERROR,
         )
 
@@ -323,10 +328,10 @@ class Lints:
         )
 
     def slots_after_run(self, context: int, before: bytes, after: bytes, used: int) -> None:
-        """Emit a lint for slots of a context's record that changed in memory during a RUN.
+        """Emit a lint for each slot that a RUN used and whose value in the context's record changed during the RUN.
 
-        `before` and `after` are the bytes of the slots; `used` is a bit mask of the slots whose buffers the RUN filled.
-        """
+        `before` and `after` are the bytes of all slots; `used` is a bit mask of the slots whose buffers the RUN
+        filled."""
         for slot in _members(used):
             place = slice(slot * SLOT_BYTES, (slot + 1) * SLOT_BYTES)
             if before[place] != after[place]:

@@ -178,8 +178,8 @@ class Piece(ctypes.Structure):
 def commands(block: Block) -> int:
     """Execute user commands from number `block.position` on; return the reason for the return, such as DONE.
 
-    Execution stops at the end, at a request to Python, or at a FENCE whose interrupt must be raised.
-    """
+    Execution stops at the end, at an action that Python must perform (such as DMA), at an error, or at a FENCE
+    whose interrupt must be raised."""
     at, end, filled, fences, due, why, odd = block.position, block.end, 0, 0, 0, DONE, 0
     words, listens, is_announced = block.words, block.listens, block.is_announced
     is_kept = 1 if listens or not block.counter else 0
@@ -233,9 +233,9 @@ def commands(block: Block) -> int:
 def fetched(block: Block, virtual: int, ahead: int, is_kept: int) -> int:
     """Return the address of the words of the user command at virtual address `virtual` of the code buffer.
 
-    Return 0 if the words are not available; `block.why` is then the reason. A request to Python covers up to
-    `ahead` commands. If `is_kept` is nonzero, the words are copied, so that later writes to memory do not change
-    them."""
+    Return 0 if the words are not available; `block.why` is then the reason. If Python must read them, it is
+    asked to read up to `ahead` commands. If `is_kept` is nonzero, the words are copied, so that later writes to
+    memory do not change them."""
     left = ACCELDEV_PAGE_SIZE - (virtual & PAGE_MASK)
     if left < USER_CMD_BYTES:
         return straddling(block, virtual, left)
@@ -308,7 +308,9 @@ def physical(entry: int) -> int:
 
 @native
 def request(block: Block, why: int, address: int, size: int, virtual: int) -> int:
-    """Store a request to Python for `size` bytes at physical `address`, with `why` as the kind of request; return 0."""
+    """Ask Python to access `size` bytes at physical `address`: store the request in `block`, and return 0.
+
+    `why` is the kind of request, such as CODE, and `virtual` the virtual address of the bytes."""
     block.address, block.size, block.virtual, block.why = address, size, virtual, why
     return 0
 
@@ -317,7 +319,7 @@ def request(block: Block, why: int, address: int, size: int, virtual: int) -> in
 def reached(block: Block, address: int, size: int) -> int:
     """Return the address in this process of `size` readable bytes at physical `address`.
 
-    Return 0 if a request to Python must provide them."""
+    They are in shared memory, or Python has read them on request. Otherwise return 0: a request must be made."""
     if block.gift_count:
         for number in range(block.gift_count):
             gift = Range.from_address(block.gifts + number * ctypes.sizeof(Range))
@@ -354,10 +356,10 @@ def shared(block: Block, address: int, size: int, write: int) -> int:
 
 @native
 def begun(block: Block, words: int) -> int:
-    """Find all memory ranges that the FILL with the given `words` will write, and store them in `block.pieces`.
+    """Begin a FILL with the given `words`: store all memory ranges that it will write in `block.pieces`.
 
-    Return DONE, or the reason for a request or an error. The list ends before the first page that is not present.
-    See the choices `fill-slot`, `fill-partial`, `fill-translation` and `fill-nothing`."""
+    Return DONE, or the reason for a request or an error. The list ends before the first page that is not
+    present. See the choices `fill-slot`, `fill-partial`, `fill-translation` and `fill-nothing`."""
     block.value, block.slot, block.begin = V32[words + 4], V32[words + 8], V32[words + 12]
     block.length = V32[words + 16]
     block.last, block.entry = block.pieces, 0
@@ -446,7 +448,7 @@ def rotated(value: int, count: int) -> int:
 
 @native
 def fill_piece(at: int, end: int, value: int) -> None:
-    """Set the bytes from `at` to `end` to the repeated dword `value`."""
+    """Fill the memory of this process from address `at` up to `end` with the repeated dword `value`."""
     if value == (value & 0xFF) * 0x0101_0101:
         fill(at, value, end - at)
         return
@@ -491,10 +493,10 @@ It applies to commands executed as Python, and to those whose events have subscr
 
 
 class Machine:
-    """The executor of one device's user commands, which runs them as Python until `compile` is called.
+    """The executor of one device's user commands, by calls of the function `commands`.
 
-    `intr_address` is the address, in this process, of the device's INTR register.
-    """
+    The function runs as Python until `compile` is called, and then as machine code.
+    `intr_address` is the address, in this process, of the device's INTR register."""
 
     def __init__(self, memory: Memory, intr_address: int) -> None:
         self._memory = memory
@@ -531,7 +533,7 @@ class Machine:
 
     @property
     def words(self) -> bytes:
-        """The words of the command that Python has to handle."""
+        """The words of the user command at which the native function returned, because Python has to handle it."""
         return ctypes.string_at(self.block.words, USER_CMD_BYTES)
 
     def open(self, run: Run) -> None:
@@ -560,8 +562,7 @@ class Machine:
         return why
 
     def give(self, address: int, data: bytes) -> None:
-        """Provide `data`, the content of memory at physical `address`, to the native function, which has requested
-        it."""
+        """Provide memory content that the native function has requested: `data`, from physical `address`."""
         block = self.block
         if block.gift_count == MAX_EVENTS_GIVEN:
             block.gift_count = 0
@@ -588,8 +589,9 @@ class Machine:
         return why
 
     def _learn(self, ranges: tuple[DirectRange, ...]) -> None:
-        """Store the shared memory ranges in the table that the native function reads; `self._ranges` keeps them
-        alive."""
+        """Store the shared memory ranges in the table that the native function reads.
+
+        `self._ranges` keeps the memory alive."""
         self._ranges = ranges
         if len(ranges) > len(self._rows):
             self._rows = (Range * (2 * len(ranges)))()

@@ -96,7 +96,7 @@ class Processor:
         }
 
     def connect(self, port: DmaPort) -> None:
-        """Use `port` for all further accesses to main memory, and release cached ranges that `port` does not share."""
+        """Use `port` for all further accesses to main memory, and release the cached ranges of shared memory."""
         self._memory.connect(port)
         self._user.forget_memory()
 
@@ -132,7 +132,7 @@ class Processor:
         return True
 
     def forget(self) -> None:
-        """Drop queued and running commands. The caller holds the lock."""
+        """Drop queued and running commands, and set ENABLE to 0. The caller holds the lock."""
         self.queue.clear()
         self.run = None
         self.registers["ENABLE"] = 0
@@ -194,8 +194,9 @@ class Processor:
         return max(1, run.position - before)
 
     def _mark(self, run: Run, error: SoftcardError) -> None:
-        """Record the `error` of a user command in `context_errors` and in the context's record, and raise an
-        interrupt."""
+        """Record the `error` that ended `run`, and raise its interrupt.
+
+        The error is recorded in `context_errors`, and by the error bit of the context's record."""
         interrupt = interrupt_of(error)
         self.context_errors[run.context.index] = error
         try:
@@ -259,13 +260,15 @@ class Processor:
         context = self._context(command.context)
         if command.slot_number >= ACCELDEV_NUM_BUFFERS:
             raise WireError(
-                f"the slot of BIND_SLOT is {command.slot_number}, expected one below {ACCELDEV_NUM_BUFFERS}",
+                f"the slot number of BIND_SLOT is {command.slot_number}, expected 0 to {ACCELDEV_NUM_BUFFERS - 1}",
                 rule=rules.BIND_SLOT_NUMBER,
             )
         context.bind(command.slot_number, command.table)
 
     def _fence(self, command: FenceCommand) -> None:
-        """Execute a FENCE (choice `fence-order`)."""
+        """Execute a device FENCE: store its value in CMD_FENCE_LAST, and raise FENCE_WAIT if CMD_FENCE_WAIT is equal.
+
+        See the choice `fence-order`."""
         with self._gate.lock:
             self._gate.check()
             self.registers["CMD_FENCE_LAST"] = command.value
@@ -277,7 +280,7 @@ class Processor:
     def _context(self, index: int) -> Context:
         if index >= ACCELDEV_MAX_CONTEXTS:
             raise WireError(
-                f"the context is {index}, expected one below {ACCELDEV_MAX_CONTEXTS}", rule=rules.INTR_CMD_ERROR
+                f"the context number is {index}, expected 0 to {ACCELDEV_MAX_CONTEXTS - 1}", rule=rules.INTR_CMD_ERROR
             )
         self._lints.configs_used()
         return Context(index, self.contexts_configs, self._memory)
@@ -289,7 +292,7 @@ class Processor:
             self._lints.slots_after_run(run.context.index, before, after, run.used)
 
     def _read_for_lints(self, read: Callable[[], T]) -> T | None:
-        """Return the result of `read`; return None if there are no receivers of lints, or if `read` fails.
+        """Return the result of `read`; return None if there are no subscribers, or if `read` fails.
 
         The result is used for lints only, so a failure must not make the command fail."""
         try:

@@ -66,7 +66,7 @@ class UserCommands:
         self._machine = Machine(memory, interrupts.active_address)
 
     def forget_memory(self) -> None:
-        """Release all cached memory, after the memory of the device has changed."""
+        """Release all references to shared memory ranges, after the memory of the device has changed."""
         self._machine.forget()
 
     def advance(self, run: Run, limit: int) -> int:
@@ -92,9 +92,9 @@ class UserCommands:
         return run.position - before
 
     def _may_go_on(self, run: Run, some: int) -> bool:
-        """Return True if `run` may continue after a FENCE.
+        """Return True if the native function stopped at a FENCE for its interrupt, and `run` may continue at once.
 
-        It may continue if no other thread waits for the device's lock, up to the user command with number `some`."""
+        It may continue while no other thread waits for the device's lock, up to user command number `some`."""
         return bool(self._machine.block.due) and run.position < some and not self._gate.lock.is_wanted
 
     def _step(self, run: Run, end: int) -> int:
@@ -119,7 +119,10 @@ class UserCommands:
         return why
 
     def _report_executed(self, run: Run, listens: bool) -> None:
-        """Update the progress of `run`, the time, lints, events and interrupts after commands were executed."""
+        """Update the progress of `run` and the time after commands were executed.
+
+        Also emit the lints, events and interrupts of these commands. `listens` is True if every user command emits
+        an event."""
         block = self._machine.block
         if block.swapped:
             self._lints.swapped_code(run.context.index, run.position, block.position - 1)
@@ -154,10 +157,9 @@ class UserCommands:
                 raise error.at("FILL", what) from None
 
     def _serve_memory(self, run: Run, why: int) -> None:
-        """Read or write the memory that the machine requested, or raise the error of the access.
+        """Perform the memory access that the native function requested, or raise the error of the command.
 
-        `why` is the reason of the request.
-        """
+        `why` is the reason why the function returned, such as ENTRIES."""
         block = self._machine.block
         if why == native.ENTRIES:
             self._machine.give(block.address, read_entries(self._memory, block.table, block.address, block.size))
@@ -190,7 +192,9 @@ class UserCommands:
     @staticmethod
     def _unbound(slot: int) -> NoReturn:
         if slot >= ACCELDEV_NUM_BUFFERS:
-            raise SlotFault(f"the slot is {slot}, expected one below {ACCELDEV_NUM_BUFFERS}", rule=rules.FILL_SLOT)
+            raise SlotFault(
+                f"the slot number is {slot}, expected 0 to {ACCELDEV_NUM_BUFFERS - 1}", rule=rules.FILL_SLOT
+            )
         raise SlotFault(f"no buffer is bound to slot {slot}", rule=rules.FILL_SLOT)
 
 

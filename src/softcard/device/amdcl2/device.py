@@ -150,8 +150,7 @@ class OpenclDevice(Stateful):
             raise WireError(f"the device's address space has no room for {size} bytes of {name}") from None
 
     def allocate(self, size: int, name: str) -> tuple[int, Ram]:
-        """Allocate zeroed memory, in whole pages, for data of the device; return the memory's address and the
-        memory."""
+        """Allocate zeroed memory, in whole pages, for data of the device; return its address and the memory itself."""
         ram = Ram(align_up(max(size, 1), PAGE_SIZE))
         return self.map(ram, name, used=max(size, 1)), ram
 
@@ -192,8 +191,8 @@ class OpenclDevice(Stateful):
     def place_queue(self, kernels: bytes, shape: QueueShape) -> None:
         """Create an empty device-side queue of the given `shape` in device memory.
 
-        `kernels` has the addresses of the kernels that may be enqueued, by index.
-        """
+        `kernels` is the table of the kernels that may be enqueued, as bytes: the address of each kernel, by the
+        kernel's index."""
         at, ram = self.allocate(len(kernels), "kernel table")
         ram.view[: len(kernels)] = kernels
         address, _ = self.allocate(shape.size_bytes, "device queue")
@@ -326,6 +325,8 @@ class OpenclDevice(Stateful):
         return self._scratch
 
     def _fill_private(self, address: int, size: int) -> None:
-        """Fill new private memory, up to `MOST_FILLED` bytes, with the word for undefined memory."""
+        """Fill the first `size` bytes of new private memory at `address` with the word for undefined memory.
+
+        The word is `Settings.fill`; nothing is written if it is None or 0. At most `MOST_FILLED` bytes are filled."""
         if self._fill:
             fill(self.memory, address, min(size, MOST_FILLED), self._fill)

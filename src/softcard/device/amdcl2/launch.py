@@ -33,9 +33,9 @@ LDS_ARGUMENT_ALIGNMENT: Final = 16
 def special_buffer(around: Surroundings, lane_bytes: int) -> AmdQueue:
     """Return the buffer that S[6:7] point to in kernels with the feature usegeneric.
 
-    It is an amd_queue_t for private memory of `lane_bytes` per work-item. The ABI specification defines its dwords 16
-    and 17 only: the upper halves of the base addresses of LDS and scratch.
-    """
+    It is an amd_queue_t for private memory of `lane_bytes` per work-item. The ABI specification defines its
+    dwords 16 and 17 only: the upper halves of the base addresses of LDS and scratch. `around` has these
+    addresses."""
     scratch = around.scratch
     return AmdQueue(
         group_segment_aperture_base_hi=around.shared_base >> 32,
@@ -71,7 +71,10 @@ def setup_buffer(
     grid = [*map(int, global_size), 1, 1][:3]
     group = [*map(int, local_size), 1, 1][:3]
     if not all(0 < size <= 0xFFFF_FFFF for size in grid) or not all(0 < size <= 0xFFFF for size in group):
-        raise WireError(f"global size {tuple(grid)} or local size {tuple(group)} has a size that is 0 or too large")
+        raise WireError(
+            f"global size is {tuple(grid)} and local size {tuple(group)}, expected global sizes from 1 to 2^32 - 1 and "
+            "local sizes from 1 to 65535"
+        )
     return KernelDispatchPacket.over(
         dimensions,
         grid,

@@ -47,7 +47,7 @@ class Settings(KernelSettings):
         KernelSettings.verify(self)
         check_poison(self.poison)
         if self.snapshots and having(self.checks, lambda kind: not kind.with_snapshots):
-            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set one of them only")
+            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set only one of the two")
 
     @property
     def fill(self) -> int | None:

@@ -60,8 +60,8 @@ class Compute:
     """The engine of one device, and the checks that observe it.
 
     `fences` are the cache operations of a memory that models caches (strict memory), or None for a coherent
-    memory; a strict memory needs its own engine. `checks` are the checks of the device's memory. `host_order`
-    tracks the host's accesses; it is None if no check needs them."""
+    memory. With a strict memory, the engine is `fences.engine`. `checks` are the checks of the device's
+    memory. `host_order` tracks the host's accesses; it is None if no check needs them."""
 
     def __init__(
         self,
@@ -153,7 +153,9 @@ def packet_checks(names: Collection[str], log: FindingLog | None, queues: Sequen
 
 
 def host_order(tracker: Tracker, is_host: Callable[[], bool]) -> HostOrder:
-    """Return an object that passes the host's accesses and waits on to the race tracker `tracker`."""
+    """Return an object that passes the host's accesses and waits on to the race tracker `tracker`.
+
+    `is_host` returns True if the calling thread belongs to the host, not to the device."""
     from softcard.device.hsa.host_order import HostOrder
 
     return HostOrder(tracker, is_host)

@@ -645,10 +645,10 @@ class HsaDevice(Device[Settings]):
         self.check_open()
 
     def make_room(self, queue: Queue, index: int) -> None:
-        """Wait until `queue` has a free slot for packet `index`, or process packets to free it.
+        """Try once to free the ring slot for packet `index`: process packets, or wait a short time for a change.
 
-        Raise an error if the slot cannot become free.
-        """
+        The caller repeats this until `queue` has room for the packet. Raise an error if the slot cannot become
+        free."""
         if self.process() or index - queue.load_read_index() < queue.size:
             return
         self.check_open()
@@ -656,7 +656,7 @@ class HsaDevice(Device[Settings]):
             raise queue.error
         if self.is_idle and not self.settings.threaded and not _others():
             raise RuleError(
-                f"queue {queue.number} is full, and its next packet waits for something that no pending work changes",
+                f"queue {queue.number} is full and stays full: no pending work can end the wait of its next packet",
                 rule=rules.QUEUE_FULL,
             )
         self.await_change(POLL_SECONDS)
@@ -759,7 +759,9 @@ class HsaDevice(Device[Settings]):
 
 
 def _others() -> bool:
-    """Return True if the process has threads besides this one and the simulator's, which may change a signal."""
+    """Return True if the host has other threads than the calling one; such a thread may change a signal.
+
+    Threads that belong to the simulator do not count."""
     me = threading.current_thread()
     return any(each is not me and not each.name.startswith("softcard") for each in threading.enumerate())
 

@@ -259,10 +259,9 @@ class Processor:
         return done
 
     def _finish(self, queue: Queue, templates: Templates, why: int) -> int:
-        """Finish the packet that machine code left unfinished for the reason `why`.
+        """Finish the packet whose waves or completion machine code left to Python, for the reason `why`.
 
-        Return 1 if the packet is done, and 0 if it failed.
-        """
+        Return 1 if the packet is done, and 0 if it failed."""
         words = queue.words
         index, handle, start = int(words[Q["id"]]), int(words[Q["signal"]]), int(words[Q["start"]])
         try:
@@ -310,7 +309,10 @@ class Processor:
             handler = self._handlers.get(kind)
             if handler is None:
                 raise PacketRefused(
-                    f"packet type {kind} is not valid on this queue", QueueError.INVALID_PACKET, rules.PACKET_TYPES
+                    f"packet type {kind} is not valid on this queue, expected 0 (vendor specific), 2 (kernel "
+                    "dispatch), 3 (barrier-AND) or 5 (barrier-OR)",
+                    QueueError.INVALID_PACKET,
+                    rules.PACKET_TYPES,
                 )
             fences = self._compute.fences
             if fences is not None:
@@ -368,10 +370,11 @@ class Processor:
         return done
 
     def _has_read_value(self, tracker: Tracker, queue: Queue, index: int, data: bytes) -> bool:
-        """Order later accesses of the queue after the kernels whose signals a packet has waited for.
+        """Tell the race detector which signals packet `index` has waited for; return True if kernels stored its word.
 
-        Return True if the word for which the packet waited was stored only by kernels. Later packets are then ordered
-        only after the accesses that these kernels have released."""
+        Later accesses of the queue are ordered after the kernels that completed these signals. The result is True
+        if the packet is a barrier-value packet whose word was stored only by kernels. The caller then does not
+        order later packets after all earlier kernels."""
         word, is_stored = 0, False
         for signal in signals_waited_for(data) or ():
             word = signal + VALUE_AT
@@ -662,8 +665,7 @@ class Processor:
             raise error
 
     def _meanwhile(self, queue: Queue, index: int) -> str:
-        """Return a text for the error of a kernel that does not end: a list of the work that cannot start until it
-        ends.
+        """Return a text for the error of a kernel that does not end, with the work that waits for the kernel's end.
 
         The kernel may depend on this work. Return "" if there is none."""
         waiting = []

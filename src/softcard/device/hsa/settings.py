@@ -69,37 +69,41 @@ class Settings(KernelSettings):
     """The settings of one HSA device, in addition to those of `KernelSettings`.
 
     - `execution`: "synchronous" (packets are processed inside the store to the doorbell), "manual" (they are
-      processed when `process` is called or a thread waits) or "threaded" (a thread of the device processes them).
+      processed when `process` is called or a thread waits) or "threaded" (a thread of the device processes
+      them).
     - `engine`: the engine that executes the waves, "jit" or "reference". `threads` applies to "jit" only.
     - `coherence`: "coherent" or "strict". With "strict", compute units have caches of their own, fences of
-      packets synchronise a second-level cache with the host, and stores are delayed. A read that may return stale
-      data then does return it, and `HsaDevice.findings` reports the read. Waves run as slowly as on the reference
-      engine.
-    - `machine_model`: "large" (64-bit pointers) or "small" (32-bit pointers). In the small model all memory is
-      below 4 GiB, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
-    - `own_addresses`: the range of addresses for the device's own allocations, "low" or "high". The range "high"
-      begins at 2**47, so that mappings at addresses of a host process (`HsaDevice.map_at`) never overlap it.
-    - `seed`: determines the order of queues, the number of packets in each time slice, and the order of waves.
-      With None, queues are served round robin.
+      packets synchronise a second-level cache with the host, and stores are delayed. A read that may return
+      stale data then does return it, and `HsaDevice.findings` reports the read. Waves run as slowly as on the
+      reference engine.
+    - `machine_model`: "large" (64-bit pointers) or "small" (32-bit pointers). In the small model all memory
+      is below 4 GiB, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
+    - `own_addresses`: the range of addresses for the device's own allocations, "low" or "high". The range
+      "high" begins at 2**47, so that mappings at addresses of a host process (`HsaDevice.map_at`) never
+      overlap it.
+    - `seed`: determines the order of queues, the number of packets in each time slice, and the order of
+      waves. With None, queues are served round robin.
     - `quantum`: the number of packets in the time slice of one queue.
     - `step_limit`: the maximum number of instructions of one wave, s_sleep not counted. With None, only
       `time_limit_seconds` ends kernels. Use None for kernels that wait for the host.
-    - `poison`: the 32-bit word that undefined registers, LDS, private and device memory hold. None selects `JUNK`
-      with check "init", and 0 otherwise.
+    - `poison`: the 32-bit word that undefined registers, LDS, private and device memory hold. None selects
+      `JUNK` with check "init", and 0 otherwise.
     - `dynamic_scratch`: True if private memory is allocated when a packet needs it, as the runtime's error
       handler does.
     - `profiling`: True if queues write timestamps into completion signals.
     - `timestamps`: the unit of these timestamps: "instructions", as in `HsaDevice.time`, or "host" for
       nanoseconds of the host's clock, which differ from run to run.
-    - `pcie_atomics`: True if the platform has PCIe atomics, for memory allocated or mapped with ``host=True``.
-      None selects the value in the agent table.
-    - `machine_code`: True if machine code processes repeated launches. If probes have subscribers, machine code
-      may run only the packet's waves, and Python completes the packet.
-    - `trace_waves`: the number of waves of each launch that emit an event when they start and when they end. They
-      are the waves of its first work-groups, which then run one after another. Launches are then not cached.
-    - `snapshots`: the maximum number of events that contain a wave's registers. They are emitted at a failure or
-      trap, and at the points of `HsaDevice.tracepoints`. Waves then run on the reference engine, which has all
-      registers."""
+    - `pcie_atomics`: True if the platform has PCIe atomics, for memory allocated or mapped with
+      ``host=True``. None selects the value in the agent table.
+    - `machine_code`: True if the packets of repeated launches are processed by native code of the simulator;
+      False if Python code processes all packets. If probes have subscribers, the native code may run only a
+      packet's waves, and Python code then completes the packet.
+    - `trace_waves`: the number of waves of each launch that emit an event when they start and when they end.
+      They are the waves of its first work-groups, which then run one after another. Launches are then not
+      cached.
+    - `snapshots`: the maximum number of events that contain a wave's registers. They are emitted at a failure
+      or trap, and at the points of `HsaDevice.tracepoints`. Waves then run on the reference engine, which has
+      all registers."""
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "execution": (SYNCHRONOUS, MANUAL, THREADED),
@@ -149,9 +153,9 @@ class Settings(KernelSettings):
         unseen = having(self.checks, lambda kind: not kind.with_snapshots)
         if self.snapshots and (unseen or self.coherence == STRICT):
             what = f"check {self.check!r}" if self.coherence == COHERENT else f"coherence {STRICT!r}"
-            raise BeyondModel(f"snapshots cannot be used with {what}: set one of them only")
+            raise BeyondModel(f"snapshots cannot be used with {what}: set only one of the two")
         if self.coherence == STRICT and having(self.checks, lambda kind: not kind.with_strict_waves):
-            raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set one of them only")
+            raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set only one of the two")
 
     @property
     def translates(self) -> bool:

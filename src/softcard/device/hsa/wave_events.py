@@ -83,7 +83,9 @@ class WaveEmitter:
         self._most = most
 
     def follow(self, dispatch: Dispatch) -> Dispatch:
-        """Return `dispatch`, which is about to run, with a log of its waves added if wave events are wanted."""
+        """Return a copy of `dispatch`, which is about to run, with a log of its waves.
+
+        Return `dispatch` itself if no wave events are to be emitted."""
         if not self._most or not self._telemetry.wants(*KINDS):
             return dispatch
         counts = dispatch.shapes.waves[dispatch.groups[:, 3]]
@@ -150,7 +152,9 @@ class RegistersLeftOut(Event):
 
 
 class SnapshotEmitter:
-    """The emitter of events for the register snapshots that `moments` collects; it emits none if that is None."""
+    """The emitter of events for the register snapshots that `moments` collects.
+
+    It emits no events if `moments` is None."""
 
     def __init__(self, telemetry: Telemetry, moments: Tracepoints | None) -> None:
         self._telemetry = telemetry
@@ -223,10 +227,10 @@ class WaveCalls:
 
     @staticmethod
     def hint_of(queue: Queue) -> Callable[[Wave, str, int], None]:
-        """Return the function that handles messages that waves of `queue` send.
+        """Return the function that engines call for hints of waves of `queue`, which include s_sendmsg.
 
-        If a wave executes s_sendmsg with an interrupt message, the device sends an interrupt with the low 8 bits of
-        M0."""
+        If a wave executes s_sendmsg with an interrupt message, the device sends an interrupt with the low 8 bits
+        of M0. Other hints have no effect."""
 
         def hint(wave: Wave, what: str, number: int) -> None:
             if what == "sendmsg" and number & 0xF == MSG_INTERRUPT:

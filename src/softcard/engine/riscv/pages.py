@@ -45,7 +45,7 @@ MASK64: Final = (1 << 64) - 1
 Words: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.uint64]]"
 
 if sys.byteorder != "little":
-    raise ModelBug("guest memory is shared with the host and needs a little-endian one")
+    raise ModelBug("the host is big-endian, expected a little-endian host, which shares its memory with guests")
 
 _CELL = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
 

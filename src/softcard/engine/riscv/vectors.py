@@ -45,7 +45,11 @@ class Vectors:
         self.vector_untyped(resumes=resumes)
         found = vtype.parse(self.words[VTYPE], self.hart.vlen)
         if found is None:
-            why = "vector instruction while vtype.vill is set: no vset* instruction has run, or its setting was illegal"
+            why = (
+                "vector instruction while vtype.vill is set: no vset* instruction has run, or the last one had an "
+                "illegal "
+                "setting"
+            )
             raise IllegalInstruction(why, rule=rules.VILL_ILLEGAL)
         return found
 

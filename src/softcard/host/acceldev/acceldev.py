@@ -332,13 +332,13 @@ class Context:
             if self.is_errored:
                 raise self._errored()
             if code not in self._codes:
-                raise DriverError(errno.EINVAL, "the buffer is not an open code buffer of this context")
+                raise DriverError(errno.EINVAL, "cannot run the buffer, expected an open code buffer of this context")
             length = code.size - address if size is None else size
             if address % WORD_BYTES or not 0 <= address <= U32 or not 0 <= length <= U32:
                 raise DriverError(
                     errno.EINVAL,
-                    f"cannot run {length} bytes at {address:#x}: both must fit 32 bits, and the address be a "
-                    f"multiple of {WORD_BYTES}",
+                    f"cannot run {length} bytes at {address:#x}, expected a size and an address that fit 32 bits, and "
+                    f"an address that is a multiple of {WORD_BYTES}",
                 )
             command = RunCommand(context=self.index, table=code.table, offset=address, size=length)
             self._device.queue.put(command)

@@ -130,7 +130,7 @@ class Converter:
         given = _listed(args)
         if len(given) != len(slots):
             names = ", ".join(slot.argument.described() for slot in slots)
-            raise WireError(f"the kernel takes {count(len(slots), 'argument')}, not {len(given)}: {names or 'none'}")
+            raise WireError(f"the kernel takes {count(len(slots), 'argument')} ({names or 'none'}), not {len(given)}")
         self._prepare_queue(given)
         values: dict[int, Value] = {}
         locals_: dict[int, tuple[int, int]] = {}
@@ -150,7 +150,7 @@ class Converter:
         """Resize the device's queue if a `DeviceQueue` among the arguments requests another size."""
         shapes = {shape for each in given if isinstance(each, DeviceQueue) and (shape := each.shape()) is not None}
         if len(shapes) > 1:
-            raise WireError(f"the device has one queue, but the arguments ask for {len(shapes)} different sizes of it")
+            raise WireError(f"the arguments must give the device's only queue one size, not {len(shapes)} sizes")
         if shapes:
             self.queue(shapes.pop())
 
@@ -206,7 +206,8 @@ class Converter:
             given = given.tobytes()
         _expect(argument, given, bytes, bytearray)
         if len(given) != argument.structure_bytes:
-            raise WireError(f"structure {argument.type_name} has {argument.structure_bytes} bytes, not {len(given)}")
+            text = f"structure {argument.type_name} takes {argument.structure_bytes} bytes"
+            raise WireError(f"{text}, not {len(given)}")
         return self.maps.copy(given, f"structure {argument.name}")[0]
 
 

@@ -61,15 +61,18 @@ class Image:
         self.format: ImageFormat = image_format(order, type)
         self.array = checked_array(array, "an image's texels")
         if array.dtype != np.dtype(self.format.dtype):
-            raise WireError(f"texels of {type.name} are {self.format.dtype}, not {array.dtype}")
+            raise WireError(f"texels of type {type.name} must be {self.format.dtype}, not {array.dtype}")
         shape = array.shape
         axes = kind.axes if kind is not None else len(shape) - (self.format.words > 1)
         if len(shape) == axes + 1 and shape[-1] == self.format.words:
             shape = shape[:-1]
         elif self.format.words > 1:
-            raise WireError(f"texels of {order.name} have {self.format.words} words: the last axis must have as many")
+            raise WireError(
+                f"the last axis of an array of {order.name} texels must have {self.format.words} elements, not "
+                f"{shape[-1] if shape else 0}"
+            )
         if kind is None and len(shape) not in KINDS_BY_AXES:
-            raise WireError(f"an image has 1, 2 or 3 axes, not {len(shape)}")
+            raise WireError(f"an image must have 1, 2 or 3 axes, not {len(shape)}")
         self.texels: Texels = texels(kind if kind is not None else KINDS_BY_AXES[len(shape)], self.format, shape)
 
     def __repr__(self) -> str:

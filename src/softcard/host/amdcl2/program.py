@@ -138,7 +138,7 @@ def checked_sizes(size: Size, what: str) -> tuple[int, ...]:
     given: Any = size
     found = tuple(given) if many and np.ndim(given) == 1 else (given,)
     if len(found) > 3 or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in found):
-        raise WireError(f"{what} must be 1 to 3 integers, not {size!r}")
+        raise WireError(f"{what} is {size!r}, expected 1 to 3 integers")
     return tuple(int(each) for each in found)
 
 
@@ -163,11 +163,11 @@ def check_options(options: RunOptions) -> None:
             continue
         if name in CALLS:
             if not callable(value):
-                raise WireError(f"option {name} must be callable, not {type(value).__name__}")
+                raise WireError(f"option {name} is {value!r}, expected a callable object")
         elif not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < COUNTS[name]:
-            raise WireError(f"option {name} must be an integer of {COUNTS[name]} or more, not {value!r}")
+            raise WireError(f"option {name} is {value!r}, expected an integer of {COUNTS[name]} or more")
     if (given.get("poison") or 0) > MASK32:
-        raise WireError(f"option poison must fit 32 bits, not {given['poison']:#x}")
+        raise WireError(f"option poison is {given['poison']:#x}, expected 32 bits")
 
 
 # ---- programs --------------------------------------------------------------------------------------------------------
@@ -376,12 +376,14 @@ class Program(RichDisplay):
         self.check_open()
         address = self.code.symbols.get(name)
         if address is None:
-            raise WireError(f"program has no symbol {name!r}, it has {', '.join(self.code.symbols) or 'none'}")
+            raise WireError(f"the program has no symbol {name!r}, it has {', '.join(self.code.symbols) or 'none'}")
         if integer(size, "the size of a symbol's data") < 1:
-            raise WireError(f"the size of symbol {name!r} must be 1 byte or more, not {size}")
+            raise WireError(f"the size of symbol {name!r} is {size} bytes, expected 1 or more")
         found = self.device.memory.plain(address, size)
         if found is None:
-            raise WireError(f"symbol {name!r} has fewer than {size} bytes: the program ends before")
+            raise WireError(
+                f"symbol {name!r} has fewer than {size} bytes: the program's memory ends before the last of them"
+            )
         shared: np.ndarray = found.bytes[address - found.base : address - found.base + size]
         return shared
 

@@ -168,7 +168,7 @@ class Context:
     def read_record_batch(self, index: int, rows: int | None = None) -> pa.RecordBatch:
         """Copy RecordBatch number `index` back from device memory, and return its first `rows` rows, by default all."""
         if not 0 <= index < len(self._first):
-            state = f"{len(self._first)} are on the device" if self._is_enabled else "call enable() before"
+            state = f"{len(self._first)} are on the device" if self._is_enabled else "call enable() first"
             raise StatusError(f"RecordBatch {index} cannot be copied back: {state}")
         queued = self._queued[index]
         buffers = self.device_buffers[self._first[index] :][: len(queued.buffers)]
@@ -194,8 +194,8 @@ class Context:
         if cut is not None:
             path, kind = cut
             raise RuleError(
-                f"{queued.name}.{'.'.join(path)} is of type {kind}: the run-time passes no buffers of it, nor of any "
-                "later field; expected a type of Fletcher's, or the storage of an extension array",
+                f"{queued.name}.{'.'.join(path)} is of type {kind}, expected a type that Fletcher supports (for an "
+                "extension array, its storage): the run-time passes no buffers of this field and of later fields",
                 rule=CUT_BATCH,
             )
         if not queued.whole:

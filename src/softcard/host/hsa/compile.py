@@ -199,7 +199,7 @@ def _version(processor: str, version: str | None, options: Sequence[str]) -> tup
     wanted = f"V{asked[-1]}"
     if version is not None and version != wanted:
         raise WireError(
-            f"version {version} and the option -mcode-object-version={asked[-1]} differ: leave one of them out"
+            f"version {version} and the option -mcode-object-version={asked[-1]} differ: give only one of them"
         )
     return wanted, rest
 

@@ -217,10 +217,10 @@ def fits(code: CodeObject, agent: str, any_target: bool = False) -> None:
     """
     if code.flagged and not any_target:
         text = (
-            f"e_flags {code.elf.header.flags:#x} name {code.flagged}, but the notes {code.target}: expected the same "
-            "processor"
+            f"e_flags {code.elf.header.flags:#x} name {code.flagged}, but the notes name {code.target}, expected the "
+            "same processor"
         )
-        raise RuleError(f"{text}; compile it again, or load it with any_target=True, which trusts the notes")
+        raise RuleError(f"{text}: compile the code again, or load it with any_target=True, which trusts the notes")
     if not code.target or targets.runs_on(code.target, agent):
         if not any_target:
             _fits_settings(code, AGENTS[agent])
@@ -244,7 +244,7 @@ def _fits_settings(code: CodeObject, agent: Agent) -> None:
     for feature, is_on in (("xnack", agent.xnack), ("sramecc", agent.sramecc)):
         wanted, own = code.features.get(feature, "any"), "on" if is_on else "off"
         if wanted not in ("any", own):
-            text = f"the code object needs {feature} {wanted}, the agent {agent.name} has it {own}"
+            text = f"the code object requires {feature} {wanted}, but agent {agent.name} has {feature} {own}"
             sign = "+" if is_on else "-"
             raise RuleError(f"{text}: compile it for {agent.name}:{feature}{sign}, or load it with any_target=True")
 

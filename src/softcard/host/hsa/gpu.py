@@ -197,7 +197,7 @@ class Gpu(RichDisplay):
         with self._lock:
             if self._users:
                 raise RuleError(
-                    f"cannot take a snapshot while {sum(self._users.values())} launches are open: wait for each before"
+                    f"cannot take a snapshot while {sum(self._users.values())} launches are open: wait for all launches"
                 )
             state = self.device.snapshot()
             return GpuState(state, self._arrays.snapshot(), self._queue, frozenset(self._mine))

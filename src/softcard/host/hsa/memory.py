@@ -120,7 +120,7 @@ class Arrays:
             block = self._holder(host_address(array), array.nbytes)
         if block is None or block.start != host_address(array):
             self._not_freed(array)
-            raise RuleError("cannot free the array: it is not one that gpu.array() returned, or only a part of it")
+            raise RuleError("cannot free the array, expected one that gpu.array() returned, not a part or a copy of it")
         self.drop(block)
 
     def _not_freed(self, array: NDArray[np.generic]) -> None:

@@ -128,7 +128,8 @@ class RefSiDriver(RichDisplay):
         `OutOfDeviceMemory` if there is not enough."""
         if size < 0 or alignment < 1 or alignment & (alignment - 1):
             raise RuleError(
-                f"cannot allocate {size} bytes with alignment {alignment}, expected 0 bytes or more and a power of two"
+                f"cannot allocate {size} bytes with alignment {alignment}, expected 0 bytes or more and an alignment "
+                "that is a power of two"
             )
         address = self.port.allocate(size, alignment, kind)
         if address in FAILED_ALLOCATIONS:

@@ -339,7 +339,7 @@ def _misplaced(segment: Segment) -> WireError:
 def check_loaded(program: Program | None) -> Program:
     """Return `program` if it is in device memory; raise a `RuleError` otherwise."""
     if program is None or not program.is_loaded:
-        raise RuleError("the program is not loaded: call load_elf before (a new program replaces the old one)")
+        raise RuleError("the program is not loaded: call load_elf first (a new program replaces the loaded one)")
     return program
 
 

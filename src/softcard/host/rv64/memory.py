@@ -129,7 +129,7 @@ class ProgramMemory:
         if any(first < STACK_TOP and end > room for first, end in pieces) or self.heap_end > _ADDRESS_LIMIT:
             raise WireError(
                 f"segments up to {self.heap:#x} leave no room for the stack, {room:#x}..{STACK_TOP:#x}: link the "
-                "program below it"
+                "program below these addresses"
             )
         for first, end in pieces:
             self.space.map(first, Ram(end - first), "program")

@@ -106,7 +106,7 @@ class Container(RichDisplay):
         found = self.kernels.get(name)
         if found is None:
             hint = close_to(str(name), self.kernels) or f", it has {', '.join(self.kernels) or 'none'}"
-            raise WireError(f"program has no kernel {name!r}{hint}")
+            raise WireError(f"the program has no kernel {name!r}{hint}")
         return found
 
     def metadata(self, name: str) -> KernelMetadata:
@@ -335,7 +335,10 @@ def _kernel(elf: Elf, name: str, data: bytes, offset: int, place: int, stub: byt
         raise elf.wrong(f"kernel {name}: {error.message}", place) from None
     entry = header.kernel_code_entry_byte_offset
     if not KernelCode.size_bytes <= entry < len(data) or entry % 4:
-        text = f"kernel {name}: its code begins at {entry:#x} of {len(data):#x} bytes, expected 0x100 or later"
+        text = (
+            f"kernel {name}: its code begins at {entry:#x} of {len(data):#x} bytes, expected a multiple of 4, 0x100 or "
+            "later"
+        )
         raise elf.wrong(text, place + KernelCode.offset_of("kernel_code_entry_byte_offset"))
     return Kernel(name, header, data[entry:], offset, elf.base + place, stub, isa)
 
@@ -355,7 +358,8 @@ def _old_kernels(elf: Elf) -> Iterator[Kernel]:
         claimed = elf.claim("kernels", claimed + len(data), symbol.place)
         place = section.header.offset + symbol.value
         if len(data) < 4 + KernelCode.size_bytes:
-            raise elf.wrong(f"kernel {name} has {len(data)} bytes: too few for a stub and a header", place)
+            least = 4 + KernelCode.size_bytes
+            raise elf.wrong(f"kernel {name} has {len(data)} bytes, expected {least} or more for stub and header", place)
         start = int.from_bytes(data[:4], "little")
         if start > len(data):
             raise elf.wrong(f"kernel {name}: its header at {start:#x} lies outside its {len(data):#x} bytes", place)

@@ -153,7 +153,7 @@ def _check_whole(origin: Container, reason: WireError) -> None:
     if built != data:
         pairs = enumerate(zip(built, data, strict=False))
         byte = next((n for n, (ours, theirs) in pairs if ours != theirs), min(len(built), len(data)))
-        text = "the file has data that the source does not describe, starting at the first difference, and it cannot"
+        text = "the file has data that the source does not describe, from this byte on, and such data cannot"
         text = f"{text} be moved ({reason.message}); {WAY_OUT}"
         raise WireError(text).at("byte", byte)
 
@@ -171,7 +171,10 @@ def _built(source: ProgramSource) -> bytes:
     if len(source.sampler_offsets) != len(source.samplers):
         raise WireError(f"there are {len(source.samplers)} samplers, but {len(source.sampler_offsets)} sampler_offsets")
     if any(offset + 8 > len(source.read_only) for offset in source.sampler_offsets):
-        raise WireError(f"a sampler's offset lies outside the {len(source.read_only)} bytes of read-only data")
+        raise WireError(
+            f"an offset in sampler_offsets lies outside the {len(source.read_only)} bytes of read-only data, expected "
+            "8 bytes in it"
+        )
     alignment = source.bss_alignment
     if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
         raise WireError(f"bss_alignment is {alignment:#x}, expected a power of two up to {MAX_ALIGNMENT:#x}")
@@ -388,10 +391,11 @@ def _code_relocations(source: ProgramSource, code: _Placed, numbers: dict[str, i
         start = place + kernel.header.kernel_code_entry_byte_offset
         for each in kernel.relocations:
             size = RELOCATIONS[each.type][0]
-            if each.section not in numbers or each.offset + size > len(kernel.code):
-                raise WireError(
-                    f"kernel {kernel.name}: the relocation at {each.offset:#x} for {each.section} is invalid"
-                )
+            where = f"kernel {kernel.name}: the relocation at {each.offset:#x} of the code"
+            if each.section not in numbers:
+                raise WireError(f"{where} refers to section {each.section!r}, expected one of {', '.join(numbers)}")
+            if each.offset + size > len(kernel.code):
+                raise WireError(f"{where} has {size} bytes, expected an end in the {len(kernel.code):#x} of the code")
             out += RelaEntry(
                 offset=start + each.offset, type=each.type, symbol=numbers[each.section], addend=each.addend
             ).pack()

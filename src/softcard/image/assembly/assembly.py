@@ -174,7 +174,7 @@ class Assembly:
             if not self.is_first and before == self._shape():
                 return
             self.is_first = False
-        raise WireError(f"sizes do not converge in {MAX_PASSES} passes: one depends on itself")
+        raise WireError(f"the sizes of sections do not converge in {MAX_PASSES} passes: one size depends on itself")
 
     def _shape(self) -> object:
         """Return the section addresses and symbol values, from which it is known whether two passes give equal
@@ -267,7 +267,7 @@ class Assembly:
         section = self.current
         if section.is_empty:
             if data.count(0) != len(data):
-                raise WireError(f"section {section.name} has no bytes, only zeros can stand there")
+                raise WireError(f"section {section.name} has no bytes in the file, expected only zeros in it")
             self.reserve(len(data))
             return
         self._count(len(data))

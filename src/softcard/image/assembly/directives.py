@@ -194,7 +194,7 @@ def _org(assembly: Assembly, statement: Statement) -> None:
     if not 0 <= gap <= MAX_BYTES:
         if place.is_known:
             raise WireError(
-                f".org goes {-gap} bytes back"
+                f".org goes {-gap} bytes back, expected the current address or a later one"
                 if gap < 0
                 else f".org goes {gap} bytes forward, expected at most {MAX_BYTES}"
             )

@@ -121,7 +121,9 @@ class RiscvMachine:
             word = assembly.number_of(words[-1], 0, 0xFFFF_FFFF, "an instruction")
             size = 4 if word & 3 == 3 else 2
             if len(words) == 2 and assembly.number_of(words[0], 2, 4, "the bytes of an instruction") != size:
-                raise WireError(f"{words[1]} is an instruction of {size} bytes, not {words[0]}")
+                raise WireError(
+                    f"{words[1]} encodes an instruction of {size} bytes, expected {words[0]} (the first operand)"
+                )
             assembly.emit(word.to_bytes(size, "little"), statement)
         elif statement.name in (".sdata", ".sbss", ".srodata"):
             flags = "a" if statement.name == ".srodata" else "aw"
@@ -389,7 +391,7 @@ class RiscvMachine:
             if found:
                 at = align_up(at, part.alignment)
             elif at % part.alignment and not assembly.is_first:
-                raise WireError(f"the text requires an alignment of {part.alignment} bytes, but pc is {at:#x}")
+                raise WireError(f"section {part.name} begins at {at:#x}, expected a multiple of {part.alignment}")
             found[part.name] = at
             at += part.size
         return found

@@ -199,7 +199,7 @@ class HsaElf(ElfFile):
 
     def _segments(self) -> Iterator[ProgramHeader]:
         if self.header.phnum == PN_XNUM:
-            raise wrong("e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer", 56)
+            raise wrong("e_phnum is 0xffff (PN_XNUM), expected a number of program headers that fits e_phnum", 56)
         claimed = 0
         for place, entry in self.program_headers():
             if entry.type in LOADS:

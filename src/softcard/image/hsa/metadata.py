@@ -235,13 +235,13 @@ def _argument(each: dict[str, Any], end: int) -> Argument:
 
 def _map(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise WireError(f"{value!r:.40} where a map was expected")
+        raise WireError(f"a value is {value!r:.40}, expected a map")
     return value
 
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise WireError(f"{value!r:.40} where a list was expected")
+        raise WireError(f"a value is {value!r:.40}, expected a list")
     return value
 
 

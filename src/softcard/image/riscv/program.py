@@ -178,7 +178,7 @@ def read_elf(data: bytes) -> ElfImage:
     if header.machine != MACHINE_RISCV:
         raise wrong(f"e_machine is {header.machine}, expected {MACHINE_RISCV} (RISC-V)", 18)
     if header.phnum == PN_XNUM:
-        raise wrong("e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer", 16)
+        raise wrong("e_phnum is 0xffff (PN_XNUM), expected a number of program headers that fits e_phnum", 16)
     headers = list(elf.program_headers()) if header.phnum else []
     segments = tuple(_segments(elf, headers))
     dynamic = next((each for each in headers if each[1].type == PT_DYNAMIC), None)

@@ -120,7 +120,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         self._writes = []
 
     def _scalar(self, write: Callable[[], None]) -> None:
-        """Write scalar registers, either now or when the instruction ends."""
+        """Call `write`, which writes scalar registers, now or (if `defers`) at the end of the instruction."""
         if self.defers:
             self._writes.append(write)
         else:
@@ -171,9 +171,10 @@ class ShadowedAlgebra(ShadowedIntegers):
         return result
 
     def _remaining(self, result: Shadowed, values: Sequence[Any], own: Sequence[OptionalShadow]) -> Shadowed:
-        """Return the result of an addition, with a new shadow if it is the remainder of an integer division.
+        """Return the result of the addition that computes the remainder of an integer division, with its new shadow.
 
-        The last operand is the dividend. Report a use of the quotient if the quotient may differ on hardware."""
+        Return other results unchanged. `values` are the operands; the last one is the dividend. `own` has the
+        operands' shadows. Report a use of the quotient if the quotient may differ on hardware."""
         if self._parts is None:
             return result
         shadow, differs = sources.remainder(self.base, self._parts, values[-1], *own)

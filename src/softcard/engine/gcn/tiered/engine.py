@@ -266,8 +266,8 @@ class Launch:
         kinds = checks.instrumentation.kinds
         if kinds and engine.tally is not None:
             names = ", ".join(kinds)
-            text = f"the engine 'jit' does not count instructions with check {names}"
-            raise BeyondModel(f"{text}: run once with each, or use the engine 'reference'")
+            text = f"engine 'jit' does not count instructions with check {names}"
+            raise BeyondModel(f"{text}: count them in a run without the check, or use engine 'reference'")
         self.code = engine.code(dispatch.target, dispatch.memory, checks.instrumentation, checks.at_barriers)
         self._workers = [Worker(engine, self.code, dispatch, 0)]
         self._waves = int(dispatch.shapes.waves[dispatch.groups[:, 3]].sum())

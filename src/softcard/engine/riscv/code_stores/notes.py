@@ -441,7 +441,7 @@ class StoreNotes:
         repeated for four halfwords.
         """
         if pc in self._unscoped:
-            raise ModelBug(f"the store at {pc:#x} has a run and cannot be recorded one by one")
+            raise ModelBug(f"the store at {pc:#x} is recorded with the run of stores that contains it, not by itself")
         self._row()
         text, at = self.text, (pc >> 1 & SITES - 1) * ctypes.sizeof(SiteRow)
         key, halfwords = (

@@ -161,7 +161,7 @@ class TranslatedCodeStoreEngine(CodeStores, JitEngine):
         kept = np.flatnonzero(held)
         if len(kept) > NUMBERS // 2:
             self._forget_stores()  # otherwise every later kernel would fail, too
-            text = f"more than {NUMBERS // 2} store instructions, counted"
+            text = f"more than {NUMBERS // 2} different store instructions"
             raise BeyondModel(f"check {WAITS!r} does not support {text} since the last FENCE.I")
         others = np.zeros(NUMBERS, np.uint16)
         others[kept] = np.arange(1, len(kept) + 1)

@@ -79,7 +79,7 @@ class Vectors:
         bits = self._likely if self._bits is None else self._bits
         found = vtype.parse(bits, self.vlen)
         if found is None or found.vlmax > MOST_LANES:
-            raise IllegalInstruction("left to the reference engine")
+            raise IllegalInstruction("the JIT engine leaves this instruction to the reference engine")
         if self._bits is None:
             now = self.text.pointer("%vtype").load("i64")
             self.control.side(now.ne(bits))
@@ -123,7 +123,7 @@ class Vectors:
             bits = likely
         found = vtype.parse(int(bits), self.vlen)
         if found is None:
-            raise IllegalInstruction("left to the reference engine")
+            raise IllegalInstruction("the JIT engine leaves this instruction to the reference engine")
         wanted = self.vl() if length is None else length
         vl = self.text.call("i64", "llvm.umin.i64", f"i64 {wanted}", f"i64 {found.vlmax}")
         for name, value in (("vl", vl), ("vtype", bits), ("vstart", self.text.word(0))):
@@ -152,7 +152,7 @@ class Vectors:
         """
         self._switched_on()
         if number >> 10 == 3:
-            raise IllegalInstruction("left to the reference engine")
+            raise IllegalInstruction("the JIT engine leaves this instruction to the reference engine")
         o = self.ints
         for word, low, mask in VECTOR_WORDS[number]:
             kept = min(mask, self.vlen - 1) if number == csrnames.VSTART else mask
@@ -452,7 +452,7 @@ class Vectors:
         """Emit an access of all elements at once if they are adjacent, else one by one."""
         lanes = vtype.elements(self.vlen, group.width, group.emul)
         if lanes > MOST_LANES or lanes * group.width // 8 > MOST_BYTES:
-            raise IllegalInstruction("left to the reference engine")
+            raise IllegalInstruction("the JIT engine leaves this instruction to the reference engine")
         neighbours = isinstance(walk.offsets, Index) and walk.step == fields * group.width // 8
         if neighbours and fields > 1 and lanes * fields * group.width // 8 <= MOST_BYTES and not masked:
             self._move_segments(group, count, walk, fields, loads)

@@ -302,7 +302,7 @@ class JitEngine(ReferenceEngine):
         elif why == MISS:
             exit_ = self._miss(context, left)
         else:
-            raise ModelBug(f"translated code left with code {why}")
+            raise ModelBug(f"translated code returned unknown exit code {why}")
         context.choose()
         return exit_
 

@@ -369,7 +369,7 @@ class NativeHartRaces:
         for writes, extents in ((1, moving.writes), (0, moving.reads)):
             for start, end in extents:
                 if number >= MOVING:
-                    raise BeyondModel(f"check {RACES!r} does not support transfers of more than {MOVING} rows at once")
+                    raise BeyondModel(f"check {RACES!r} supports at most {MOVING} rows of transfers at the same time")
                 row = MovingRow.from_address(self.race.moving + MOVING_BYTES * number)
                 row.start, row.end, row.writes = start, end, writes
                 row.finisher, row.number = moving.finisher, moving.number
