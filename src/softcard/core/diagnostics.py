@@ -377,7 +377,7 @@ def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _key(found: Diagnostic) -> object:
-    other = Location() if found.access is None else found.access.location
+    other = _other_of(found)
     check = found.check.partition("/")[0]
     if check in RACES and found.location.is_code and other.is_code:
         return check, frozenset(map(_spot, (found.location, other)))
@@ -385,6 +385,10 @@ def _key(found: Diagnostic) -> object:
         str(found.location) if found.location.line else (found.pc, str(found.position), found.label * (not found.pc))
     )
     return found.check, found.level, found.message, position, str(other), found.other
+
+
+def _other_of(found: Diagnostic) -> Location:
+    return Location() if found.access is None else found.access.location
 
 
 def _spot(location: Location) -> object:
@@ -400,9 +404,10 @@ def _merged(group: Sequence[Diagnostic]) -> Diagnostic:
     notes = first.notes
     if kinds := sorted({each.check for each in group} - {first.check}):
         notes = (*notes, Note(f"also {', '.join(kinds)} between these positions"))
-    places = len({(each.pc, each.location.pc) for each in group})
-    if places > 1:
-        notes = (*notes, Note(f"the compiler made {places} instructions of this code"))
+    sites = {frozenset((each.location.pc, _other_of(each).pc)) for each in group}
+    if len(sites) > 1:
+        what = "instructions" if first.access is None else "pairs of instructions"
+        notes = (*notes, Note(f"at {len(sites)} {what} in the compiled code"))
     return replace(first, level=worst, count=sum(each.count for each in group), notes=notes)
 
 

@@ -42,6 +42,7 @@ from softcard.cli.options import (
 from softcard.cli.output import exact
 from softcard.cli.records import RunSummary, print_findings, reporting, write_findings
 from softcard.core.checks import default_checks
+from softcard.core.display import demangled
 from softcard.core.errors import SoftcardError, WireError
 from softcard.core.findings import Level
 
@@ -368,7 +369,7 @@ def _show(document: dict[str, Any]) -> None:
         text = document["printed"]
         print(text, end="" if text.endswith("\n") else "\n", file=exact(sys.stdout))
     print(
-        f"{document['kernel']}: {document['instructions']:,} {document['unit']} in {_time(document['seconds'])}, "
+        f"{demangled(document['kernel'])}: {document['instructions']:,} {document['unit']} in {_time(document['seconds'])}, "
         f"{_rate(document['rate'])}; {document['bytes']:,} bytes of arrays "
         f"({document['interface']}, {document['agent']}, {document['engine']})"
     )
