@@ -9,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from sarif_pydantic import Sarif
 
+from softcard import Gpu
 from softcard.cli.tables import show_diagnostics
-from softcard.core import diagnostics
 from softcard.core.allocations import Allocation
 from softcard.core.diagnostics import (
     DOCS_VARIABLE,
@@ -28,7 +29,6 @@ from softcard.core.diagnostics import (
     help_uri,
     of_error,
     of_finding,
-    register_source,
 )
 from softcard.core.display import demangled
 from softcard.core.errors import AccessFault, BeyondModel, ModelBug, Place, RuleError, WireError
@@ -284,16 +284,25 @@ def test_long_source_lines_are_cut_around_the_position(folder: Path) -> None:
 
 
 def test_a_source_without_a_file(folder: Path) -> None:
-    (folder / "kernel.cl").write_text("another text", encoding="utf-8")
-    found = replace(race(), source="kernel.cl:2", column=1, conflict=None, other="")
-    register_source("kernel.cl", "one\ntwo")
-    try:
-        register_source("kernel.cl", "one\ntwo")
-        assert " 2 | two\n   | ^^^ lane 0" in as_text([found])
-        register_source("kernel.cl", "one\nthree")
-        assert " 2 | " not in as_text([found]), "a position does not say of which text it is"
-    finally:
-        diagnostics._TEXTS.clear()
+    (folder / "kernel.cl").write_text("another text\n" * 5, encoding="utf-8")
+    found = replace(race(), source="kernel.cl:2", column=1, line_text="two", conflict=None, other="")
+    assert " 2 | two\n   | ^^^ lane 0" in as_text([found])
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_the_line_of_a_source_that_is_passed_as_text(folder: Path) -> None:
+    """Of each source its own, though all have the same name."""
+    with Gpu.open("gfx900", check="memory", on_finding="keep") as gpu:
+        for number, name in enumerate(("one", "two")):
+            text = f"kernel void {name}(global int *x)\n{{\n    x[get_global_id(0)] = {number};\n}}\n"
+            gpu.run(gpu.compile(text), name, grid=64, args=[gpu.zeros(60, np.int32)])
+        first, second = map(of_finding, gpu.findings)
+        with pytest.raises(AccessFault) as caught:
+            gpu.run(gpu.compile(text.replace("two", "six")), "six", grid=64, args=[64])
+    assert str(first.location).startswith("kernel.cl:3:")
+    lines = [each.location.source_line() for each in (first, second, of_error(caught.value))]
+    assert lines == [f"    x[get_global_id(0)] = {number};" for number in (0, 1, 1)]
 
 
 def test_columns_count_bytes(folder: Path) -> None:

@@ -57,12 +57,14 @@ class Location:
     pc: int | None = None
     byte: int | None = None
     text: str = ""
+    line_text: str = field(default="", repr=False)
+    """The line of a source that has no file; "" to read it from the file."""
 
     @classmethod
-    def of_source(cls, source: str, column: int = 0) -> Location:
+    def of_source(cls, source: str, column: int = 0, line_text: str = "") -> Location:
         """Return the location of ``file:line``."""
         file, _, line = source.rpartition(":")
-        return cls(file, int(line), column) if file and line.isdecimal() else cls(text=source)
+        return cls(file, int(line), column, line_text=line_text) if file and line.isdecimal() else cls(text=source)
 
     def __bool__(self) -> bool:
         return bool(str(self))
@@ -83,7 +85,9 @@ class Location:
         return self.pc is not None or bool(self.code)
 
     def source_line(self) -> str:
-        """Return the line of the source file; "" if it is unknown or cannot be read."""
+        """Return the line of the source; "" if it is unknown or cannot be read."""
+        if self.line_text:
+            return self.line_text
         lines = lines_of_source(self.file) if self.file and self.line else ()
         return lines[self.line - 1] if 0 < self.line <= len(lines) else ""
 
@@ -247,7 +251,7 @@ def _conflicting(found: Finding) -> str:
 
 
 def _location(found: Finding) -> Location:
-    known = Location.of_source(found.source, found.column) if found.source else Location()
+    known = Location.of_source(found.source, found.column, found.line_text) if found.source else Location()
     return replace(known, code=found.at, insn=found.insn, pc=found.pc)
 
 
@@ -322,7 +326,7 @@ def _error_location(path: Sequence[ErrorPlace], file: str) -> tuple[Location, bo
                 [line, *([of_file] if of_file and not found else [])],
             )
     if (pc := kinds.get("pc")) is not None and (address := _number(pc.where)) is not None:
-        known = Location.of_source(pc.source, pc.column) if pc.source else Location()
+        known = Location.of_source(pc.source, pc.column, pc.line_text) if pc.source else Location()
         insn = pc.insn or ("" if pc.code else pc.what)
         return replace(known, code=pc.code, insn=insn, pc=address), False, [pc]
     of_file, at = kinds.get("file"), kinds.get("byte")
@@ -419,22 +423,8 @@ def _read_source(path: str, size: int, changed: int) -> tuple[str, ...]:
     return tuple(Path(path).read_text(encoding="utf-8", errors="replace").split("\n"))
 
 
-_TEXTS: Final[dict[str, tuple[str, ...]]] = {}
-
-
-def register_source(name: str, text: str) -> None:
-    """Register the text of a source that has no file; `name` stands for it in debug information.
-
-    If different texts have the same name, excerpts show none of them, since a position does not tell them apart.
-    """
-    lines = tuple(text.split("\n"))
-    _TEXTS[name] = lines if _TEXTS.get(name, lines) == lines else ()
-
-
 def lines_of_source(path: str) -> tuple[str, ...]:
-    """Return the lines of a source; () if it cannot be read or is not a regular file of moderate size."""
-    if path in _TEXTS:
-        return _TEXTS[path]
+    """Return the lines of a source file; () if it cannot be read or is not a regular file of moderate size."""
     try:
         if not os.path.isfile(path) or (about := os.stat(path)).st_size > MOST_SOURCE_BYTES:
             return ()

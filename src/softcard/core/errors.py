@@ -51,6 +51,8 @@ class Place:
     insn: str = field(default="", compare=False)
     source: str = field(default="", compare=False)
     column: int = field(default=0, compare=False)
+    line_text: str = field(default="", compare=False, repr=False)
+    """The text of the source line, if the source has no file."""
 
     def __str__(self) -> str:
         return f"at {self.kind} {self.where}" + (f" ({self.what})" if self.what else "")

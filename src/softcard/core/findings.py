@@ -66,6 +66,8 @@ class Finding(RichDisplay):
     at: str = ""
     source: str = ""
     column: int = 0
+    line_text: str = field(default="", repr=False)
+    """The text of the source line, if the source has no file."""
     frames: tuple[str, ...] = ()
     other: str = ""
     other_pc: int | None = None
@@ -302,6 +304,8 @@ class CodePlace:
     source: str = ""
     frames: tuple[str, ...] = ()
     column: int = 0
+    line_text: str = ""
+    """The text of the source line, if the source has no file."""
 
 
 def in_function(name: str, offset: int) -> str:
@@ -329,9 +333,8 @@ class Locators:
             return
         found = self.at(finding.pc)
         finding.at = found.at or finding.at
-        finding.source, finding.column = (
-            (found.source, found.column) if found.source else (finding.source, finding.column)
-        )
+        if found.source:
+            finding.source, finding.column, finding.line_text = found.source, found.column, found.line_text
         finding.frames = found.frames or finding.frames
         finding.kernel = found.kernel or finding.kernel
 
@@ -342,6 +345,6 @@ class Locators:
     def _placed(self, place: Place) -> Place:
         found = self.at(int(place.where, 16))
         parts = found.at, place.what, through(found.source, found.frames)
-        return Place(
-            place.kind, place.where, ", ".join(filter(None, parts)), found.at, place.what, found.source, found.column
-        )
+        text = ", ".join(filter(None, parts))
+        code = found.at, place.what, found.source, found.column, found.line_text
+        return Place(place.kind, place.where, text, *code)

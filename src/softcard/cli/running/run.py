@@ -369,8 +369,8 @@ def _show(document: dict[str, Any]) -> None:
         text = document["printed"]
         print(text, end="" if text.endswith("\n") else "\n", file=exact(sys.stdout))
     print(
-        f"{demangled(document['kernel'])}: {document['instructions']:,} {document['unit']} in {_time(document['seconds'])}, "
-        f"{_rate(document['rate'])}; {document['bytes']:,} bytes of arrays "
+        f"{demangled(document['kernel'])}: {document['instructions']:,} {document['unit']} "
+        f"in {_time(document['seconds'])}, {_rate(document['rate'])}; {document['bytes']:,} bytes of arrays "
         f"({document['interface']}, {document['agent']}, {document['engine']})"
     )
     if document["engine"] == "jit" and document["interpreted"] > max(NOTEWORTHY, document["instructions"] // 20):

@@ -61,6 +61,8 @@ class Executable(RichDisplay):
         self, device: HsaDevice, code: CodeObject, externals: Mapping[str, int], *, any_target: bool = False
     ) -> None:
         self.code = code
+        self.source_name, self.source_lines = "", tuple[str, ...]()
+        """The name in debug information and the lines of a source that was passed as text."""
         self._device = device
         fits(code, device.agent.name, any_target)
         has_code(code)
@@ -184,7 +186,11 @@ class Executable(RichDisplay):
             return None
         name, place = at.partition("+")[0], self.place_of(pc)
         kernel = name if name in self.kernels else ""
-        return CodePlace(at, kernel) if place is None else CodePlace(at, kernel, str(place), place.frames, place.column)
+        if place is None:
+            return CodePlace(at, kernel)
+        is_own = place.file == self.source_name and 0 < place.line <= len(self.source_lines)
+        text = self.source_lines[place.line - 1] if is_own else ""
+        return CodePlace(at, kernel, str(place), place.frames, place.column, text)
 
     @cached_property
     def _lines(self) -> Lines:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final, Self, TypedDict, TypeVar, Unpack, overl
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from softcard.core.diagnostics import register_source
 from softcard.core.display import RichDisplay, Rows, fields_of
 from softcard.core.errors import RuleError, SoftcardError, WireError
 from softcard.core.files import bytes_of, text_of
@@ -319,10 +318,10 @@ class Gpu(RichDisplay):
             raise WireError(f"language is {language!r}, expected {' or '.join(SOURCES)}")
         words, agent = (*LINE_TABLES, *options), self.device.agent.name
         text = text_of(source, "source")
-        if not text.startswith("#line"):
-            register_source(f"kernel{language}", text)
-        made = COMPILERS[language](text, agent, options=words, version=version)
-        return self.load(made)
+        made = self.load(COMPILERS[language](text, agent, options=words, version=version))
+        if "#line" not in text:
+            made.source_name, made.source_lines = f"kernel{language}", tuple(text.split("\n"))
+        return made
 
     # ---- queues and signals --------------------------------------------------------------------------------------
 
