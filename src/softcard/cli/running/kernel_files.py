@@ -327,12 +327,11 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
         from softcard.host.amdcl2.objects import Local
         from softcard.host.amdcl2.program import Program
 
-        counting = how.counts
-        engine = how.engine if counting or how.registers_at else _engine(how)
-        settings: dict[str, Any] = {"count_instructions": counting, "trace_waves": how.traced, **how.settings}
+        settings: dict[str, Any] = {"tier": how.tier, "count_instructions": how.counts, **how.settings}
+        settings["trace_waves"] = how.traced
         settings["snapshots"] = SNAPSHOTS if how.registers_at else 0
         settings["poison"] = how.poison
-        made = Program(container, engine, options.agent or None, **settings)
+        made = Program(container, how.engine, options.agent or None, **settings)
         with made as program, how.collecting(lambda: program.findings), ExitStack() as after:
             snapshot_at(program, how.registers_at)
             if how.report is not None:
@@ -348,16 +347,6 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
 
     agent = options.agent or container.target.name
     return KernelFile("AMD OpenCL 2.0", agent, tuple(container.kernels), opened)
-
-
-def _engine(options: Options) -> Any:
-    """Return the engine for a GPU: its name, or a JIT engine that uses one tier only if `options` request this."""
-    if options.engine != "jit" or options.tier == "auto":
-        return options.engine
-    from softcard.device.hsa.compute import TIERS
-    from softcard.engine.gcn.tiered.engine import JitEngine
-
-    return JitEngine(tier=TIERS[options.tier])
 
 
 # ---- RefSi ---------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ from softcard.device.hsa.queues.records import QueueFeature, SignalKind
 from softcard.device.hsa.queues.signals import VALUE_AT, Condition, Signal, Timestamps, event_of, notify
 from softcard.device.hsa.rules import IS_PTR64
 from softcard.device.hsa.settings import Settings
-from softcard.device.hsa.wave_events import SnapshotEmitter, WaveCalls, WaveEmitter
+from softcard.device.hsa.wave_events import WaveCalls
 from softcard.engine.gcn.api import INSTRUCTION_FETCH, Dispatch, Statistics, StepLimit
 from softcard.engine.gcn.jit import layout
 from softcard.engine.gcn.tiered.engine import JitEngine
@@ -158,8 +158,6 @@ class Processor:
         self._pm4 = Pm4(memory.gpu, compute.fences)
         self._telemetry = telemetry
         self._probes = telemetry.probes
-        self._waves = WaveEmitter(telemetry, settings.trace_waves)
-        self._snapshots = SnapshotEmitter(telemetry, compute.tracepoints)
         self._log = PacketLog(telemetry, 32 if settings.small else 64)
         self._handlers: dict[int, Handler] = {
             PacketType.KERNEL_DISPATCH: self._kernel,
@@ -410,16 +408,14 @@ class Processor:
         if dispatch.scratch_lane_bytes and self._memory.gpu.guard is not None and not dispatch.scratch_gap:
             around = self._scratch.bounded(queue, around, dispatch.scratch_lane_bytes)
             dispatch = launch(around, packet, queue.packet_address(index), index, plan=plan, **options)
-        dispatch = self._waves.follow(dispatch)
         try:
-            with self._snapshots.of(queue.number, index):
-                statistics = self._ran(plan, data, dispatch, templates)
+            run = partial(self._ran, plan, data, templates)
+            statistics = self._compute.events.run(dispatch, run, queue.number, index)
         except AccessFault as error:
             if self._memory.gpu.guard is None:
                 error.message += _private_overflow(error, dispatch)
             raise
         finally:
-            self._waves.emit(dispatch, queue.number, index)
             if dispatch.lds_note[0]:
                 self._lds_beyond(packet.kernel_object, dispatch)
         queue.progress.note(index, statistics.interpreted)
@@ -450,12 +446,12 @@ class Processor:
         if self.on_lint is not None:
             self.on_lint(LDS_BEYOND, text)
 
-    def _ran(self, plan: LaunchPlan, data: bytes, dispatch: Dispatch, templates: Templates | None) -> Statistics:
+    def _ran(self, plan: LaunchPlan, data: bytes, templates: Templates | None, dispatch: Dispatch) -> Statistics:
         """Run `dispatch` on the engine that the kernel needs; return the statistics of the run."""
         if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
             if self._compute.fences is not None:
                 self._compute.fences.flush()
-            if self._compute.tracepoints is not None:
+            if self._compute.events.tracepoints is not None:
                 raise BeyondModel("snapshots are not supported for a kernel that enables floating-point exceptions")
             if self._settings.checks:
                 raise BeyondModel(

@@ -18,14 +18,15 @@ from softcard.device.hsa.launch.plan import read_plan
 from softcard.device.hsa.memory.device_memory import AgentState
 from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.queues.records import QueueProperties
-from softcard.engine.gcn.api import Dispatch
+from softcard.engine.gcn.api import Dispatch, Statistics
 from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.tracepoints import Tracepoints
 from softcard.engine.gcn.wave_log import WaveLog
 from softcard.isa.gcn.state import EXEC, M0, Wave
 from softcard.isa.gcn.target import Target
 
 if TYPE_CHECKING:
-    from softcard.engine.gcn.tracepoints import Snapshot, Tracepoints
+    from softcard.engine.gcn.tracepoints import Snapshot
 
 
 @made_quickly
@@ -190,6 +191,38 @@ class SnapshotEmitter:
             more = moments.left_out - before
             if more:
                 telemetry.emit(lambda time: RegistersLeftOut(time, queue, index, more))
+
+
+# ---- all events of waves ---------------------------------------------------------------------------------------------
+
+
+class WaveEvents:
+    """The emitter of all events about the waves of a device.
+
+    These are the starts and ends of at most `trace_waves` waves of each launch, and at most `snapshots` snapshots of
+    registers, at the points in `tracepoints`, which is None if `snapshots` is 0."""
+
+    def __init__(self, telemetry: Telemetry, trace_waves: int, snapshots: int) -> None:
+        self.tracepoints = Tracepoints(snapshots) if snapshots else None
+        self._waves = WaveEmitter(telemetry, trace_waves)
+        self._snapshots = SnapshotEmitter(telemetry, self.tracepoints)
+
+    def run(
+        self,
+        dispatch: Dispatch,
+        run: Callable[[Dispatch], Statistics],
+        queue: int | None = None,
+        index: int | None = None,
+    ) -> Statistics:
+        """Run `dispatch` by the function `run`, and emit the events of its waves.
+
+        `queue` and `index` identify the dispatch's packet; they are None without a packet."""
+        dispatch = self._waves.follow(dispatch)
+        try:
+            with self._snapshots.of(queue, index):
+                return run(dispatch)
+        finally:
+            self._waves.emit(dispatch, queue, index)
 
 
 # ---- messages and traps ----------------------------------------------------------------------------------------------

@@ -41,7 +41,9 @@ class Vectors:
     # -- what is in force
 
     def vector(self, *, resumes: bool = False) -> VType:
-        """Begin an instruction that depends on vtype, and return vtype."""
+        """Begin an instruction that depends on vtype, and return vtype.
+
+        Only an instruction that `resumes` may begin with vstart other than 0."""
         self.vector_untyped(resumes=resumes)
         found = vtype.parse(self.words[VTYPE], self.hart.vlen)
         if found is None:
@@ -54,7 +56,9 @@ class Vectors:
         return found
 
     def vector_untyped(self, *, resumes: bool = False) -> None:
-        """Begin a vector instruction that does not depend on vtype."""
+        """Begin a vector instruction that does not depend on vtype.
+
+        Only an instruction that `resumes` may begin with vstart other than 0."""
         vectorstate.use(self.hart)
         if not resumes and self.words[VSTART]:
             why = (

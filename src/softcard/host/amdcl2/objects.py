@@ -106,11 +106,22 @@ class Image:
         kind = IMAGE_TYPES.get(type_name, self.texels.kind)
         if kind is not self.texels.kind or type_name == SAMPLER_TYPE:
             raise WireError(f"{type_name} cannot take an image of kind {self.texels.kind.name}")
-        texels, memory = allocate(self.texels.size_bytes)
+        address, back = self.copy_in(level, lambda size, _: allocate(size))
+        return address, back if self.array.flags.writeable else None
+
+    def copy_in(
+        self, level: int, allocate: Callable[[int, str], tuple[int, np.ndarray]]
+    ) -> tuple[int, Callable[[], None]]:
+        """Copy the texels and the image object into device memory in the format of generation `level` (7, 8 or 9).
+
+        Return the address of the image object, and a function that copies the texels back. `allocate` allocates device
+        memory, whose content is named in its second argument.
+        """
+        texels, memory = allocate(self.texels.size_bytes, "texels")
         self.upload(memory)
-        address, object_ = allocate(ImageObject.size_bytes)
+        address, object_ = allocate(ImageObject.size_bytes, "image object")
         object_[...] = np.frombuffer(image_object(level, self.texels, texels).pack(), np.uint8)
-        return address, (lambda: self.download(memory)) if self.array.flags.writeable else None
+        return address, lambda: self.download(memory)
 
 
 @dataclass(frozen=True, slots=True)

@@ -582,7 +582,7 @@ class Gpu(RichDisplay):
                     printf.free()
 
         packet = template.filled(*header, private_bytes, segments.group_bytes, place + SIGNAL_BYTES, place)
-        occurrences = 0 if device.log is None else device.log.occurrences
+        occurrences = device.reports.occurrences
         began = perf_counter()
         try:
             index = queue.submit(packet)

@@ -222,3 +222,8 @@ class CheckedHeap(Heap):
 
     def _give_back(self, start: int) -> None:
         (self._near if self._near.base <= start < self._near.end else self._space).free(start)
+
+
+def heap_of(memory: GpuMemory, places: Places, check: MemoryCheck | None) -> Heap:
+    """Return the allocator of a device's memory: with a `check`, one whose bounds are exact to the byte."""
+    return Heap(memory, places) if check is None else CheckedHeap(memory, check, places)
