@@ -9,6 +9,7 @@ import pytest
 
 import softcard
 from softcard.cli import main
+from softcard.host.hsa.compile import LINE_TABLES, compile_opencl, text_of_file
 from softcard.image.hsa.records import KernelDescriptor
 from softcard.image.hsa.writer import KernelSource, write_code_object
 from softcard.isa.gcn.asm.assembler import assemble
@@ -120,3 +121,18 @@ def test_one_option_chooses_the_format(capsys: Capture, tmp_path: Path) -> None:
     code, _, err = run(capsys, path, "--sarif", "--format", "junit")
     assert code == 2
     assert "--json, --sarif and --format choose the format of the same output: give one of them" in err
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_a_missing_wait_has_its_source_line(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the code object has line tables."""
+    monkeypatch.chdir(tmp_path)
+    source = "kernel void f(global int *x)\n{\n    x[0] = x[1] + 1;\n}\n"
+    (tmp_path / "k.cl").write_text(source)
+    code = compile_opencl(text_of_file("k.cl", source.encode()), "gfx900", options=LINE_TABLES)
+    wait = assemble(target("gfx900"), "s_waitcnt vmcnt(0)")
+    (tmp_path / "k.co").write_bytes(code.replace(wait, assemble(target("gfx900"), "s_nop 0")))
+    status, out, _ = run(capsys, "k.co", "--check", "waits")
+    assert status == 1
+    assert "  --> k.cl:3:17\n   |\n 3 |     x[0] = x[1] + 1;\n   |                 ^\n" in out

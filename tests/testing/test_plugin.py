@@ -379,6 +379,23 @@ def test_found(softcard_gpu):
     assert "no rule of the interface was broken" not in result.stdout.str()
 
 
+@pytest.mark.slow
+def test_findings_of_processes_side_by_side_are_in_one_summary(pytester: Pytester) -> None:
+    source = """
+import pytest
+from softcard.core.findings import Finding
+
+@pytest.mark.parametrize("n", range(3))
+def test_found(softcard_gpu, n):
+    softcard_gpu.device.findings.append(Finding("races", "write-read", "a barrier is missing"))
+"""
+    result = run(pytester, source, "-n", "2")
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        ["*= softcard findings =*", "error[[]races/write-read]: a barrier is missing (3 tests)"]
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from softcard.core.diagnostics import Diagnostic
+from softcard.core.diagnostics import Diagnostic, Location
 from softcard.core.errors import SoftcardError, WireError
 from softcard.core.findings import Level
 from softcard.core.rule import Rule
@@ -30,6 +31,21 @@ def code(document: Mapping[str, Any]) -> Iterator[Diagnostic]:
                 where = f"pc {pc:#x} ({name})" if name else f"pc {pc:#x}"
                 text = line["refusal"].removesuffix(f", at pc {pc:#x}")
                 yield Diagnostic(Level.WARNING, "instruction", text, where, pc=pc, kernel=name)
+
+
+def with_source_lines(data: bytes, agent: str, findings: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield the findings in a code object, with the source lines of their instructions if it has line tables."""
+    from softcard.image.elf.lines import read_lines
+    from softcard.image.hsa.code_object import read_code_object
+
+    lines = read_lines(read_code_object(data, agent).elf)
+    for each in findings:
+        place = None if each.pc is None else lines.at(each.pc)
+        if place is None:
+            yield each
+        else:
+            location = Location(place.file, place.line, place.column, pc=each.pc, code=each.kernel)
+            yield replace(each, location=location)
 
 
 def riscv(data: bytes) -> Iterator[Diagnostic]:

@@ -229,8 +229,10 @@ def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int)
         from softcard.check import waits
 
         document: dict[str, Any] = import_module(f"softcard.report.{CODE[kind]}").describe(data, target=agent)
-        missing = waits.code_object_waits if kind is FileKind.HSA else waits.program_waits
-        return chain(files.code(document), missing(data, agent))
+        if kind is FileKind.AMDCL2:
+            return chain(files.code(document), waits.program_waits(data, agent))
+        found = chain(files.code(document), waits.code_object_waits(data, agent))
+        return files.with_source_lines(data, agent, found)
     if kind is FileKind.REFSI:
         from softcard.cli.file_kinds import to_binary
 

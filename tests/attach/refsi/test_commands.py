@@ -141,6 +141,19 @@ def test_the_server_reports_what_checks_find(host: str, tmp_path: Path, check: s
         assert [line.partition(",")[0] for line in found] == ["error[memory/out-of-bounds]: write of 8 bytes"] * status
 
 
+@pytest.mark.parametrize("form", ["sarif", "junit", "github"])
+def test_exec_prints_findings_in_other_formats(capfd: Capture, host: str, form: str) -> None:
+    """On standard error, since standard output is the program's."""
+    command = ["exec", "--device", "refsi", "--profile", "spec", "--quiet", "--format", form]
+    code, out, err = run(capfd, *command, "--check", "memory", "--", host, "past")
+    assert (code, out) == (0, "")
+    expected = {"sarif": '"ruleId": "memory/out-of-bounds"', "junit": "<failure ", "github": "::error file="}
+    assert err.count(expected[form]) == 1
+    code, _, err = run(capfd, *command, "--", host)
+    assert code == 2
+    assert f"--format {form} requires --check, and --agent, --device rocm or refsi" in err
+
+
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 def test_exec_reports_what_checks_find(capfd: Capture, host: str, tmp_path: Path, engine: str) -> None:
     """On standard error behind the program, in a file, and in the report, as of ROCm's; the status is its own."""
