@@ -263,7 +263,7 @@ class Registers:
 
 
 def with_registers(error: Failed, registers: Registers) -> Failed:
-    """Attach the registers to an error and return the error; tracebacks show the registers as a note."""
+    """Attach the registers to an error and return the error; complete tracebacks show them as a note."""
     error.registers = registers
     error.add_note(str(registers))
     return error
