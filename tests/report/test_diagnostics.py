@@ -507,3 +507,9 @@ def test_editors_recognise_positions() -> None:
     head, arrow = as_text([out_of_bounds()]).splitlines()[:2]
     assert groups(finding[0], head)[:2] == ("error", "memory/out-of-bounds")
     assert groups(finding[1], arrow) == ("saxpy.cl", "4", "14")
+
+
+def test_source_lines_have_no_style() -> None:
+    line = next(each for each in render(of_finding(out_of_bounds()), 80) if "y[i] = a" in each.plain)
+    assert not line.style
+    assert [(span.start, span.end) for span in line.spans] == [(0, len(" 4 | "))]

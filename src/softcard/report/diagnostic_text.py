@@ -124,13 +124,13 @@ class _Layout:
         label = _clean(label)
         room = min(MOST_ROOM, max(LEAST_ROOM, self.width - self.gutter - 3))
         text, start, end = _cut(excerpt, room)
-        line = self._text(f"{excerpt.number or '':>{self.gutter}} | ", GUTTER)
+        line = self._gutter(f"{excerpt.number or '':>{self.gutter}} | ")
         line.append(text)
         yield line
         if start == end:
             yield from self._labels(label, 0, room, style)
             return
-        carets = self._text(" " * (self.gutter + 1) + "| ", GUTTER)
+        carets = self._gutter(" " * (self.gutter + 1) + "| ")
         carets.append(" " * start + "^" * (end - start), style)
         if label and end + 1 + len(label) <= room:
             carets.append(f" {label}", style)
@@ -140,7 +140,7 @@ class _Layout:
 
     def _labels(self, label: str, indent: int, room: int, style: str) -> Iterator[Text]:
         if label:
-            prefix = self._text(" " * (self.gutter + 1) + "| ", GUTTER)
+            prefix = self._gutter(" " * (self.gutter + 1) + "| ")
             for line in self._fold(self._text(label, style), room - indent):
                 yield self._text.assemble(prefix, " " * indent, line)
 
@@ -153,7 +153,7 @@ class _Layout:
             head = self._text()
             head.append(f"{each.kind}: ", KINDS[each.kind])
             head.append(demangled(_clean(each.text)))
-            start = self._text(" " * (self.gutter + 1) + "= ", GUTTER)
+            start = self._gutter(" " * (self.gutter + 1) + "= ")
             yield from self._wrapped(head, start, " " * (self.gutter + 3 + len(each.kind) + 2))
 
     def _located(self, note: Note) -> Iterator[Text]:
@@ -170,8 +170,12 @@ class _Layout:
             about = [Note(note.label), *about]
         yield from self._attached(about, is_first=excerpt is not None)
 
+    def _gutter(self, text: str) -> Text:
+        """Return the beginning of a line; what is appended to it has styles of its own."""
+        return self._text.assemble((text, GUTTER))
+
     def _bar(self) -> Text:
-        return self._text(" " * (self.gutter + 1) + "|", GUTTER)
+        return self._gutter(" " * (self.gutter + 1) + "|")
 
     def _wrapped(self, text: Text, first: Text | str, others: str) -> Iterator[Text]:
         """Yield the lines of `text`: the first one after `first`, the others after `others`."""
