@@ -420,7 +420,7 @@ def test_raw_code_of_risc_v(capsys: Capture, tmp_path: Path) -> None:
         (
             ["--arg", "7", "--save", "0=out.npy"],
             2,
-            "argument 0 is '7', expected an array: only arrays can have results",
+            "argument 0 is '7', expected an array: results can be stored only in arrays",
         ),
         (
             ["--save", "0=out.npy"],

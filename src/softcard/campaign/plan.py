@@ -87,7 +87,9 @@ MOST_TOGETHER: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of a campaign: a generator, or a file with kernels and its content for the workers."""
+    """A program of a campaign: a generator, or a file of kernels.
+
+    For a file, `data` is a copy of the content, which is passed to the workers."""
 
     name: str
     content: str

@@ -291,7 +291,7 @@ def _order(f: Format, a: int) -> int:
 
 
 def _pick(fmt: str, a: int, b: int, larger: bool) -> Result:
-    """Return IEEE 754's maximumNumber if `larger` is True, else minimumNumber."""
+    """Return the larger of `a` and `b` (maximumNumber) if `larger` is True, else the smaller (minimumNumber)."""
     f = FORMATS[fmt]
     flags = NV if is_snan(fmt, a) or is_snan(fmt, b) else 0
     if is_nan(fmt, a):

@@ -67,9 +67,9 @@ class _AllFindings:
         self._new.append(findings)
 
     def take(self, but: Collection[int]) -> list[Any]:
-        """Return the findings of all devices since the last call.
+        """Return the findings that the devices of this process have added since the last call.
 
-        The findings in those lists whose ids (`id`) are in `but` are left out."""
+        A device is left out if the `id` of its list of findings is in `but`."""
         known = [(found, seen) for ref, seen in self._seen if (found := ref()) is not None]
         known += [(found, 0) for found in self._new]
         self._new = []
@@ -175,7 +175,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Disable the checks again, so that devices opened after the tests do not have them."""
+    """Disable the checks that `pytest_configure` enabled, so that devices opened after the tests lack them."""
     everywhere = config.stash.get(_ALL_FINDINGS, None)
     if everywhere is not None:
         from softcard.core.checks import set_default_checks

@@ -90,7 +90,9 @@ class Watch:
         return "\n".join(_cut(each, width) for each in lines) or "(no event)"
 
     def _wrong(self, events: list[Event]) -> int | None:
-        """Return the index of the last error among the last `SOUGHT` events; lints do not count."""
+        """Return the index of the last event that reports an error, if it is among the last `SOUGHT` events; else None.
+
+        Lints do not count as errors."""
         for at in range(len(events) - 1, max(-1, len(events) - 1 - SOUGHT), -1):
             if not isinstance(events[at], Lint) and finding_of(at, to_object(events[at])) is not None:
                 return at

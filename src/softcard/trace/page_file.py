@@ -79,11 +79,10 @@ def page(about: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> str:
 
 
 def pack(about: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> bytes:
-    """Return the header `about` and the columns `arrays` in binary form.
+    """Return the header `about` and the columns `arrays` packed into bytes.
 
-    It consists of the length of the header in JSON (4 bytes, little-endian), the header, and each array at a multiple
-    of 8 bytes.
-    """
+    The bytes are the length of the header in JSON (4 bytes, little-endian), the header, and each array at a
+    multiple of 8 bytes."""
     shapes, at = {}, 0
     for name, values in arrays.items():
         shapes[name] = [values.dtype.str[1:], at, len(values)]

@@ -190,7 +190,9 @@ def run(
     saved = [numbered(text, len(words), "--save") for text in save or ()]
     for number, _ in (*wanted, *saved):
         if not hasattr(values[number], "dtype") or not values[number].shape:
-            raise UsageError(f"argument {number} is {words[number]!r}, expected an array: only arrays can have results")
+            raise UsageError(
+                f"argument {number} is {words[number]!r}, expected an array: results can be stored only in arrays"
+            )
     try:
         place = parse_number(base, 64)
     except WireError as error:

@@ -63,10 +63,10 @@ def _kernel_of(key: Key) -> int:
 class CachedLaunch:
     """A cached launch, the memory that it depends on, and the registers that differ from packet to packet.
 
-    `row` is the launch's entry in the table for machine code, `alive` keeps the memory alive that `row` refers to, and
-    `guarded` is the memory that machine code compares. All three are empty for launches that machine code cannot
-    process.
-    """
+    The native code that processes packets uses three attributes. `row` is the launch's entry in its table, and
+    `alive` holds references to the memory that `row` points to, so that this memory is not freed. `guarded` is the
+    memory whose content it compares with the content at the time of caching; a difference makes the cached launch
+    invalid. All three are empty for launches that only Python code can process."""
 
     launch: Launch
     code_ranges: list[Span]

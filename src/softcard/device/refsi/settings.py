@@ -115,9 +115,9 @@ class Settings(KernelSettings):
         if self.profile == REFSIDRV and having(self.checks, lambda kind: not kind.only_engine):
             others = ", ".join(sorted(having(CHECKS, lambda kind: kind.only_engine)))
             raise BeyondModel(
-                f"check {self.check!r} is not supported in profile refsidrv, only {others}: use profile='spec', for a "
-                "host that was written for the reference driver with window_scale='driver' (on the command line "
-                "--profile spec --window-scale driver)"
+                f"check {self.check!r} is not supported in profile refsidrv, which supports only {others}: use "
+                "profile='spec' (--profile spec); if the host was written for the reference driver, also set "
+                "window_scale='driver' (--window-scale driver)"
             )
         if self.profile == REFSIDRV and self.window_scale == DOCUMENT:
             raise WireError(

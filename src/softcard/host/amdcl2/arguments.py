@@ -80,8 +80,7 @@ class Mappings:
             self._deferred.append(action)
 
     def finish(self) -> None:
-        """Complete a successful run: let checks inspect the arrays that the host gets back, then run deferred
-        actions."""
+        """Complete a successful run: apply checks to the arrays that return to the host, then run deferred actions."""
         for address, array, name in self._arrays if self.device.checks.at_results else ():
             self.device.checks.host_gets(address, array, f"the array for {name}")
         for action in self._deferred:
@@ -112,10 +111,11 @@ class Converter:
     """The images in device memory by identity: the address of the image object, and a function that copies back."""
 
     def convert(self, slots: Sequence[Slot], args: Iterable[Given]) -> tuple[dict[int, Value], int]:
-        """Convert the arguments `args` for `slots`; return their values by index, and the LDS bytes for local pointers.
+        """Convert the arguments `args` to values for the parameters `slots`.
 
-        A value is an address, an LDS offset or a number. Raise `WireError` that names the argument if a value does
-        not fit it."""
+        Return the values by parameter index, and the size in bytes of the LDS blocks that local pointers need. A
+        value is an address, an LDS offset or a number. Raise a `WireError` that names the argument if it does not
+        fit its parameter."""
         given = _listed(args)
         if len(given) != len(slots):
             names = ", ".join(slot.argument.described() for slot in slots)

@@ -79,7 +79,9 @@ class Image:
         return f"<image {self.texels.kind.name} of {self.array.dtype}{list(self.array.shape)}>"
 
     def rows(self, memory: HostBytes) -> np.ndarray:
-        """Return the image's texels in device memory as an array: slices, rows, columns, words."""
+        """Return an array that shares `memory`, the image's bytes in device memory, and contains its texels.
+
+        The array has the axes slices, rows, columns and words of a texel."""
         t = self.texels
         count = t.size_bytes // np.dtype(self.format.dtype).itemsize
         flat: np.ndarray = np.frombuffer(bytes_of_buffer(memory), np.dtype(self.format.dtype), count)

@@ -115,7 +115,7 @@ def checked_offsets(offset: Size, bits: int) -> tuple[int, ...]:
 
 
 def check_options(options: RunOptions) -> None:
-    """Raise a `WireError` for options that a caller must not pass, and for invalid values."""
+    """Raise a `WireError` for an unknown option, and for an invalid value of an option."""
     given: dict[str, Any] = {**options}
     for name, value in given.items():
         if name not in COUNTS and name not in CALLS and name != TIME_LIMIT:
@@ -351,7 +351,9 @@ class Program(RichDisplay):
         return self.device.snapshot()
 
     def restore(self, state: ProgramState) -> None:
-        """Restore a state that `snapshot` of this program returned; arrays returned by `symbol` stay shared."""
+        """Restore a state that `snapshot` of this program returned.
+
+        Arrays that `symbol` returned still share the device's memory afterwards."""
         self.check_open()
         self.device.restore(state)
 
@@ -526,7 +528,9 @@ class Kernel(RichDisplay):
         return grid, group
 
     def _hidden(self, global_offset: Size) -> dict[str, int]:
-        """Return the values of the setup arguments, which the run-time library fills in, by name."""
+        """Return the values of the kernel's setup arguments by name.
+
+        These are the arguments that the run-time library fills in, not the caller."""
         offsets = checked_offsets(global_offset, self.program.container.bits)
         needs_queue = self.metadata.uses_enqueue or any(a.kind is Kind.QUEUE for a in self.arguments)
         queue, parent = self.program.queue() if needs_queue else (0, 0)

@@ -122,10 +122,10 @@ class Context:
     def enable(self) -> None:
         """Make all queued buffers accessible to the device.
 
-        A second call raises `StatusError`. The kernel would read wrong rows of some RecordBatches, such as slices.
-        These raise `RuleError` on a strict platform, and cause a lint on others. If a strict platform knows its
-        register map, a queue that does not fit the map raises `RuleError`, since the run-time library would write
-        addresses to the wrong registers."""
+        A second call raises `StatusError`. If the kernel would read wrong rows of a RecordBatch, for example of a
+        slice, a strict platform raises `RuleError`, and other platforms report a lint. A strict platform that knows
+        its register map also raises `RuleError` for a queue that does not fit the map, since the run-time library
+        would write addresses to the wrong registers."""
         if self._is_enabled:
             raise StatusError("the context is enabled already: call enable() once")
         port = self.platform.port

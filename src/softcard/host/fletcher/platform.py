@@ -439,7 +439,7 @@ def _bits(value: SupportsIndex, width: int, what: str, port: FletcherPort) -> in
 
 
 def _taken_for(bits: int, name: str, types: dict[str, str]) -> int | float:
-    """Return the bits of one or two registers read as a number of the type called `name`.
+    """Interpret `bits`, the content of one or two registers, as a number of the type `name`; return the number.
 
     `types` maps the valid names to format characters of `struct`. Raise `StatusError` for another name."""
     if name not in types:

@@ -172,10 +172,9 @@ class Gpu(RichDisplay):
 
     @property
     def findings(self) -> list[Finding | MemoryFinding]:
-        """The findings so far, one for each site.
+        """The findings so far, one for each code location.
 
-        They come from checks, and from a memory with ``coherence="strict"``.
-        """
+        They come from checks, and from a memory with ``coherence="strict"``."""
         return self.device.findings
 
     def instruction_counts(self) -> dict[int, int]:
@@ -519,7 +518,9 @@ class Gpu(RichDisplay):
             return used
 
     def _take_idle(self) -> Queue:
-        """Return a queue without other users, so that an error of another thread's launch does not affect this one."""
+        """Return a queue that no launch uses, and count one launch as its user until `_give` is called.
+
+        An error of another thread's launch then does not affect the launch. A new queue is made if all are in use."""
         with self._lock:
             for each in self._mine:
                 if each not in self._users and each.is_active:

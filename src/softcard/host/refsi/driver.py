@@ -145,14 +145,14 @@ class RefSiDriver(RichDisplay):
             port.free(address)
 
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
-        """Return `size` bytes of device memory or registers, read as `unit`.
+        """Return `size` bytes of device memory or registers at `address`.
 
-        PER_HART windows and performance counters can be read only as a hart.
-        """
+        `address` is an address as `unit`, the host or a hart, sees it. PER_HART windows and performance counters
+        can be read only as a hart."""
         return self.port.read(address, size, unit)
 
     def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
-        """Write `data` to device memory or registers at `address`, as `unit` (the host or a hart)."""
+        """Write `data` to device memory or registers at `address`, as `unit` (the host or a hart) sees that address."""
         self.port.write(address, data, unit)
 
     def map(self, address: int, size: int) -> memoryview | None:
@@ -172,8 +172,7 @@ class RefSiDriver(RichDisplay):
     def execute_command_buffer(self, address: int, size: int) -> int:
         """Queue the command buffer of `size` bytes at `address` in device memory (RefSi M1).
 
-        Return its ticket, the number that its status will have.
-        """
+        Return its ticket: a number that is also in the buffer's status, which `wait` returns."""
         return self.port.submit(address, size)
 
     def wait(self) -> list[BufferStatus]:

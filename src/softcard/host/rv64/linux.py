@@ -80,7 +80,7 @@ class LinuxCalls(Calls):
         }
 
     def call(self, number: int, *arguments: int) -> int:
-        """Make a system call as `Calls.call` does; raise `BeyondModel` that names the call if it is not supported."""
+        """Make a system call as `Calls.call` does; raise a `BeyondModel` that names the call if it is not supported."""
         if number in REFUSED:
             raise BeyondModel(f"Linux call {number} (a7) is {REFUSED[number]}")
         return super().call(number, *arguments)

@@ -76,7 +76,9 @@ class Arena:
         return end - size
 
     def place(self, address: int, size: int) -> bool:
-        """Map whole pages at an address, replacing existing memory; return False outside of the arena."""
+        """Map whole pages at `address`, replacing existing memory.
+
+        Return False, and map nothing, if the range is not entirely inside the arena."""
         if not self.first <= address <= address + size <= self.end:
             return False
         self.free(address, size)

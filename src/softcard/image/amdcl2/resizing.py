@@ -64,8 +64,9 @@ class Piece:
 class Rewrite:
     """The contents of a section after some byte ranges (pieces) have been replaced.
 
-    Bytes between pieces are kept. If zeros before pieces are padding, pieces start at multiples of `alignment`.
-    With `is_pinned`, bytes between pieces keep their offsets, and a piece that grows may overwrite zeros only."""
+    Bytes between pieces are kept. `anchors` are the old offsets of those pieces that keep their offset modulo
+    `alignment`: zeros before them are padding, whose size may change. With `is_pinned`, bytes between pieces
+    keep their offsets, and a piece that grows may overwrite zeros only."""
 
     def __init__(
         self, name: str, old: bytes, pieces: Iterable[Piece], anchors: Iterable[int] = (), alignment: int = 1,
@@ -93,10 +94,10 @@ class Rewrite:
             at = piece.end
 
     def _in_place(self, gap: bytes, at: int) -> bytes:
-        """Return the bytes `gap` between two pieces, fitted so that they keep their old offset `at`.
+        """Return `gap`, the bytes after a piece, adjusted so that they stay at their old offset `at`.
 
-        If the piece before them has grown, it overwrites leading zeros of `gap`; if it has shrunk, zeros are added.
-        """
+        If that piece has grown, it overwrites leading zeros of `gap`. If it has shrunk, zeros are inserted before
+        `gap`. Raise `CannotKeepError` if bytes other than zeros would be overwritten."""
         grown = len(self.data) - at
         if grown > len(gap) - len(gap.lstrip(b"\0")):
             raise CannotKeepError(f"code after {at:#x} of {self.name} would move away from its callers")
@@ -116,10 +117,9 @@ class Rewrite:
         return self.place(piece.start) + old - piece.start
 
     def span(self, start: int, size: int) -> tuple[int, int]:
-        """Return the new offset and size of a byte range.
+        """Return the new offset and size of the `size` bytes that were at offset `start`.
 
-        Pieces that begin or end the range may have another size than before.
-        """
+        Raise `CannotKeepError` if a piece in the range has another size than before, unless it begins at `start`."""
         place, end = self.place(start), start + size
         if not size:
             return place, 0
@@ -134,9 +134,10 @@ class Rewrite:
 
 
 def _padding(gap: bytes, at: int, old: int, alignment: int) -> bytes:
-    """Return the zeros to insert at offset `at`, before bytes that were at offset `old`, to keep their alignment.
+    """Return the bytes to put at the new offset `at` in place of `gap`, the bytes before the old offset `old`.
 
-    `gap` holds the old bytes before them. If it is not all zeros, return it unchanged."""
+    They are as many zeros as the byte at `old` needs to keep its offset modulo `alignment`. If `gap` is not all
+    zeros, it is not padding, and is returned unchanged."""
     if any(gap):
         return gap
     kept = 0 if len(gap) < alignment else len(gap)

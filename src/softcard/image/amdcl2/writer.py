@@ -159,7 +159,9 @@ def _check_whole(origin: Container, reason: WireError) -> None:
 
 
 def _built(source: ProgramSource) -> bytes:
-    """Return the bytes of a newly built file."""
+    """Return the bytes of a program file for `source` that does not reuse the bytes of an existing file.
+
+    Raise `WireError` for a device, an address size, data or samplers that the driver does not support."""
     codes = device_codes(source.driver)
     if source.device not in codes and source.as_read is None:
         raise WireError(f"driver {source.driver} does not support device {source.device!r}, only {', '.join(codes)}")
@@ -354,11 +356,11 @@ def _segments(source: ProgramSource, is_late: bool) -> Iterator[SegmentPart]:
 def _inner_symbols(
     source: ProgramSource, plan: ElfPlan, code: _Placed, is_late: bool
 ) -> tuple[SymbolWriter, dict[str, int], int]:
-    """Return the symbol table of the inner ELF file, and symbol numbers to which relocations refer.
+    """Return the symbol table of the inner ELF file, and the symbol numbers to which relocations refer.
 
-    The second result maps sections to the numbers of their section symbols; the third is the number of the first
-    sampler's symbol.
-    """
+    `is_late` is True from driver 2004.06 on, whose files begin the table with a null symbol. The second
+    result maps sections to the numbers of their section symbols. The third is the number of the first
+    sampler's symbol."""
     symbols = SymbolWriter(64, is_late)
     waiting = dict(enumerate(source.sampler_offsets))
     for kernel, place in zip(source.kernels, code.places, strict=True):

@@ -105,9 +105,9 @@ def _set(assembly: Assembly, statement: Statement) -> None:
 def _align(is_power: bool | None, pattern: int = 1) -> Directive:
     """Return the function that executes an alignment directive.
 
-    Its operand is an exponent of two if `is_power` is True, and a number of bytes if it is False; with None the
-    machine's unit applies. Gaps are filled by repeating a pattern of `pattern` bytes.
-    """
+    The directive's operand is an exponent of two if `is_power` is True, and a number of bytes if it is False;
+    if it is None, the target machine determines which of the two. The fill value has `pattern` bytes, and is
+    repeated in the gap."""
 
     def align(assembly: Assembly, statement: Statement) -> None:
         words = operands(statement.rest)

@@ -375,8 +375,8 @@ class GcnMachine:
     def functions(self) -> Mapping[str, Function]:
         """The functions that expressions may call, by name; see `Machine`.
 
-        Newer LLVM versions call them to compute the register counts of a kernel from those of its callees.
-        """
+        The output of newer LLVM versions calls them to compute the register counts of a kernel from those of its
+        callees."""
         level = self.target.level
         return {
             "max": max,

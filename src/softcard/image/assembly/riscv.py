@@ -190,8 +190,7 @@ class RiscvMachine:
     def _expanded(self, assembly: Assembly, name: str, given: list[str]) -> list[tuple[str, str]] | None:
         """Return the instructions that replace a pseudo-instruction; None for any other statement.
 
-        Pseudo-instructions that need an address are expanded elsewhere.
-        """
+        It is also None for pseudo-instructions with an address operand, which `_reach` expands."""
         if name == "li":
             if len(given) != 2:
                 raise WireError("li needs operands 'rd, imm'")
@@ -322,10 +321,9 @@ class RiscvMachine:
             return None
 
     def _number(self, assembly: Assembly, name: str, text: str, done: int) -> tuple[str, bool]:
-        """Return an operand with its expression replaced by a number, and a bool.
+        """Return the operand `text` with its expression replaced by a number, and True if the operand is final.
 
-        The bool is True if the number is final and not an address.
-        """
+        The operand is not final if its number is an address, or may still change in a later pass."""
         is_vector = name.startswith("v") and _VTYPE.fullmatch(text)
         if text in _WORDS or is_vector or (name.startswith("fence") and _ORDER.fullmatch(text)):
             return text, True

@@ -73,8 +73,9 @@ class CheckedBytes:
         self.base = base
 
     def wrong(self, message: str, byte: int) -> WireError:
-        """Return a `WireError` with `message`, and with the offset in the outermost file of the byte at offset
-        `byte`."""
+        """Return a `WireError` with `message` that names the byte at offset `byte` of these bytes.
+
+        The error contains the byte's offset in the outermost file."""
         return wrong(message, self.base + byte)
 
     def inside(self, what: str, start: int, size: int, place: int) -> None:
@@ -96,11 +97,10 @@ class CheckedBytes:
         return align_up(end, alignment)
 
     def claim(self, what: str, claimed: int, place: int) -> int:
-        """Return `claimed`, the total size of the items so far in bytes, if it is plausible.
+        """Return `claimed`, the number of bytes to which the items read so far refer, if it is plausible.
 
-        Raise `WireError` if it exceeds a multiple of the file's size. This limit prevents overlapping items of a
-        malicious file from causing much work. `what` names the items; `place` is the offset of the last item.
-        """
+        Raise `WireError` if it exceeds a fixed multiple of the file's size. This limit prevents overlapping items
+        of a malicious file from causing much work. `what` names the items; `place` is the offset of the last item."""
         if claimed > MAX_OVERLAP * len(self.data):
             text = f"the {what} up to here claim {claimed:#x} bytes, but the file has {len(self.data):#x}"
             raise self.wrong(text, place)

@@ -245,8 +245,7 @@ class CodeObject(RichDisplay):
     def kernel(self, name: str) -> Kernel:
         """Return the kernel named `name`, or the kernel of the only C++ function with that name.
 
-        Otherwise raise a `WireError` that lists similar names.
-        """
+        Raise a `WireError` that lists similar names if there is no such kernel."""
         found = self.kernels.get(text_of(name, "a kernel's name")) or self._of_cpp(name)
         if found is None:
             hint = close_to(name, self.kernels) or f", it has {', '.join(self.kernels) or 'none'}"
@@ -254,7 +253,9 @@ class CodeObject(RichDisplay):
         return found
 
     def _of_cpp(self, name: str) -> Kernel | None:
-        """Return the kernel of a C++ function named `name`, with any parameters; None unless one matches."""
+        """Return the kernel of the C++ function named `name`, with any parameters.
+
+        Return None if no kernel or several kernels have that function name."""
         found = [each for each in self.kernels if each.startswith(f"_Z{len(name)}{name}")]
         return self.kernels[found[0]] if len(found) == 1 else None
 

@@ -121,10 +121,9 @@ _PLAIN: Final = re.compile(r"(?!(?:None|True|False|inf|nan)$)[A-Za-z_.$@][\w.$@]
 
 
 class Described:
-    """Metadata of the kernels of an object, by symbol or name, decoded on demand.
+    """The metadata of an object's kernels, found by the kernel's symbol or name, and decoded on demand.
 
-    `yaml` holds the V2 documents and `msgpack` those of V3 to V6.
-    """
+    `yaml` holds the V2 documents and `msgpack` those of V3 to V6."""
 
     _FEW: ClassVar[int] = 16
     """The number of kernels that are decoded one by one; a further access decodes all at once."""

@@ -207,7 +207,9 @@ def _check(version: str, target: str, kernels: Sequence[KernelSource]) -> None:
 
 
 def _machine(version: str, target: str) -> int:
-    """Return the processor's number in e_flags, with the version of a generic processor; 0 if it has none."""
+    """Return the bits of e_flags that state the processor; 0 if the version has no number for it.
+
+    For a generic processor they include its version."""
     is_generic = target.endswith("-generic")
     if version == "V1" or (is_generic and version != "V6"):
         return 0
@@ -235,7 +237,7 @@ def machine_flags(version: str, processor: str, features: Mapping[str, str]) -> 
 
 
 def _text(version: str) -> str:
-    """Return the name of the section for machine code."""
+    """Return the name of the section that holds machine code in code objects of version `version`."""
     return ".hsatext" if version == "V1" else ".text"
 
 

@@ -188,7 +188,8 @@ class SpecMemory(Stateful):
         return view[:]
 
     def read_register(self, place: Location, address: int, unit: Unit) -> bytes:
-        """Read the memory-mapped register at `place`; `address` is the unit's address of it."""
+        """Read the memory-mapped register at `place`; `address` is the address by which `unit` accesses the
+        register."""
         self._check_register(place, address, "read")
         try:
             return place.mapping.region.read(place.physical - place.mapping.base, place.size, unit)
@@ -196,7 +197,8 @@ class SpecMemory(Stateful):
             raise _relocated(fault, address) from None
 
     def write_register(self, place: Location, address: int, data: bytes, unit: Unit) -> None:
-        """Write the memory-mapped register at `place`; `address` is the unit's address of it."""
+        """Write the memory-mapped register at `place`; `address` is the address by which `unit` accesses the
+        register."""
         self._check_register(place, address, "write")
         try:
             place.mapping.region.write(place.physical - place.mapping.base, data, unit)

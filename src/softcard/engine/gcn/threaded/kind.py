@@ -149,7 +149,8 @@ class Kind:
 
     @property
     def node(self) -> Node:
-        """The instruction, with the effects that all instructions of this handler have."""
+        """Return a node that stands for any instruction with this handler: its effects are those that all these
+        instructions share."""
         fields = {name: int(n) if isinstance(n, Deferred) else n for name, n in self.insn.fields.items()}
         plain = replace(self.insn, pc=0, fields=fields, literal=0)
         node = Node(plain, effects(plain, Mode.decode(self.mode)), self.mode)

@@ -147,7 +147,9 @@ _DWORD: Final = 6
 
 
 def _is_exec_or_vgpr_reader(b: Issue) -> bool:
-    """Return True for an instruction that reads EXEC or VGPRs: a matrix instruction, or v_accvgpr_write on gfx908."""
+    """Return True for the readers of the hazard "VALU write of EXEC or a VGPR, then a read by a matrix instruction".
+
+    These are matrix instructions and, on gfx908, v_accvgpr_write."""
     return b.is_matrix or (b.insn.target.matrix == 1 and b.name == "v_accvgpr_write_b32")
 
 

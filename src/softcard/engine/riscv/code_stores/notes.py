@@ -421,7 +421,9 @@ class StoreNotes:
         text.start(done)
 
     def _note(self, w: int, pointer: Operand) -> None:
-        """Emit the recording of a store of `w` bits at `pointer`, whose instruction may have no store number yet."""
+        """Emit code that records a store of `w` bits at `pointer`.
+
+        If the storing instruction has no number in the table of storing instructions yet, the code assigns one."""
         text, host = self.text, self._host(pointer)
         slow_path, on, done = text.fresh("slow_path"), text.fresh("on"), text.fresh("noted")
         with text.apart(slow_path):
@@ -442,7 +444,9 @@ class StoreNotes:
         Both come from the instruction's row in the table of storing instructions. The store number is repeated for
         four halfwords."""
         if pc in self._unscoped:
-            raise ModelBug(f"the store at {pc:#x} is recorded with the run of stores that contains it, not by itself")
+            raise ModelBug(
+                f"the store at {pc:#x} must be recorded with the run of stores that contains it, not by itself"
+            )
         self._row()
         text, at = self.text, (pc >> 1 & SITES - 1) * ctypes.sizeof(SiteRow)
         key, halfwords = (

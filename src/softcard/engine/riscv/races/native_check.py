@@ -106,20 +106,20 @@ def place_of_event(row: HartRow, pc: int, what: int) -> int:
 
 @inlined
 def event_of(row: HartRow, at: int, what: int) -> int:
-    """Return the event, as an access record, that an access belongs to; 0 if it was not created yet.
+    """Return the access record of the event that the current access belongs to; 0 if the event does not exist yet.
 
-    `at` is the address of the instruction's `Entry`.
-    """
+    An event groups the accesses of one instruction in one epoch of a hart. `at` is the address of the
+    instruction's `Entry`, and `what` has the kind of the access."""
     entry = Entry.from_address(at)
     return entry.record if entry.epoch_id == row.epoch_id and not is_release(what) else 0
 
 
 @inlined
 def open_event(row: HartRow, at: int, pc: int, what: int) -> int:
-    """Return the event, as an access record, that an access belongs to; create the event if necessary.
+    """Return the access record of the event that the current access belongs to; create the event if necessary.
 
-    `at` is the address of the instruction's `Entry`.
-    """
+    An event groups the accesses of one instruction in one epoch of a hart. `at` is the address of the
+    instruction's `Entry`, and `what` has the kind of the access."""
     race, entry = Race.from_address(row.race), Entry.from_address(at)
     if is_release(what):
         release(row)
