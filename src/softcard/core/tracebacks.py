@@ -47,9 +47,10 @@ def without_own_frames(trace: TracebackType | None, *more: str) -> TracebackType
 
 @contextmanager
 def shortened(error: BaseException, *more: str) -> Iterator[None]:
-    """Remove frames of this package from an error, its causes and contexts while the context is active.
+    """Remove this package's frames from an error, and from its causes and contexts, during the ``with`` block.
 
-    Notes with registers are removed too: the attribute `registers` has them.
+    Frames of the packages `more` are removed too, and notes with registers, which the attribute `registers` has. All
+    are restored at the end of the block.
     """
     before: list[tuple[BaseException, TracebackType | None, list[str] | None]] = []
     left: list[BaseException | None] = [error]
