@@ -316,8 +316,11 @@ class Gpu(RichDisplay):
         if language not in SOURCES:
             raise WireError(f"language is {language!r}, expected {' or '.join(SOURCES)}")
         words, agent = (*LINE_TABLES, *options), self.device.agent.name
-        made = COMPILERS[language](text_of(source, "source"), agent, options=words, version=version)
-        return self.load(made)
+        text = text_of(source, "source")
+        made = self.load(COMPILERS[language](text, agent, options=words, version=version))
+        if "#line" not in text:
+            made.source_name, made.source_lines = f"kernel{language}", tuple(text.split("\n"))
+        return made
 
     # ---- queues and signals --------------------------------------------------------------------------------------
 

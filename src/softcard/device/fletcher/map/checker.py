@@ -14,8 +14,10 @@ from itertools import chain
 
 import pyarrow as pa
 
+from softcard.core.diagnostics import Diagnostic
 from softcard.core.display import RichDisplay, Rows
 from softcard.core.errors import RuleError, SoftcardError
+from softcard.core.findings import Level
 from softcard.core.rule import Rule
 from softcard.device.fletcher.map.build import Source, batch_name, fletcher_map, generator_name, plain_name, sources
 from softcard.device.fletcher.map.flatten import (
@@ -72,6 +74,11 @@ class Finding(RichDisplay):
         yield "severity", self.severity.value
         yield "place", self.place
         yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})"
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the finding as a diagnostic."""
+        level, check = Level(self.severity.value), self.rule.id.rpartition("/")[2]
+        return Diagnostic(level, check, self.message, self.place, kernel=self.place, rule=self.rule)
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""

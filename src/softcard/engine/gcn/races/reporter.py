@@ -206,7 +206,7 @@ class Reporter:
             allocation = below if below is not None and address < below.end else None
         finding = made(
             check, kind, message, access=access, space=space, address=address, size=size, other=where.place,
-            suggestion=suggestion or SUGGESTION[between], allocation=allocation,
+            conflict=where, suggestion=suggestion or SUGGESTION[between], allocation=allocation,
         )  # fmt: skip
         self._findings.report(site, finding)
 

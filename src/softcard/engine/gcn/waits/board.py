@@ -22,7 +22,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
-from softcard.core.findings import Diagnostic, Level
+from softcard.core.diagnostics import Diagnostic
+from softcard.core.findings import Level
 from softcard.core.rule import interface_id
 from softcard.engine.gcn.waits.issue import (
     FLAT,

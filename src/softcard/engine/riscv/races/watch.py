@@ -133,7 +133,8 @@ class Reporter:
         self._findings.locate(where)
         found = _finding(event, f"{first.access}-{event.access}", message)
         found.access, found.space, found.address, found.size = event.access, "global", suspect.address, suspect.size
-        found.other, found.suggestion = where.place, OF_HOST if is_host else OF_TRANSFERS if is_transfer else OF_HARTS
+        found.other, found.conflict = where.place, where
+        found.suggestion = OF_HOST if is_host else OF_TRANSFERS if is_transfer else OF_HARTS
         self._findings.report(site, found)
 
 
