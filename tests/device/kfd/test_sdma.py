@@ -110,6 +110,29 @@ def test_foreign_memory_is_copied_and_stays_foreign(copies: Copies) -> None:
     assert len(client.client.asked) == asked, "nothing became shared"
 
 
+@pytest.mark.parametrize("agent", ["gfx908", "gfx90a"])
+def test_counts_have_30_bits_from_sdma_4_4_on(agent: str) -> None:
+    """A copy of more than 4 MiB, as run-time libraries of ROCm 6 write it."""
+    size = (5 << 20) + 3
+    with program(agent) as client:
+        copies = Copies(client)
+        base = VA + (16 << 20)
+        local = [client.allocate(base + number * (8 << 20), 8 << 20, AllocFlags.VRAM) for number in range(2)]
+        assert [client.map(each.handle) for each in local] == [1, 1]
+        memory = client.process.device(client.device.nodes[0]).memory
+        data = np.arange(size, dtype=np.uint8).tobytes()
+        memory.write(base, data)
+        if agent == "gfx90a":
+            copies.do(copies.copy(base + (8 << 20), base, size))
+            assert memory.read(base + (8 << 20), size + 1) == data + b"\0"
+        else:
+            failed: list[QueueFailed] = []
+            client.device.probes.subscribe(failed.append, QueueFailed)
+            copies.put(copies.copy(base + (8 << 20), base, size))
+            eventually(lambda: bool(failed))
+            assert "the count of the SDMA packet is 0x500002, expected at most 22 bits" in str(failed[0].error)
+
+
 def test_boxes(copies: Copies) -> None:
     source = copies.data.bytes[:PAGE].view(np.uint16)
     source[:] = np.arange(PAGE // 2)

@@ -582,6 +582,8 @@ class Processor:
         if packet.condition not in _ORDERED_CONDITIONS:
             text = f"the condition of a barrier value packet is {packet.condition}, expected 0 to 3"
             raise PacketRefused(text, QueueError.INVALID_VENDOR_PACKET, rules.BARRIER_VALUE)
+        if not packet.signal:
+            return 0
         value = signed(self._dependency(queue, packet.signal) & packet.mask, 64)
         if not Condition(packet.condition).holds(value, packet.value):
             self._block(queue, index, f"signal {packet.signal:#x} is {value}, which does not meet its condition")

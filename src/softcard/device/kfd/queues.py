@@ -67,7 +67,8 @@ class AgentQueues:
             self._check(arguments.read_pointer_address, 8, "read pointer")
             queue = SdmaQueue(
                 number, self._space, ring, size, arguments.read_pointer_address,
-                is_legacy=self.node.is_legacy, interrupt=self._interrupt, order=self._order,
+                is_legacy=self.node.is_legacy, has_wide_counts=self.node.has_wide_counts, interrupt=self._interrupt,
+                order=self._order,
             )  # fmt: skip
             self._known[number] = queue
             with self._copies.lock:
