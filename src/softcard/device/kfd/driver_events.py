@@ -135,19 +135,28 @@ class Events:
                     event.is_set, event.data = True, data
                     event.wake()
 
-    def interrupt(self, partial: int) -> None:
-        """Handle an interrupt; `partial` has the low 8 bits of the event's number.
+    def interrupt(self, partial: int, valid_bits: int = 8) -> None:
+        """Handle an interrupt; `partial` has the low `valid_bits` bits of the event's number.
 
-        Set the events whose numbers have these low bits and whose slots in the page were written."""
+        Set the events whose numbers have these low bits and whose slots in the page were written. If there are none,
+        set all events whose slots were written, as the kernel driver does."""
         with self._lock:
             if self._slots is None:
                 return
-            for number in range(partial & 0xFF, SIGNAL_EVENTS, 0x100):
-                event = self._known.get(number)
-                if event is not None and int(self._slots[number]) != UNWRITTEN:
-                    self._slots[number] = UNWRITTEN
-                    event.is_set = True
-                    event.wake()
+            step = 1 << valid_bits
+            if not self._set_written(range(partial % step, SIGNAL_EVENTS, step)):
+                self._set_written(range(SIGNAL_EVENTS))
+
+    def _set_written(self, numbers: range) -> bool:
+        """Set the events with these numbers whose slots were written; return True if there are any."""
+        is_any = False
+        for number in (np.flatnonzero(self._slots[numbers.start :: numbers.step] != UNWRITTEN) * numbers.step).tolist():
+            event = self._known.get(number + numbers.start)
+            if event is not None:
+                self._slots[event.number] = UNWRITTEN
+                event.is_set = is_any = True
+                event.wake()
+        return is_any
 
     def wait(self, arguments: WaitEvents) -> WaitResult:
         """Carry out the ioctl WAIT_EVENTS: wait until one of the events is set, or until all of them are set.

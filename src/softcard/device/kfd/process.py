@@ -17,6 +17,7 @@ from softcard.core.findings import CodePlace, in_function
 from softcard.core.record import Record
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.memory.segments import apertures
+from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.settings import Settings
 from softcard.device.kfd import drm, ioctls
 from softcard.device.kfd.address_space import USER_LIMIT, AddressSpace
@@ -29,7 +30,6 @@ from softcard.device.kfd.ioctls import CLOCK_FREQUENCY, EventKind, MemoryExcepti
 from softcard.device.kfd.loaded_code import CodeWatch, LoadedCode, Ran, function_at, loaded_at
 from softcard.device.kfd.node import FIRST_RENDER_MINOR, Node
 from softcard.device.kfd.queues import AgentQueues, Queues
-from softcard.device.kfd.sdma import SdmaQueue
 from softcard.device.kfd.serving import Doorbells
 from softcard.device.kfd.shared_memory import DOORBELLS_APART, SharedMemory
 from softcard.device.kfd.user_memory import Foreign
@@ -213,7 +213,7 @@ class KfdProcess:
     def _pending(self) -> dict[int, tuple[int, int]]:
         """Return the range of submitted work that is not done, by queue number.
 
-        A range is a start and an end: packet indices of an AQL queue, byte positions of a copy queue.
+        A range is a start and an end: packet indices of an AQL queue, bytes of a copy queue, dwords of a PM4 queue.
         """
         return {number: work for agent in tuple(self._agents.values()) for number, work in agent.pending().items()}
 
@@ -229,9 +229,10 @@ class KfdProcess:
     def _stopped(self, node: Node, queue: int, error: SoftcardError) -> None:
         """Report that a queue has stopped because of an error.
 
-        If it is a fault of a copy engine, also call `_fault`. For faults of kernels, `_fault` was called before."""
-        is_copy = isinstance(self._agents[node.number].find(queue), SdmaQueue)
-        if is_copy and isinstance(error, AccessFault):
+        If it is a fault of a copy engine or of a PM4 queue, also call `_fault`. For faults of the kernels of AQL
+        packets, `_fault` was called before."""
+        is_aql = isinstance(self._agents[node.number].find(queue), Queue)
+        if not is_aql and isinstance(error, AccessFault):
             self._fault(node, error)
         self._failed(node, queue, error)
 

@@ -194,7 +194,7 @@ COUNT_BITS: Final = 22
 """The number of bits of a packet's count before SDMA 4.4."""
 DWORDS: Final = 2
 """The value of a packet's field fill_size for a fill with dwords."""
-_COMPARES: Final[dict[int, Callable[[int, int], bool]]] = {
+COMPARES: Final[dict[int, Callable[[int, int], bool]]] = {
     Function.ALWAYS: lambda value, wanted: True,
     Function.LESS: int.__lt__,
     Function.LESS_EQUAL: int.__le__,
@@ -359,9 +359,9 @@ class SdmaQueue:
         packet = PollRegmem.parse(self._bytes(PollRegmem.size_bytes))
         if not packet.is_memory:
             return packet.size_bytes  # a flush of caches that are not modelled
-        compare = _COMPARES.get(packet.function)
+        compare = COMPARES.get(packet.function)
         if compare is None:
-            raise RuleError(f"the SDMA poll has function {packet.function}, expected 0 to {max(_COMPARES)}")
+            raise RuleError(f"the SDMA poll has function {packet.function}, expected 0 to {max(COMPARES)}")
         value = int.from_bytes(self._space.load(packet.address, 4), "little")
         return packet.size_bytes if compare(value & packet.mask, packet.value) else 0
 
