@@ -54,7 +54,7 @@ def test_rocminfo_lists_the_agents() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.findall(r"Name: +(gfx\w+)", done.stdout) == list(AGENTS)
     assert re.findall(r"Compute Unit: +(\d+)", done.stdout)[1:] == ["64", "64", "64", "120", "110"]
-    assert re.findall(r"Max Waves Per CU: +(\d+)", done.stdout)[1:] == ["40", "40", "40", "40", "32"]
+    assert re.findall(r"Max Waves Per CU: +(\d+)", done.stdout) == ["40", "40", "40", "40", "32"]
     assert re.findall(r"Shader Engines: +(\d+)", done.stdout)[1:] == ["4", "4", "4", "8", "8"]
     named = ["gfx803", "gfx900:xnack-", "gfx906:sramecc-:xnack-", "gfx908:sramecc+:xnack-", "gfx90a:sramecc+:xnack-"]
     assert re.findall(r"Name: +amdgcn-amd-amdhsa--(\S+)", done.stdout) == named

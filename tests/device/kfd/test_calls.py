@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_information() -> None:
     with program("gfx900", "gfx803") as client:
         assert client.call(
             Number.GET_VERSION, ioctls.GetVersion(major_version=0, minor_version=0)
-        ) == ioctls.GetVersion(major_version=1, minor_version=9)
+        ) == ioctls.GetVersion(major_version=1, minor_version=14)
         before = boot_nanoseconds()
         clocks = client.call(Number.GET_CLOCK_COUNTERS, ioctls.GetClockCounters(gpu_id=client.gpu_id))
         assert before <= clocks.gpu_clock_counter == clocks.cpu_clock_counter <= boot_nanoseconds()
@@ -99,11 +100,64 @@ def test_what_there_is_not() -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [
+        (0x20, errno.EPERM, "ioctl SVM is not modelled (attributes of shared virtual memory)"),
+        (0x1E, errno.ENODEV, "ioctl ALLOC_QUEUE_GWS is not modelled (the barrier of all work-groups (GWS))"),
+        (0x26, errno.EPERM, "ioctl DBG_TRAP is not modelled (debuggers)"),
+        (0x24, errno.EINVAL, "ioctl EXPORT_DMABUF is not modelled (memory for other drivers)"),
+        (0x81, errno.EOPNOTSUPP, "ioctl IPC_EXPORT_HANDLE is not modelled (memory for other processes)"),
+    ],
+)
+def test_what_is_not_modelled(number: int, code: int, message: str) -> None:
+    heard: list[Any] = []
+    with program() as client:
+        client.device.probes.subscribe(heard.append, Called)
+        with pytest.raises(BeyondModel) as raised:
+            client.raw(number, bytes(24))
+        assert isinstance(raised.value, Refused)
+        assert (raised.value.errno, raised.value.message) == (code, message)
+        assert heard[-1].name == message.split()[1]
+
+
+def test_run_time_libraries_that_support_debuggers() -> None:
+    with program() as client:
+        enable = ioctls.RuntimeEnable(r_debug=0x1000, mode_mask=3)
+        assert client.call(Number.RUNTIME_ENABLE, enable) == enable
+        assert "was called before" in refused(errno.EBUSY, client.call, Number.RUNTIME_ENABLE, enable)
+        client.call(Number.RUNTIME_ENABLE, ioctls.RuntimeEnable(mode_mask=0))
+        client.call(Number.RUNTIME_ENABLE, enable)
+        client.call(Number.RUNTIME_ENABLE, ioctls.RuntimeEnable(mode_mask=0))
+        client.aql_queue()
+        assert "must precede the 1 queues" in refused(errno.EEXIST, client.call, Number.RUNTIME_ENABLE, enable)
+
+
+def test_ages_of_events() -> None:
+    """A wait with a known age ends if the event was set since, even if another wait has reset it."""
+    with program() as client:
+        made = client.call(Number.CREATE_EVENT, ioctls.CreateEvent(event_type=ioctls.EventKind.SIGNAL, auto_reset=1))
+
+        def wait(age: int) -> tuple[int, int]:
+            data = ioctls.EventData(data=age.to_bytes(32, "little"), event_id=made.event_id).pack()
+            buffer = np.frombuffer(bytearray(data), np.uint8)
+            asked = ioctls.WaitEvents(events_ptr=int(buffer.ctypes.data), num_events=1, wait_for_all=0, timeout=0)
+            result = client.call(Number.WAIT_EVENTS, asked).wait_result
+            return result, ioctls.EventData.parse(bytes(buffer)).known_age
+
+        assert wait(1) == (ioctls.WaitResult.TIMEOUT, 1)
+        client.call(Number.SET_EVENT, ioctls.OneEvent(event_id=made.event_id))
+        assert wait(0) == (ioctls.WaitResult.COMPLETE, 0), "the program asks for no age"
+        assert wait(0) == (ioctls.WaitResult.TIMEOUT, 0), "the first wait has reset the event"
+        assert wait(1) == (ioctls.WaitResult.COMPLETE, 2)
+        assert wait(2) == (ioctls.WaitResult.TIMEOUT, 2)
+
+
 def test_arguments_of_other_sizes() -> None:
     with program() as client:
         assert client.raw(Number.GET_VERSION, b"") == b""
         assert client.raw(Number.GET_VERSION, bytes(4)) == b"\1\0\0\0"
-        assert client.raw(Number.GET_VERSION, b"\7" * 12) == b"\1\0\0\0\x09\0\0\0\7\7\7\7"
+        assert client.raw(Number.GET_VERSION, b"\7" * 12) == b"\1\0\0\0\x0e\0\0\0\7\7\7\7"
 
 
 def test_render_nodes() -> None:

@@ -26,7 +26,17 @@ from softcard.device.kfd.client import Client
 from softcard.device.kfd.code_files import CodeFiles
 from softcard.device.kfd.driver_events import Events
 from softcard.device.kfd.host_races import PinnedOrder
-from softcard.device.kfd.ioctls import CLOCK_FREQUENCY, EventKind, MemoryException, Number, Refused, boot_nanoseconds
+from softcard.device.kfd.ioctls import (
+    CLOCK_FREQUENCY,
+    UNMODELLED,
+    EventKind,
+    MemoryException,
+    NotModelled,
+    Number,
+    Refused,
+    Unmodelled,
+    boot_nanoseconds,
+)
 from softcard.device.kfd.loaded_code import CodeWatch, LoadedCode, Ran, function_at, loaded_at
 from softcard.device.kfd.node import FIRST_RENDER_MINOR, Node
 from softcard.device.kfd.queues import AgentQueues, Queues
@@ -92,6 +102,7 @@ class KfdProcess:
         self._devices: dict[int, HsaDevice] = {}
         self._mailboxes = NO_MAILBOXES
         self._is_closed = False
+        self._has_runtime = False
         self.events = Events(client)
         self.allocations = Allocations(client, shared, nodes, self._space, settings.fill or 0)
         self.queues = Queues(self._queues_of)
@@ -126,6 +137,7 @@ class KfdProcess:
             Number.SET_CU_MASK: (ioctls.SetCuMask, self._cu_mask),
             Number.SET_XNACK_MODE: (ioctls.SetXnackMode, self._xnack),
             Number.AVAILABLE_MEMORY: (ioctls.AvailableMemory, self._available),
+            Number.RUNTIME_ENABLE: (ioctls.RuntimeEnable, self._enable_runtime),
         }
 
     # ---- calls ---------------------------------------------------------------------------------------------------
@@ -151,6 +163,9 @@ class KfdProcess:
 
     def _kfd(self, number: int, data: bytes) -> bytes:
         record, handler = self._handlers.get(number, (None, None))
+        if number in list(Unmodelled):
+            purpose, code = UNMODELLED[Unmodelled(number)]
+            raise NotModelled(f"ioctl {Unmodelled(number).name} is not modelled ({purpose})", code)
         if record is None or handler is None:
             raise Refused(f"ioctl {number:#x} of the driver is not modelled")
         answer = handler(record.parse(data.ljust(record.size_bytes, b"\0")))
@@ -295,6 +310,17 @@ class KfdProcess:
     def _available(self, arguments: ioctls.AvailableMemory) -> Record:
         node = self.allocations.node(arguments.gpu_id)
         return ioctls.AvailableMemory(available=self.allocations.available(node), gpu_id=arguments.gpu_id)
+
+    def _enable_runtime(self, arguments: ioctls.RuntimeEnable) -> Record:
+        """Record whether the program's run-time library supports debuggers, which are not modelled."""
+        is_enabled = bool(arguments.mode_mask & ioctls.RUNTIME_ENABLE_MODE)
+        with self._lock:
+            if is_enabled and self._has_runtime:
+                raise Refused("RUNTIME_ENABLE was called before: disable it first, with mode_mask 0", errno.EBUSY)
+            if is_enabled and len(self.queues):
+                raise Refused(f"RUNTIME_ENABLE must precede the {len(self.queues)} queues", errno.EEXIST)
+            self._has_runtime = is_enabled
+        return ioctls.RuntimeEnable(r_debug=arguments.r_debug, mode_mask=arguments.mode_mask)
 
     def _xnack(self, arguments: ioctls.SetXnackMode) -> Record:
         """Return the reply that waves never retry page faults (XNACK); raise `Refused` for an attempt to enable
