@@ -218,9 +218,9 @@ def test_memory_is_the_programs_by_offset() -> None:
 @pytest.mark.parametrize(
     ("address", "size", "flags", "number", "message"),
     [
-        (VA, 100, AllocFlags.GTT, errno.EINVAL, "must be multiples of the page size"),
-        (VA + 1, PAGE, AllocFlags.GTT, errno.EINVAL, "must be multiples of the page size"),
-        (VA, 0, AllocFlags.GTT, errno.EINVAL, "must be multiples of the page size"),
+        (VA, 100, AllocFlags.USERPTR, errno.EINVAL, "and whole pages of the program's memory"),
+        (VA + 1, PAGE, AllocFlags.GTT, errno.EINVAL, "expected 1 byte or more at a multiple of the page size"),
+        (VA, 0, AllocFlags.GTT, errno.EINVAL, "expected 1 byte or more at a multiple of the page size"),
         (VA, 9 << 30, AllocFlags.VRAM, errno.ENOMEM, "is exhausted"),
         (VA, 1 << 40, AllocFlags.GTT, errno.ENOMEM, "bytes with a program"),
         (VA, PAGE, AllocFlags.GTT | AllocFlags.AQL_QUEUE_MEM, errno.EINVAL, "mapped twice"),
@@ -234,6 +234,15 @@ def test_memory_that_cannot_be(address: int, size: int, flags: int, number: int,
     with program() as client:
         assert message in refused(number, client.allocate, address, size, flags, 0x1000)
         assert not len(client.process.allocations)
+
+
+def test_allocations_are_whole_pages() -> None:
+    with program() as client:
+        found = client.allocate(VA, PAGE + 1)
+        assert client.map(found.handle) == 1
+        memory = client.process.device(client.device.nodes[0]).memory
+        memory.write(VA + 2 * PAGE - 1, b"x")
+        assert memory.find(VA + 2 * PAGE) is None
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["first", "second"])

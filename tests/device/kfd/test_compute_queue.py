@@ -29,6 +29,7 @@ from tests.device.kfd.rig import PAGE, Pages, Program, eventually, program
 VA = 0x7E00_0000_0000
 RING = 1024
 NOP, DISPATCH, WRITE, WAIT, BUFFER, EVENT, RELEASE, ACQUIRE, SET = 0x10, 0x15, 0x37, 0x3C, 0x3F, 0x46, 0x49, 0x58, 0x76
+PREDICATE = 0x23
 FILLER, SHORT_NOP = 2 << 30, 0xFFFF_1000
 EQUAL, MEMORY = 3, 1 << 4
 RSRC1 = 0x00AC_0000
@@ -213,6 +214,37 @@ def test_indirect_buffers() -> None:
         assert there.words[:4].tolist() == [0, 0x105, 9, 11]
 
 
+def in_buffer(there: Compute, *commands: tuple[int, ...]) -> tuple[int, ...]:
+    """The command that executes these commands in an indirect buffer."""
+    inside = [word for each in commands for word in each]
+    there.data.bytes[2 * PAGE : 2 * PAGE + 4 * len(inside)] = np.array(inside, np.uint32).view(np.uint8)
+    return command(BUFFER, *halves(there.data.address + 2 * PAGE), 1 << 23 | len(inside))
+
+
+def test_commands_for_some_dies() -> None:
+    """Of commands for some dies of gfx942, those for the first one are executed."""
+    with program("gfx942") as client:
+        there = Compute(client)
+        stores = [command(WRITE, 5 << 8, *halves(there.data.address + 4 * n), n + 1) for n in range(3)]
+        count = len(stores[0])
+        there.do(
+            in_buffer(
+                there, command(PREDICATE, 1 << 24 | count), stores[0], command(PREDICATE, 6 << 24 | count), stores[1],
+                command(PREDICATE, 0xFF << 24 | count), stores[2],
+            )
+        )  # fmt: skip
+        assert there.words[:3].tolist() == [1, 0, 3]
+
+
+def test_commands_for_some_dies_that_cannot_be() -> None:
+    with program("gfx942") as client:
+        assert "PRED_EXEC in the ring is not modelled" in Compute(client).fails(command(PREDICATE, 1 << 24))
+    with program("gfx942") as client:
+        there = Compute(client)
+        text = there.fails(in_buffer(there, command(PREDICATE, 1 << 24 | 2), (FILLER,)))
+        assert "PRED_EXEC is for 2 dwords, but the indirect buffer has fewer" in text
+
+
 def test_stores_of_release_mem() -> None:
     with program("gfx90a") as client:
         there = Compute(client)
@@ -302,7 +334,7 @@ def test_checks() -> None:
 
 BAD: dict[str, tuple[list[tuple[int, ...]], str]] = {
     "type 0": ([(0x1234,)], "0x00001234 is not the header of a PM4 command, expected type 2 or 3"),
-    "unknown": ([command(0x1E, 0)], "PM4 command 0x1e is not modelled, expected one of NOP, DISPATCH_DIRECT"),
+    "unknown": ([command(0x1E, 0)], "PM4 command 0x1e is not modelled, expected one of NOP, PRED_EXEC, DISPATCH_DIRECT"),
     "half": ([(command(NOP, 0, 0)[0], 0)], "PM4 command NOP has 3 dwords, but only 2 were submitted"),
     "register": ([command(SET, 0x10, 1)], "registers 0x10 to 0x10 are not modelled, expected compute registers"),
     "no values": ([command(SET, 0x200)], "SET_SH_REG has 1 dwords after its header, expected 2 or more"),

@@ -165,6 +165,26 @@ def test_caches(agent: str, caches: list[tuple[int, int]], line: int) -> None:
     assert {each["cache_line_size"] for each in found} == {line}
 
 
+@pytest.mark.parametrize(
+    ("agent", "versions"),
+    [
+        ("gfx908", {}),
+        ("gfx90a", {11: "9.4.2", 42: "4.4.0", 108: "7.4.4"}),
+        ("gfx942", {11: "9.4.3", 42: "4.4.2", 108: "7.9.0"}),
+        ("gfx950", {11: "9.5.0", 42: "4.4.5", 108: "7.9.1"}),
+    ],
+)
+def test_ip_versions(agent: str, versions: dict[int, str]) -> None:
+    made = files(nodes([agent]))
+    base = "sys/class/drm/renderD128/device/ip_discovery/die/0"
+    found = {
+        block: ".".join(made[f"{base}/{block}/0/{part}"].strip() for part in ("major", "minor", "revision"))
+        for block in versions
+    }
+    assert found == versions
+    assert bool(versions) == any(path.startswith(base) for path in made)
+
+
 @pytest.mark.parametrize("agent", ["gfx900", *CDNA])
 def test_device_info(agent: str) -> None:
     """The masks of compute units have as many bits as an accelerator die has compute units."""

@@ -45,6 +45,7 @@ class Command(IntEnum):
 
     NOP = 0x10
     DISPATCH_DIRECT = 0x15
+    PRED_EXEC = 0x23
     WRITE_DATA = 0x37
     WAIT_REG_MEM = 0x3C
     INDIRECT_BUFFER = 0x3F

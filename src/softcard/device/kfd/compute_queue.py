@@ -16,12 +16,14 @@ from softcard.core.limits import Stopped, Watch
 from softcard.core.record import Record, bits, u32, u64
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.launch.registers import ComputeRegisters, DispatchDirect
-from softcard.device.hsa.pm4 import Command, command_name, header
+from softcard.device.hsa.pm4 import MOST_COUNT, Command, command_name, header
 from softcard.device.kfd.address_space import AddressSpace
 from softcard.device.kfd.ioctls import boot_nanoseconds
 from softcard.device.kfd.sdma import COMPARES
 
 DWORD: Final = 4
+DIES_AT: Final = 24
+"""The bit of PRED_EXEC at which the mask of accelerator dies begins."""
 CS_PARTIAL_FLUSH: Final = 7
 """The event of EVENT_WRITE that waits for the kernels before it."""
 CONTEXT_BITS: Final = 32
@@ -150,6 +152,7 @@ class ComputeQueue:
         self._watch = Watch(device.settings.time_limit_seconds)
         self._handlers: dict[int, Callable[[list[int]], bool]] = {
             Command.NOP: lambda body: True,
+            Command.PRED_EXEC: self._predicate,
             Command.DISPATCH_DIRECT: self._dispatch,
             Command.WRITE_DATA: self._write_data,
             Command.WAIT_REG_MEM: self._wait,
@@ -246,6 +249,21 @@ class ComputeQueue:
         if len(body) < 2:
             raise RuleError(f"SET_SH_REG has {len(body)} dwords after its header, expected 2 or more")
         self._registers.store(body[0] & 0xFFFF, body[1:])
+        return True
+
+    def _predicate(self, body: list[int]) -> bool:
+        """Handle PRED_EXEC, whose next commands are for some accelerator dies: skip them unless they are for die 0.
+
+        The modelled command processor is that of die 0, and starts the work-groups of all dies."""
+        _check_size(Command.PRED_EXEC, body, 1)
+        buffer, (word,) = self._buffer, body
+        if buffer is None:
+            raise BeyondModel("PRED_EXEC in the ring is not modelled, expected it in an indirect buffer")
+        count = word & MOST_COUNT
+        if buffer.position + len(body) + 1 + count > len(buffer.words):
+            raise RuleError(f"PRED_EXEC is for {count} dwords, but the indirect buffer has fewer")
+        if not word >> DIES_AT & 1:
+            buffer.position += count
         return True
 
     def _dispatch(self, body: list[int]) -> bool:

@@ -32,7 +32,8 @@ class Product:
       each shader engine; some of them can be disabled.
     - `clock_mhz`: the maximum clock.
     - `caches`: level and size in KiB of each cache that one compute unit uses; `cache_line`: bytes of a line.
-    - `revision`: the revision of the chip."""
+    - `revision`: the revision of the chip.
+    - `ip_versions`: the versions of graphics, copy engines and bus interface, by hardware id, if sysfs has them."""
 
     device_id: int
     name: str
@@ -46,8 +47,13 @@ class Product:
     caches: tuple[tuple[int, int], ...] = ((1, 16), (2, 4096))
     cache_line: int = 64
     revision: int = 0
+    ip_versions: tuple[tuple[int, tuple[int, int, int]], ...] = ()
 
 
+GRAPHICS: Final = 11
+COPIES: Final = 42
+BUS: Final = 108
+"""The hardware ids of graphics, copy engines and bus interface in the table of IP versions."""
 _CDNA3_CACHES: Final = ((1, 32), (2, 4096), (3, 262144))
 PRODUCTS: Final = {
     "gfx803": Product(0x7300, "fiji", 130, 2),
@@ -56,11 +62,14 @@ PRODUCTS: Final = {
     "gfx908": Product(0x738C, "arcturus", 141, 8, shader_engines=8, xgmi_engines=6, clock_mhz=1502,
                       caches=((1, 16), (2, 8192))),
     "gfx90a": Product(0x7408, "aldebaran", 141, 8, shader_engines=8, array_units=14, xgmi_engines=3, clock_mhz=1700,
-                      caches=((1, 16), (2, 8192)), revision=1),
+                      caches=((1, 16), (2, 8192)), revision=1,
+                      ip_versions=((GRAPHICS, (9, 4, 2)), (COPIES, (4, 4, 0)), (BUS, (7, 4, 4)))),
     "gfx942": Product(0x74A1, "ip discovery", 141, 8, array_units=10, xgmi_engines=14, clock_mhz=2100,
-                      caches=_CDNA3_CACHES, cache_line=128, revision=1),
+                      caches=_CDNA3_CACHES, cache_line=128, revision=1,
+                      ip_versions=((GRAPHICS, (9, 4, 3)), (COPIES, (4, 4, 2)), (BUS, (7, 9, 0)))),
     "gfx950": Product(0x75A0, "ip discovery", 141, 8, array_units=9, xgmi_engines=14, clock_mhz=2400,
-                      caches=_CDNA3_CACHES, cache_line=128),
+                      caches=_CDNA3_CACHES, cache_line=128,
+                      ip_versions=((GRAPHICS, (9, 5, 0)), (COPIES, (4, 4, 5)), (BUS, (7, 9, 1)))),
 }  # fmt: skip
 """The product for each supported agent.
 
@@ -212,6 +221,9 @@ def files(nodes: Sequence[Node], *, large_bar: bool = True) -> dict[str, str]:
         link = f"{TOPOLOGY}/nodes/0/io_links/{node.number - 1}"
         if large_bar:
             made[f"{link}/properties"] = _text(_link(0, node.number, OVERRIDES | NO_ATOMICS))
+        for block, version in node.product.ip_versions:
+            for name, value in zip(("major", "minor", "revision"), version, strict=True):
+                made[f"sys/class/drm/renderD{node.minor}/device/ip_discovery/die/0/{block}/0/{name}"] = f"{value}\n"
         for number, (level, kib) in enumerate(node.product.caches):
             made[f"{here}/caches/{number}/properties"] = _cache(level, kib, node.product.cache_line)
     return made
