@@ -40,7 +40,7 @@ def to_systemrdl(registers: RegisterMap) -> str:
     `BeyondModel` is raised if SystemRDL cannot express the map.
     """
     if not registers.registers:
-        raise BeyondModel(f"a SystemRDL map holds one register or more (clause 13.3); {registers.name} has none")
+        raise BeyondModel(f"map {registers.name} has no register, expected one or more in SystemRDL (clause 13.3)")
     lines = [
         "property access_kind { component = field; type = string; };",
         "",
@@ -56,7 +56,7 @@ def to_systemrdl(registers: RegisterMap) -> str:
 def _register(register: Register, unit_bytes: int) -> list[str]:
     if register.width & (register.width - 1):
         raise BeyondModel(
-            f"SystemRDL registers are a power of two bits wide (clause 10.6.1); {register.name} has {register.width}"
+            f"register {register.name} has {register.width} bits, expected a power of two in SystemRDL (clause 10.6.1)"
         )
     lines = ["    reg {", *_about(register.name, register.doc, "        "), f"        regwidth = {register.width};"]
     lines.append(f"        accesswidth = {register.width};")
@@ -125,7 +125,9 @@ _SIDES = {"r": "read-only", "w": "write-only", "rw": "read-write"}
 
 
 def to_svd(device: str, maps: Sequence[RegisterMap]) -> str:
-    """Return a CMSIS-SVD device with a peripheral for each map; offsets are in bytes, from a base address of 0."""
+    """Return a CMSIS-SVD device with the name `device` and a peripheral for each map.
+
+    Offsets are in bytes, from a base address of 0."""
     root = Xml.Element("device", {"schemaVersion": "1.3"})
     width = max((register.width for each in maps for register in each), default=32)
     texts = {"vendor": "Softcard", "name": device, "version": "1.0", "description": f"Registers of {device}"}
@@ -157,7 +159,7 @@ def _peripheral(element: Xml.Element, registers: RegisterMap) -> None:
 
 
 def _svd_register(element: Xml.Element, register: Register, unit: int, first: str) -> None:
-    """Fill the SVD element of a register.
+    """Fill the SVD element of a register; `unit` is the size of the map's address unit in bytes.
 
     `first` is the name of the first register at the same offset. If that is another register, this one is
     declared as its alternative (``alternateRegister``)."""
@@ -218,7 +220,7 @@ def to_c_header(registers: RegisterMap, prefix: str | None = None) -> str:
 
 
 def _c_register(start: str, register: Register, unit_bytes: int) -> list[tuple[str, str]]:
-    """Return the (name, text) pairs of the macros of one register."""
+    """Return the (name, text) pairs of the macros of one register; their names begin with `start`."""
     if register.width > 64:
         raise BeyondModel(f"{register.name} has {register.width} bits, but C has constants of at most 64 bits")
     name = _macro(register.name)

@@ -38,8 +38,8 @@ LONGEST_NAME: Final = 100
 class _Opened:
     """A device that a test has opened through a fixture, and the recorder of its events.
 
-    `findings` is a function that returns the findings of the device's checks. `reported` is the number of
-    findings, the first ones, that have already been reported."""
+    `findings` is a function that returns the findings of the device's checks. The first `reported` of these
+    findings have already been reported."""
 
     watch: Watch | None
     findings: Callable[[], list[str]]
@@ -65,9 +65,9 @@ class _AllFindings:
         self._new.append(findings)
 
     def take(self, but: Collection[int]) -> list[Any]:
-        """Return the findings of all devices since the last call.
+        """Return the findings that the devices of this process have added since the last call.
 
-        The findings in those lists whose ids (`id`) are in `but` are left out."""
+        A device is left out if the `id` of its list of findings is in `but`."""
         known = [(found, seen) for ref, seen in self._seen if (found := ref()) is not None]
         known += [(found, 0) for found in self._new]
         self._new = []
@@ -165,7 +165,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Disable the checks again, so that devices opened after the tests do not have them."""
+    """Disable the checks that `pytest_configure` enabled, so that devices opened after the tests lack them."""
     everywhere = config.stash.get(_ALL_FINDINGS, None)
     if everywhere is not None:
         from softcard.core.checks import set_default_checks
@@ -345,7 +345,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 
 def _found_elsewhere(item: pytest.Item) -> list[str]:
-    """Return the new errors of devices opened without a fixture; report their new warnings through pytest."""
+    """Return the new findings of devices opened without a fixture, except warnings.
+
+    Report new warnings through pytest."""
     everywhere = item.config.stash.get(_ALL_FINDINGS, None)
     if everywhere is None:
         return []

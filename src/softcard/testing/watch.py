@@ -86,7 +86,9 @@ class Watch:
         return "\n".join(lines) or "(no event)"
 
     def _wrong(self, events: list[Event]) -> int | None:
-        """Return the index of the last error among the last `SOUGHT` events; lints do not count."""
+        """Return the index of the last event that reports an error, if it is among the last `SOUGHT` events; else None.
+
+        Lints do not count as errors."""
         for at in range(len(events) - 1, max(-1, len(events) - 1 - SOUGHT), -1):
             if not isinstance(events[at], Lint) and finding_of(at, to_object(events[at])) is not None:
                 return at
@@ -110,7 +112,7 @@ class Watch:
 
 
 def verdict(error: BaseException | None, findings: list[str], lints: list[str]) -> str:
-    """Return a text on the interface rules that a failing test violated: clause, locations, and lints.
+    """Return a text on the interface rules that a failing test violated: clauses, locations, findings and lints.
 
     `error` is the exception of the test. `findings` are the findings of the device's checks; they may be
     unrelated to `error`."""

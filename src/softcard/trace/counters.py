@@ -110,7 +110,7 @@ KIND: Final = "register-access"
 
 
 def register_of(record: Record) -> str:
-    """Return the name of the register that an event accesses; without a name, the register file and the number."""
+    """Return the name of the register that an event accesses; for an event without a name, its file and number."""
     if record.get("name") is not None:
         return str(record["name"])
     file, index = str(record.get("file", "register")), record.get("index")

@@ -98,11 +98,10 @@ def page(about: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> str:
 
 
 def pack(about: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> bytes:
-    """Return the header `about` and the columns `arrays` in binary form.
+    """Return the header `about` and the columns `arrays` packed into bytes.
 
-    It consists of the length of the header in JSON (4 bytes, little-endian), the header, and each array at a multiple
-    of 8 bytes.
-    """
+    The bytes are the length of the header in JSON (4 bytes, little-endian), the header, and each array at a
+    multiple of 8 bytes."""
     shapes, at = {}, 0
     for name, values in arrays.items():
         shapes[name] = [values.dtype.str[1:], at, len(values)]
@@ -118,7 +117,7 @@ def _part(name: str) -> str:
 
 
 def find_rule(name: str) -> Rule | None:
-    """Return the rule of any interface with the id `name`; None for an unknown id."""
+    """Return the rule with the id `name`, whose first part is the name of an interface; None for an unknown id."""
     package, _ = INTERFACES.get(name.partition("/")[0], ("", ""))
     return load_rules(package).get(name) if package else None
 

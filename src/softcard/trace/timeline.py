@@ -54,7 +54,7 @@ class Snapshots:
         """The registers of the last error; they identify events that report the same error."""
 
     def take(self, record: Record, order: int) -> None:
-        """Count the snapshot in event number `order`; store it unless there are `MOST` already."""
+        """Count `record`, the snapshot of event number `order`; store it unless `MOST` snapshots are already stored."""
         self.count += 1
         if len(self._taken) < MOST:
             self._taken.append((order, record))
@@ -62,9 +62,10 @@ class Snapshots:
             self._fault = str(record.get("pc", ""))
 
     def take_fault(self, record: Record, order: int) -> None:
-        """Store the registers in event number `order`, which reports an error, as a snapshot.
+        """Add the registers in the event `record`, which reports an error, as a snapshot.
 
-        They are not stored if a snapshot of all registers exists for that error."""
+        They are not added if a snapshot of all registers exists for that error. `order` is the number of the event
+        in the trace."""
         held: Any = record[REGISTERS]
         if not isinstance(held, dict) or held == self._held or held.get("pc") == self._fault:
             return
@@ -75,7 +76,9 @@ class Snapshots:
         self._fault = ""
 
     def columns(self, event_of: Sequence[int] | Any) -> list[list[Any]]:
-        """Return a list for each snapshot: event, reason, location, pc, instruction, scalar and vector registers."""
+        """Return a list for each snapshot: event, reason, location, pc, instruction, scalar and vector registers.
+
+        `event_of` converts the number of an event in the trace to its number in the sorted table of events."""
         return [
             [
                 *(int(event_of[order]), str(record["why"]), _place(record), str(record.get("pc", ""))),
@@ -283,7 +286,7 @@ class Timeline:
         self._events.append((*place, number, self._names.setdefault(name, len(self._names)), row))
 
     def _stack(self) -> None:
-        """Place each span on the first free track of its lane."""
+        """Place each span on the first track of its lane that is free, so that open spans are stacked."""
         for span, end, last, fields in sorted(self._spans, key=lambda done: done[0].order):
             ends = self._lanes.setdefault(span.thread, [])
             depth = next((index for index, free in enumerate(ends) if free < span.order), len(ends))
@@ -366,7 +369,7 @@ class Timeline:
         return found
 
     def _curves(self, arrays: dict[str, np.ndarray[Any, Any]]) -> list[dict[str, Any]]:
-        """Return the counters to draw, each with its name; add arrays with their changes to `arrays`."""
+        """Return the counters to draw as curves, each with its name; add arrays with their changes to `arrays`."""
         found = []
         for number, (name, changes) in enumerate(self._changes.items()):
             if number == MOST_COUNTERS:
@@ -440,7 +443,7 @@ def _sounds_bad(kind: str) -> bool:
 
 
 def _subject(record: Record) -> str:
-    """Return the command or packet that an event starts as text, such as ``write-reg64(index=8 value=0x10000)``."""
+    """Return as text the command or packet that an event starts, such as ``write-reg64(index=8 value=0x10000)``."""
     kind = record.get("type")
     for value in record.values():
         if isinstance(value, dict) and "type" in value and value["type"] != "unit":

@@ -92,9 +92,9 @@ def test_what_there_is_not() -> None:
     with program() as client:
         heard: list[object] = []
         client.device.probes.subscribe(heard.append, Called)
-        assert refused(errno.EINVAL, client.raw, 0x82, bytes(40)) == "ioctl 0x82 of the driver is not modelled"
-        assert "of this device" in refused(errno.ENOTTY, client.raw, 1, bytes(8), ord("x"))
-        assert "no program has number 99" in refused(errno.EINVAL, client.device.ioctl, 99, 0, b"")
+        assert refused(errno.EINVAL, client.raw, 0x82, bytes(40)) == "ioctl 0x82 of /dev/kfd is not modelled"
+        assert "of /dev/kfd is not modelled" in refused(errno.ENOTTY, client.raw, 1, bytes(8), ord("x"))
+        assert "program 99 has not opened the driver" in refused(errno.EINVAL, client.device.ioctl, 99, 0, b"")
         assert [(each.name, each.errno) for each in heard if isinstance(each, Called)] == [
             ("0xc0284b82", errno.EINVAL), ("0xc0087801", errno.ENOTTY), ("0x0", errno.EINVAL),
         ]  # fmt: skip

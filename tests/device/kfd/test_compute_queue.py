@@ -334,7 +334,10 @@ def test_checks() -> None:
 
 BAD: dict[str, tuple[list[tuple[int, ...]], str]] = {
     "type 0": ([(0x1234,)], "0x00001234 is not the header of a PM4 command, expected type 2 or 3"),
-    "unknown": ([command(0x1E, 0)], "PM4 command 0x1e is not modelled, expected one of NOP, PRED_EXEC, DISPATCH_DIRECT"),
+    "unknown": (
+        [command(0x1E, 0)],
+        "PM4 command 0x1e is not modelled, expected one of NOP, PRED_EXEC, DISPATCH_DIRECT",
+    ),
     "half": ([(command(NOP, 0, 0)[0], 0)], "PM4 command NOP has 3 dwords, but only 2 were submitted"),
     "register": ([command(SET, 0x10, 1)], "registers 0x10 to 0x10 are not modelled, expected compute registers"),
     "no values": ([command(SET, 0x200)], "SET_SH_REG has 1 dwords after its header, expected 2 or more"),

@@ -186,7 +186,9 @@ def run(
     saved = [numbered(text, len(words), "--save") for text in save or ()]
     for number, _ in (*wanted, *saved):
         if not hasattr(values[number], "dtype") or not values[number].shape:
-            raise UsageError(f"argument {number} is {words[number]!r}, expected an array: only arrays can have results")
+            raise UsageError(
+                f"argument {number} is {words[number]!r}, expected an array: results can be stored only in arrays"
+            )
     try:
         place = parse_number(base, 64)
     except WireError as error:
@@ -199,7 +201,7 @@ def run(
     options = replace(options, equal_stores=equal_stores, registers_at=tuple(registers_at or ()))
     options = replace(options, poison=poison_of(poison))
     if registers_at and report is None:
-        raise UsageError("--registers-at needs --report FILE.html, which shows the registers")
+        raise UsageError("--registers-at requires --report FILE.html, which shows the registers")
     if registers_at and both_engines:
         raise UsageError(
             "--registers-at cannot be used with --both-engines: only the reference engine takes register snapshots"

@@ -64,10 +64,9 @@ class Hazard:
         return need if isinstance(need, int) and self.kind is Kind.STATES else 0
 
     def states_after(self, target: Target, operation: str = "") -> int:
-        """Return the number of wait states that `target` requires between instruction `operation` and the later one.
+        """Return the number of wait states that `target` requires between the two instructions of the hazard.
 
-        `operation` is a mnemonic; the number depends on it only for matrix instructions.
-        """
+        `operation` is the mnemonic of the first one; the number depends on it only for matrix instructions."""
         return max((self._after(name, operation) for name in processors_of(target)), default=0) or self.states(
             target.level
         )

@@ -1,4 +1,4 @@
-"""Instruction sets of harts, by name: ``rv64gc_zba_zbb_zbs`` (ISA manual volume I, chapter "ISA Extension Naming")."""
+"""Instruction sets of harts, by names such as ``rv64gc_zba_zbb_zbs`` (ISA manual I, "ISA Extension Naming")."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _least_vlen(name: str, found: re.Match[str], has_vectors: bool) -> int:
     word = found[1].capitalize()
     if found["bits"] is None:
         if not has_vectors:
-            raise WireError(f"{name!r}: {word!r} without V is not modelled: use v, which includes it")
+            raise WireError(f"{name!r}: {word!r} is modelled only with V: use v, which includes it")
         return 0
     bits = int(found["bits"])
     if not 32 <= bits <= MOST_VLEN or bits & (bits - 1):

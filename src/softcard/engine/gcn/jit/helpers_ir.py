@@ -197,7 +197,7 @@ class _Helper(Text):
         self.give(values, self.word(0))
 
     def spread(self, k: int) -> str:
-        """Return shuffle indices that repeat the element of each lane for each of its `count` dwords.
+        """Return shuffle indices that repeat each lane's element as often as one lane of the access has dwords.
 
         The argument `k` has no effect."""
         return ", ".join(f"i32 {j // self.count}" for j in range(self.count * self.lanes))

@@ -149,7 +149,8 @@ class Kind:
 
     @property
     def node(self) -> Node:
-        """The instruction, with the effects that all instructions of this handler have."""
+        """Return a node that stands for any instruction with this handler: its effects are those that all these
+        instructions share."""
         fields = {name: int(n) if isinstance(n, Deferred) else n for name, n in self.insn.fields.items()}
         plain = replace(self.insn, pc=0, fields=fields, literal=0)
         node = Node(plain, effects(plain, Mode.decode(self.mode)), self.mode)
@@ -191,7 +192,7 @@ def depends_on_floats(node: Node) -> bool:
 
 
 def has_place(node: Node) -> bool:
-    """Return True if the address of the next instruction may matter, as an operand or for a branch or an exit."""
+    """Return True if an instruction's address may matter to its handler: for an operand, a branch or an exit."""
     found = node.effects
     return node.insn.op.signature is None or found.flow != "next" or found.memory or found.hardware
 

@@ -92,14 +92,16 @@ def _cache_flag(name: str) -> Modifier:
     def read(builder: InsnBuilder, text: str, value: str) -> None:
         wanted = newer if is_newer(builder.target, builder.form) else name
         if text != wanted:
-            raise WireError(f"{builder.form} has no {text} on {builder.target}: it is called {wanted}")
+            raise WireError(f"{builder.form} has no {text} on {builder.target}: write {wanted}")
         builder.put(name, 1, text)
 
     return Modifier(show, read, (name, newer))
 
 
 def _number(name: str, top: int, form: str = "", *, always: bool = False) -> Modifier:
-    """Return a modifier whose value is a number up to `top`; 0 is shown only if `always` is True."""
+    """Return a modifier whose value is a number up to `top`; 0 is shown only if `always` is True.
+
+    `form` is the format specification with which the number is printed."""
 
     def show(insn: Insn) -> str:
         return f"{name}:{insn[name]:{form}}" if insn[name] or always else ""
@@ -134,7 +136,9 @@ def list_length(op: Op, form: str) -> int:
 
 
 def _list(name: str, field: str) -> Modifier:
-    """Return a modifier with a list of bits, one for each source; in VOP3A bit 3 applies to the destination."""
+    """Return a modifier with a list of bits, one for each source; VOP3A lists one more bit, for the destination.
+
+    `field` is the field that holds the bits; in VOP3A its bit 3 is that of the destination."""
 
     def show(insn: Insn) -> str:
         count = list_length(insn.op, insn.form)
@@ -157,7 +161,7 @@ def _list(name: str, field: str) -> Modifier:
         if builder.form == "VOP3A" and len(digits) == count + 1:
             digits[count:] = [0] * (3 - count) + digits[count:]
         elif len(digits) != count:
-            raise WireError(f"{name} must have {count} numbers")
+            raise WireError(f"{name} must have {count} numbers, not {len(digits)}")
         value = sum(digit << k for k, digit in enumerate(digits))
         if name == "op_sel_hi" and not is_mix(builder.op, builder.form):
             value |= 7 >> count << count
@@ -271,7 +275,7 @@ def _show_blgp(insn: Insn) -> str:
 
 def _read_blgp(builder: InsnBuilder, name: str, text: str) -> None:
     if _negates(builder.op, builder.target):
-        raise WireError(f"{builder.op.name} has no blgp on {builder.target}: it has neg:[0,0,0]")
+        raise WireError(f"{builder.op.name} has no blgp on {builder.target}: write neg:[0,0,0]")
     builder.put(name, number(text, 7, name), name)
 
 
@@ -282,7 +286,7 @@ def _show_neg(insn: Insn) -> str:
 
 def _read_neg(builder: InsnBuilder, name: str, text: str) -> None:
     if builder.form != "MAI" or not _negates(builder.op, builder.target):
-        raise WireError(f"{builder.form} has no {name}")
+        raise WireError(f"{builder.op.name} does not support {name} on {builder.target}")
     if not re.fullmatch(r"\[[01](,\s*[01]){2}\]", text):
         raise WireError("neg must be a list like [0,1,0]")
     builder.fields["blgp"] = sum(int(digit) << k for k, digit in enumerate(re.findall("[01]", text)))
@@ -295,7 +299,7 @@ def _show_table(insn: Insn) -> str:
 
 def _read_table(builder: InsnBuilder, name: str, text: str) -> None:
     if "bitop3" not in builder.op.name:
-        raise WireError(f"{builder.op.name} has no {name}")
+        raise WireError(f"{builder.op.name} does not support {name}")
     table = number(text, 255, name)
     builder.fields |= {"omod": table >> 6, "abs": table >> 3 & 7, "neg": table & 7}
 
@@ -363,7 +367,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @cache
 def _words(op: Op, form: str) -> tuple[Modifier, ...]:
-    """Return the modifiers that an operation has in the encoding `form`, in the order of the text."""
+    """Return the modifiers that an operation can have in the encoding `form`, in the order in which text shows them."""
     words = _WORDS.get(form, "")
     fields = {slot.field for slot in slots(op, form)}
     if "bitop3" in op.name:
@@ -388,7 +392,7 @@ def _words(op: Op, form: str) -> tuple[Modifier, ...]:
 
 
 def modifiers(insn: Insn) -> Iterator[str]:
-    """Yield the texts of the modifiers whose values differ from the defaults."""
+    """Yield the texts of the modifiers that an instruction's text shows; most are left out at their default value."""
     return filter(None, (modifier.show(insn) for modifier in _words(insn.op, insn.form)))
 
 

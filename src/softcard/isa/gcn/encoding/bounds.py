@@ -73,7 +73,9 @@ def word_sizes(target: Target, words: Words) -> tuple[Numbers, Numbers]:
 
 
 def _has_literal(target: Target, words: Words, number: Numbers) -> npt.NDArray[np.bool_]:
-    """Return an array that is True at each word that, as an instruction's first word, is followed by a literal."""
+    """Return an array that is True at each word that, as an instruction's first word, is followed by a literal.
+
+    `number` holds the encoding number of each word."""
     known, bits = _literals(target.name), _literal_bits(target.encoding)[number]
     codes = words >> bits[:, 0] & bits[:, 1]
     one = words & bits[:, 2] == LITERAL

@@ -59,7 +59,7 @@ def opcode(target: Target, op: Op, form: str) -> int:
 
 
 def _raw(target: Target, op: Op, form: str, fields: Mapping[str, int]) -> dict[str, int]:
-    """Return the raw bits for field values, as the inverse of the conversion in `decode`."""
+    """Return the raw bits for field values: the inverse of `decode._normalize`."""
     raw = dict(fields)
     for name, scale in _SCALED.items():
         if name in raw:
@@ -94,7 +94,7 @@ def _raw_data(target: Target, op: Op, form: str, raw: dict[str, int]) -> None:
     ]
     files = {raw[name] >= REGISTERS for name in used}
     if len(files) > 1:
-        raise WireError("the registers of data must be vector registers or accumulation registers, all of them")
+        raise WireError("the data registers must be either all vector registers or all accumulation registers")
     if files == {True}:
         if target.encoding < GFX90A:
             raise WireError(f"{target} has no accumulation registers in memory instructions")
@@ -112,7 +112,7 @@ def _raw_matrix(target: Target, op: Op, raw: dict[str, int]) -> None:
     is_d = raw["vdst"] >= REGISTERS
     is_c = is_d if op.name.startswith("v_smfmac") or raw["src2"] < VGPR0 else raw["src2"] >= ACC0
     if is_c != is_d:
-        raise WireError("the result and the addend must be vector registers or accumulation registers, both of them")
+        raise WireError("the result and the addend must be either both vector registers or both accumulation registers")
     if target.encoding >= GFX90A:
         raw["acc_cd"] = int(is_d)
     elif not is_d:

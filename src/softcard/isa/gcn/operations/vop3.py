@@ -44,8 +44,7 @@ def mad24(signed: bool) -> Computation:
 def mad_wide(signed: bool, *, clamped: bool = False) -> Computation:
     """Return the semantics of a * b + c, with 32-bit factors and a 64-bit c; the second result is the carry.
 
-    The carry is bit 64 of the exact sum.
-    """
+    The carry is bit 64 of the exact sum. If `clamped` is True, a sum that does not fit is saturated to 64 bits."""
 
     def semantics(a: Word, b: Word, c: Word) -> tuple[Word, Word]:
         product = n.product(signed, a, b)
@@ -64,7 +63,7 @@ def mad_wide(signed: bool, *, clamped: bool = False) -> Computation:
 
 
 def mad_32_16(signed: bool, *, clamped: bool = False) -> Computation:
-    """Return the semantics of a * b + c, with 16-bit factors and a 32-bit c."""
+    """Return the semantics of a * b + c, with 16-bit factors and a 32-bit c; saturated if `clamped` is True."""
 
     def semantics(a: Word, b: Word, c: Word) -> Word:
         product = a.extended(32, signed) * b.extended(32, signed)
@@ -81,7 +80,9 @@ def at_limit(w: int, signed: bool, semantics: Function) -> dict[str, Computation
 
 
 def sums(differences: Differences) -> tuple[Computation, dict[str, Computation]]:
-    """Return the semantics of a sum of absolute differences plus c, and the `Op` field `clamped` that saturates it."""
+    """Return the semantics of a sum of absolute differences plus c, and the `Op` field `clamped` that saturates it.
+
+    `differences` computes the absolute differences of the first two sources."""
     return by.plus(differences), {"clamped": by.plus_clamped(differences)}
 
 

@@ -32,16 +32,16 @@ def face(x: Word, y: Word, z: Word) -> Word:
 
 
 def s_coordinate(x: Word, y: Word, z: Word) -> Word:
-    """Execute v_cubesc_f32: return the face's S coordinate."""
+    """Execute v_cubesc_f32: return the S coordinate, before division, of direction (x, y, z) on its cube face."""
     return pick(x, y, z, below(z).select(fp.neg(x), x), x, below(x).select(z, fp.neg(z)))
 
 
 def t_coordinate(x: Word, y: Word, z: Word) -> Word:
-    """Execute v_cubetc_f32: return the face's T coordinate."""
+    """Execute v_cubetc_f32: return the T coordinate, before division, of direction (x, y, z) on its cube face."""
     minus_y = fp.neg(y)
     return pick(x, y, z, minus_y, below(y).select(fp.neg(z), z), minus_y)
 
 
 def major(x: Word, y: Word, z: Word) -> Word:
-    """Execute v_cubema_f32: return twice the major coordinate."""
+    """Execute v_cubema_f32: return twice the coordinate along the major axis."""
     return pick(x, y, z, z, y, x).fmul(x.const(fp.power("s", 1)))

@@ -66,7 +66,10 @@ def reachable(b: Builder, i: Insn) -> tuple[Word, Word]:
 
 
 def source(b: Builder, i: Insn, code: int, kind: str) -> Word:
-    """Return source 0, read from the lane that dpp_ctrl selects; 0 if that lane is invalid."""
+    """Return source 0, the register with operand code `code`, read from the lane that dpp_ctrl selects.
+
+    If that lane is invalid, the result is 0 with BOUND_CTRL, else unspecified. `kind` is the type of the
+    source."""
     if b.mode.gpr_idx:
         raise BeyondModel("DPP is not modelled while GPR indexing is on")
     lane, valid = reachable(b, i)

@@ -184,7 +184,9 @@ def fetch(b: Builder, i: Insn, number: int, name: str, kind: str) -> Word | list
 
 
 def typed(i: Insn, value: Word, number: int, kind: str) -> Word:
-    """Return a source narrowed to type `kind`, after its modifiers: abs and neg for floats, op_sel for halves."""
+    """Return source `number`, after its modifiers, as a value of type `kind`.
+
+    The modifiers are abs and neg for floats, and op_sel, which selects a half for 16-bit types."""
     if kind in ("p16", "h16"):
         return packed(i, value, number, kind)
     if kind in ("p64", "g64"):
@@ -290,7 +292,9 @@ def write(b: Builder, n: int, value: Word, where: Word | None) -> None:
 
 
 def half(b: Builder, i: Insn, value: Word) -> Word:
-    """Return the 32 bits that an instruction writes to the destination register for its 16-bit result."""
+    """Return the 32 bits that an instruction writes to the destination register for its 16-bit result `value`.
+
+    On GFX9 they may contain the old value of the other half."""
     if i.form.endswith("SDWA"):
         return sdwa.result(b, i, value)
     held = source.vgpr(b, i["vdst"], "vdst") if i.target.level == GFX9 else None

@@ -27,7 +27,8 @@ FIRST_HUGE: Final = 1968
 def preop(a: Word, segment: Word) -> Word:
     """Return 53 bits of 2 / pi, starting at bit 53 * segment[4:0], as a float with the weight of these bits.
 
-    If the exponent of `a` is large, the bits start correspondingly later."""
+    If the exponent of `a` is large, the bits start correspondingly later. If it is very large, the result is
+    multiplied by 2**128."""
     exponent = (a >> 52).trunc(32)[10:0]
     shift = segment[4:0] * CHUNK + (exponent - FIRST_LARGE).smax(0)
     at, by = shift >> 6, shift[5:0].zext(64)
@@ -38,7 +39,7 @@ def preop(a: Word, segment: Word) -> Word:
 
 
 def word(at: Word) -> Word:
-    """Return word number `at` of `WORDS`; 0 if `at` is past the last word."""
+    """Return word number `at` of the bits of 2 / pi in `WORDS`; 0 if `at` is past the last word."""
     found = at.constant(64, 0)
     for k, bits in enumerate(WORDS):
         found = (at == k).select(bits, found)

@@ -106,8 +106,9 @@ def address(index: Word, size: Word, mode: int) -> tuple[Word, Word | None]:
 def taps(u: Word, size: Word, mode: int, linear: Lanes, offset: Word | None) -> list[Tap]:
     """Return the texels along one axis that contribute to the sample at coordinate `u`, which is in texels.
 
-    They are the two neighbours of `u`; in lanes outside of the set `linear` the second has weight 0. If `linear`
-    is False, return one texel of weight 1."""
+    They are the two neighbours of `u`; in lanes outside of the set `linear` the second has weight 0. If
+    `linear` is False, return one texel of weight 1. `size` is the number of texels along the axis, `mode` the
+    addressing mode, and `offset` is added to texel indices."""
     u = clean(u)
     if mode in (HALF_BORDER, MIRROR_HALF_BORDER):
         extent = size.ffrom_int("d", False, "raw")

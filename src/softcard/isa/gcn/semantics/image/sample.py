@@ -37,9 +37,8 @@ class Request:
     - `bias`: the LOD bias, binary32
     - `reference`: the depth to compare with, binary32
     - `gradients`, `coordinates`: in texels, binary64
-    - `last`: the LOD or its upper limit, binary32
-    - `slice`: the number of the slice within the image
-    """
+    - `last`: the LOD or its lower limit, binary32
+    - `slice`: the number of the slice within the image"""
 
     offsets: Word | None
     bias: Word | None
@@ -95,7 +94,9 @@ def scaled(s: Sampler, u: Word, size: Word) -> Word:
 
 
 def slice_of(b: Builder, found: Image, body: Sequence[Word]) -> Word:
-    """Return the slice that the last coordinate in `body` selects, rounded and clamped to the image."""
+    """Return the slice that the last coordinate selects, rounded and clamped to the image; 0 without slices.
+
+    `body` has the coordinates as binary32."""
     if not found.is_array or len(body) <= found.dimensions:
         return b.const(32, 0)
     named = integer(clean(wide(body[found.dimensions])).fround("even"))
@@ -106,7 +107,7 @@ def slice_of(b: Builder, found: Image, body: Sequence[Word]) -> Word:
 
 # ---- level of detail -------------------------------------------------------------------------------------------------
 def is_linear(b: Builder, found: Image, s: Sampler, r: Request, variant: frozenset[str]) -> Lanes:
-    """Return the set of lanes whose filter is linear.
+    """Return the set of lanes whose filter is linear; `variant` has the parts of the mnemonic.
 
     The magnifying filter applies to lanes whose LOD is at most 0, the minifying filter to the others."""
     if found.integer:
@@ -140,7 +141,7 @@ def quad_gradients(coordinates: list[Floats]) -> list[list[Floats]]:
 
 
 def lod(s: Sampler, r: Request) -> Floats:
-    """Return the LOD of each lane, limited by the instruction's LOD clamp.
+    """Return the LOD of each lane, at least the instruction's LOD clamp if it has one.
 
     The LOD is log2 of the length of the longer gradient (a large negative number if both gradients are 0), plus
     the LOD biases of instruction and sampler."""
@@ -221,10 +222,10 @@ def passed(compare: int, reference: Word, value: Word) -> Word:
 
 
 def corner(b: Builder, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...], wanted: Word | None) -> list[Word]:
-    """Return the components of one texel, in the order of DST_SEL, in the lanes of the mask `wanted`.
+    """Return the components of one of the texels around the coordinates, in the order of DST_SEL.
 
-    `at` has the tap of each axis. If the sampler compares, the components are the results of the comparison.
-    """
+    `at` has the tap of each axis. Only lanes of the mask `wanted` load the texel. If the sampler compares,
+    component x of the texel is the result of the comparison."""
     x, y, z = (tap.index for tap in at)
     there, _ = joined(b, at)
     inside = texel.within(found, x, y, z)
@@ -262,9 +263,9 @@ def blend(found: Image, s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Wor
 
 
 def reduced(s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
-    """Return the minimum or maximum of the texel values whose weight is above 0; NaN if any such value is a NaN.
+    """Return the minimum or maximum, as the sampler selects, of the texel values whose weight is above 0.
 
-    `corners` are (weight, value) pairs."""
+    It is a NaN if any such value is a NaN. `corners` are (weight, value) pairs."""
     first = corners[0][0]
     total = first.const((0, fp.infinity("d"), fp.infinity("d") | fp.sign_bit("d"), 0)[s.reduction])
     for weight, value in corners:
@@ -275,7 +276,9 @@ def reduced(s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
 
 
 def sample(*variant: str) -> SpecialisedExecution:
-    """Return the semantics of a sample instruction: vdata = the filtered components that dmask selects."""
+    """Return the semantics of a sample instruction: vdata = the filtered components that dmask selects.
+
+    `variant` has the parts of the mnemonic after image_sample, such as "c" or "l"."""
     kinds = frozenset(variant)
 
     def semantics(b: Builder, i: Insn, numbers: Numbers) -> None:
@@ -299,13 +302,15 @@ def gather(*variant: str) -> SpecialisedExecution:
     """Return the semantics of a gather: vdata = one component of four texels: (0,1), (1,1), (1,0), (0,0).
 
     The component is the lowest one that dmask selects; the texels are the four around the coordinates.
-    """
+    `variant` has the parts of the mnemonic after image_gather4."""
     kinds = frozenset(variant)
 
     def semantics(b: Builder, i: Insn, numbers: Numbers) -> None:
         found, s = resources(b, i, numbers)
         if found.dimensions != 2 or found.kind == IMAGE_3D:
-            raise BeyondModel(f"{i.name} of an image of {found.dimensions} dimensions is not modelled: it must have 2")
+            raise BeyondModel(
+                f"{i.name} of an image of {found.dimensions} dimensions is not modelled, expected 2 dimensions"
+            )
         r = request(b, i, found, s, kinds)
         x, y, z = axes(b, found, s, r, True)
         component = (i["dmask"] & -i["dmask"]).bit_length() - 1 if i["dmask"] else 0

@@ -97,7 +97,7 @@ class Matrix:
 
     @property
     def kept(self) -> int:
-        """The number of elements of a row of A that registers hold."""
+        """The number of elements of a row of A that registers hold: `k`, or half of it if A is sparse."""
         return self.k // 2 if self.is_sparse else self.k
 
     @property
@@ -200,7 +200,7 @@ class Use:
 
     @property
     def is_arranged(self) -> bool:
-        """True if cbsz or blgp select other blocks of A or other lanes of B, or invert signs."""
+        """True if A and B must be rearranged or negated before multiplication, as cbsz or blgp is not 0."""
         return bool(self.cbsz or self.blgp) and not self.matrix.is_sparse
 
     @property
@@ -215,7 +215,7 @@ class Use:
 
     @property
     def c_rows(self) -> range:
-        """The numbers of the registers of C."""
+        """The numbers of the registers of C; none if C is a constant."""
         return range(0) if self.c is None else range(self.c, self.c + self.matrix.d_registers)
 
     @property
@@ -225,7 +225,7 @@ class Use:
 
     @property
     def reads(self) -> set[int]:
-        """The numbers of all registers that the instruction reads."""
+        """The numbers of all registers that the instruction reads: those of A, B, C and the indices."""
         return {*self.a_rows, *self.b_rows, *self.c_rows, *(() if self.index is None else (self.index,))}
 
 
@@ -395,10 +395,12 @@ def check_fields(matrix: Matrix, cbsz: int, abid: int, blgp: int) -> None:
     if matrix.takes_block:
         if 1 << cbsz > matrix.blocks or abid >= 1 << cbsz:
             raise BeyondModel(
-                f"{matrix.name} cbsz:{cbsz} abid:{abid}: expected 2**cbsz of at most {matrix.blocks} blocks, and an "
-                "abid below 2**cbsz"
+                f"{matrix.name} cbsz:{cbsz} abid:{abid} is not modelled, expected 2**cbsz of at most {matrix.blocks} "
+                "(blocks) and an abid below 2**cbsz"
             )
     elif cbsz or abid:
-        raise BeyondModel(f"{matrix.name} cbsz:{cbsz} abid:{abid}: expected 0, it has one block of A")
+        raise BeyondModel(
+            f"{matrix.name} cbsz:{cbsz} abid:{abid} is not modelled, expected cbsz:0 abid:0, since A has one block"
+        )
     if blgp and not (matrix.takes_lanes or matrix.takes_signs):
-        raise BeyondModel(f"{matrix.name} blgp:{blgp}: expected 0 on {matrix.processor}")
+        raise BeyondModel(f"{matrix.name} blgp:{blgp} is not modelled, expected blgp:0 on {matrix.processor}")
