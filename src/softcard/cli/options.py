@@ -11,7 +11,7 @@ import typer
 
 from softcard.cli.exits import UsageError
 from softcard.cli.files import parse_number, reading
-from softcard.core.checks import CHECKS, RACES, checks_of, read_suppressions
+from softcard.core.checks import CHECKS, checks_of, having, read_suppressions
 from softcard.core.errors import WireError
 
 DOCS_VARIABLE: Final = "SOFTCARD_DOCS"
@@ -214,9 +214,10 @@ def check_outputs(findings: Path | None, suppressions: Path | None, check: str, 
 
 
 def check_equal_stores(equal_stores: bool, check: str) -> None:
-    """Raise `UsageError` if --equal-stores is given without the check `races`."""
-    if equal_stores and RACES not in checks_of(check):
-        raise UsageError("--equal-stores requires --check races")
+    """Raise `UsageError` if --equal-stores is given without a check that it concerns."""
+    if equal_stores and not having(checks_of(check), lambda kind: kind.takes_equal_stores):
+        (name, *_) = having(CHECKS, lambda kind: kind.takes_equal_stores)
+        raise UsageError(f"--equal-stores requires --check {name}")
 
 
 # ---- RefSi -----------------------------------------------------------------------------------------------------------

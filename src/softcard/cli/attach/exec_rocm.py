@@ -16,7 +16,7 @@ from softcard.cli.exits import usage_errors
 from softcard.cli.files import write_file
 from softcard.cli.records import RunSummary
 from softcard.cli.running.registers_at import SNAPSHOTS
-from softcard.core.checks import INIT, MEMORY, RACES
+from softcard.core.checks import having
 from softcard.core.event import Event
 from softcard.core.limits import checked_time_limit, default_time_limit
 from softcard.device.kfd.device import KfdDevice
@@ -43,9 +43,9 @@ loads and stores, and no check observes those loads.
 
 def environment(checks: frozenset[str]) -> dict[str, str]:
     """Return the environment variables with which host programs run, so that `checks` observe all their accesses."""
-    whole = WHOLE_BLOCKS if checks & {MEMORY, INIT} else {}
-    order = {ORDER_VARIABLE: "1"} if RACES in checks else {}
-    return whole | order | (BY_COPY_ENGINES if INIT in checks else {})
+    whole = WHOLE_BLOCKS if having(checks, lambda kind: kind.needs_own_blocks) else {}
+    order = {ORDER_VARIABLE: "1"} if having(checks, lambda kind: kind.orders_accesses) else {}
+    return whole | order | (BY_COPY_ENGINES if having(checks, lambda kind: kind.needs_copy_engines) else {})
 
 
 def options(wanted: DeviceOptions) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def options(wanted: DeviceOptions) -> dict[str, Any]:
 
 def why_not_counted(engine: str, check: str) -> str:
     """Return the reason why instructions cannot be counted while the checks `check` run; "" if they can be counted."""
-    from softcard.core.checks import checks_of, having
+    from softcard.core.checks import checks_of
     from softcard.core.settings import JIT
 
     names = (

@@ -96,7 +96,7 @@ class OpenclDevice(Stateful):
         self.telemetry = telemetry = CountingTelemetry(settings.lints)
         self.reports = reports = Reports(settings, telemetry.desk)
         self.memory = memory = GpuMemory()
-        self.heap = heap = heap_of(memory, PLACES[bits], reports.memory_check)
+        self.heap = heap = heap_of(memory, PLACES[bits], reports.guard)
         self.checks = checks = reports.checks_of(memory)
         self.events = events = WaveEvents(telemetry, settings.trace_waves, settings.snapshots)
         self.compute = Compute(settings, checks, events, partial(chosen_engine, engine, settings))

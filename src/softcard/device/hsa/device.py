@@ -94,7 +94,7 @@ class HsaDevice(Device[Settings]):
         """The log that adds to `findings`, and the symbolizers of its findings."""
         self._interrupts: Observers[int] = Observers()
         self._executor = executor = Executor(settings, telemetry)
-        self._memory = memory = DeviceMemory(chosen, settings, executor, reports.memory_check)
+        self._memory = memory = DeviceMemory(chosen, settings, executor, reports.guard)
         made = reports.checks_of(memory.gpu)
         self._host_order = order = None if made.tracker is None else host_order(made.tracker, self._is_host)
         own = packet_checks(settings.checks, self.log, executor.queues)

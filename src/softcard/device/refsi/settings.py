@@ -10,6 +10,7 @@ from softcard.core.checks import CHECKS, having
 from softcard.core.errors import BeyondModel, WireError
 from softcard.core.settings import AUTO, JIT, REFERENCE, KernelOptions, KernelSettings
 from softcard.device.refsi import registers as r
+from softcard.device.refsi.events import TRACED
 from softcard.device.refsi.spec.dma import IMMEDIATE, LATE
 from softcard.device.refsi.spec.memory import STRICT
 from softcard.device.refsi.toolkit.builder import PROFILES, REFSIDRV, SPEC
@@ -18,8 +19,6 @@ from softcard.isa.riscv.state import check_vlen
 EAGER: Final = "eager"
 DOCUMENT: Final = "document"
 DRIVER: Final = "driver"
-TRACED: Final = 10_000
-"""The default number of instances of a kernel command that emit events: some 20 MB of a trace in memory."""
 
 
 class RefSiOptions(KernelOptions, total=False):

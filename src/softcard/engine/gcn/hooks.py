@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from softcard.core.errors import ModelBug, SoftcardError
+from softcard.core.errors import SoftcardError
 from softcard.engine.gcn.instrumentation import PLAIN, HookPoints, Instrumentation
 from softcard.engine.gcn.launches import Launches
 from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.hooks import by_hook, only
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import Wave
 
@@ -458,10 +459,10 @@ class Checks:
 
     def __init__(self, *checks: Check) -> None:
         self.every = checks
-        self.shadow = _only("shadow registers", (check.shadow for check in checks))
-        self.tracker = _only("the order of launches", (check.tracker for check in checks))
+        self.shadow = only("shadow registers", (check.shadow for check in checks))
+        self.tracker = only("the order of launches", (check.tracker for check in checks))
         self.instrumentation = Instrumentation.of(check.instrumentation for check in checks)
-        self._of = {hook: tuple(each for each in checks if _overrides(each, hook)) for hook in HOOKS}
+        self._of = by_hook(checks, Check)
         self.is_around = bool(self._of["running"])
         """True if a check must be called when an engine begins and ends a dispatch."""
         self.at_barriers = bool(self._of["barrier_opens"] or self._of["group_fails"])
@@ -606,27 +607,12 @@ class Checks:
         return next((each for each in made if each is not None), None)
 
 
-HOOKS: Final = tuple(name for name, value in vars(Check).items() if not name.startswith("_") and callable(value))
-"""The names of all hooks of `Check`."""
-
-
 @contextmanager
 def _all_contexts(contexts: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
     with ExitStack() as stack:
         for each in contexts:
             stack.enter_context(each)
         yield
-
-
-def _overrides(check: Check, hook: str) -> bool:
-    return getattr(type(check), hook) is not getattr(Check, hook)
-
-
-def _only(what: str, found: Iterable[T | None]) -> T | None:
-    made = [each for each in found if each is not None]
-    if len(made) > 1:
-        raise ModelBug(f"{len(made)} checks use {what}, expected one at most")
-    return made[0] if made else None
 
 
 NO_CHECKS: Final = Checks()

@@ -36,8 +36,8 @@ from softcard.isa.riscv.state import (
 )
 
 OnRetire = Callable[[Hart, Insn], None]
-Dress = Callable[[Evaluator], Evaluator]
-"""A function that takes a hart's evaluator and returns one that also performs a check."""
+Observe = Callable[[Evaluator], Any]
+"""A function that takes a hart's evaluator and returns one that checks observe."""
 
 ICACHE_ENTRIES = 1024
 """The number of instruction-cache entries of the RefSi simulator; a pc has the entry (pc / 2) modulo this number."""
@@ -89,7 +89,7 @@ class ReferenceEngine:
       with 1,024 entries, until they are flushed. A trap flushes both caches, too.
     - `on_retire`: called after every retired instruction.
     - `counting`: if true, `instruction_counts` returns the number of times that each instruction retired.
-    - `dress`: a function that returns a wrapper of a hart's evaluator; the wrapper then executes instructions."""
+    - `observe`: a function that returns the evaluator that executes a hart's instructions, which checks observe."""
 
     def __init__(
         self,
@@ -97,12 +97,12 @@ class ReferenceEngine:
         tlb_entries: int | None = None,
         on_retire: OnRetire | None = None,
         counting: bool = False,
-        dress: Dress | None = None,
+        observe: Observe | None = None,
     ) -> None:
         self.coherent = coherent
         self.tlb_entries = tlb_entries
         self.on_retire = on_retire
-        self.dress = dress
+        self.observe = observe
         self._counts: Counter[int] | None = Counter() if counting else None
         self._executed: dict[int, Insn] = {}
         self.between_slices: Callable[[Hart], None] | None = None
@@ -236,7 +236,7 @@ class ReferenceEngine:
         with self._lock:
             pages = PageTables(hart, self.code_pages, self.tlb_entries)
             evaluator: Any = self.make_evaluator(hart, pages)
-            context = self.make_context(hart, pages, evaluator if self.dress is None else self.dress(evaluator))
+            context = self.make_context(hart, pages, evaluator if self.observe is None else self.observe(evaluator))
             hart.context = context
             self._contexts.add(context)
         return context

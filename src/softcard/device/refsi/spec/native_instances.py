@@ -10,7 +10,7 @@ from softcard.device.refsi.launch import A0, MASK64, RA, SP, KernelPlan
 from softcard.device.refsi.spec.schedule import Begun
 from softcard.engine.riscv.api import Engine
 from softcard.engine.riscv.jit.dispatcher import POLLED, RETURNED
-from softcard.engine.riscv.shadow.block import COUNT, ELEMENTS, REGISTERS
+from softcard.engine.riscv.shadow_layout import COUNT, ELEMENTS, REGISTERS
 from softcard.ir import llvm
 from softcard.ir.native import U64, call, layout, link, native
 from softcard.ir.object_cache import ObjectCache, default_folder
@@ -135,7 +135,7 @@ def begin(launch: Launch, hart: int, instance: int) -> None:
 def begin_shadow(block: int, count: int) -> None:
     """Initialise the shadow registers of a hart: only ra, sp, a0 and the `count` registers after a0 are defined.
 
-    `block` is the host address of the shadow registers, whose layout `engine.riscv.shadow.block` defines."""
+    `block` is the host address of the shadow registers, whose layout `engine.riscv.shadow_layout` defines."""
     shadows = U64.at(block)
     for n in range(REGISTERS):
         is_argument = (n >= A0) & (n <= A0 + count)

@@ -60,7 +60,7 @@ from softcard.engine.gcn.races.layout import (
     WaveRow,
 )
 from softcard.engine.gcn.races.native_cells import (
-    MIX,
+    PAIR,
     block_at,
     dword_at,
     has_bytes,
@@ -75,6 +75,7 @@ from softcard.engine.gcn.races.native_fast_path import load_lanes
 from softcard.engine.gcn.races.native_order import is_before, launch_of, leave_barrier, set_epoch
 from softcard.engine.gcn.races.native_saves import save_pages
 from softcard.engine.races.order import cells_met
+from softcard.engine.races.tables import find_row, first_row
 from softcard.ir.native import U64, inlined, lowest_bit, native
 from softcard.isa.gcn.state import LDS_SIZE, PRIVATE_BASE, SHARED_BASE, WORDS_AT
 
@@ -220,21 +221,18 @@ def note_race(wave: WaveRow, address: int, what: int, record: int, other: int, s
     mine, theirs = record >> SITE_AT & SITES - 1, other >> SITE_AT & SITES - 1
     key = mine << 14 | theirs
     key = ((key << 2 | between) << 2 | what >> SPACE_AT & 3) << 1 | 1
-    slots = U64.at(race.report_slots)
-    at = (key * MIX) >> 40 & REPORTS - 1
-    while slots[2 * at] != 0 and slots[2 * at] != key:
-        at = at + 1 & REPORTS - 1
-    if slots[2 * at] == 0:
+    at = find_row(race.report_slots, key, first_row(key, REPORTS - 1), REPORTS - 1, PAIR)
+    if U64[at] == 0:
         if race.raises and not flags & BY_PYTHON:
             return LEAVE
         if race.report_count >= REPORTS >> 1:
             race.full = NO_PAIRS
             return LEAVE
-        slots[2 * at], slots[2 * at + 1] = key, race.reports + race.report_count * REPORT_BYTES
+        U64[at], U64[at + 8] = key, race.reports + race.report_count * REPORT_BYTES
         race.report_count += 1
-        made = RaceReport.from_address(slots[2 * at + 1])
+        made = RaceReport.from_address(U64[at + 8])
         made.count, made.serial = 0, ALL
-    found = RaceReport.from_address(slots[2 * at + 1])
+    found = RaceReport.from_address(U64[at + 8])
     found.count += 1
     if serial < found.serial:  # lane vectors of an access may follow those of a later access
         found.record, found.other, found.address, found.what = record, other, address, what

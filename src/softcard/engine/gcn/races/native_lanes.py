@@ -38,9 +38,10 @@ from softcard.engine.gcn.races.layout import (
     Slot,
     WaveRow,
 )
-from softcard.engine.gcn.races.native_cells import MIX, PAGE_SHIFT, block_at, block_of, page_key
+from softcard.engine.gcn.races.native_cells import PAGE_SHIFT, block_at, block_of, page_key
 from softcard.engine.gcn.races.native_fast_path import check_one_dword, highest
 from softcard.engine.gcn.races.native_order import is_past
+from softcard.engine.races.tables import MIX
 from softcard.ir.lanes import (
     Lanes,
     any_of,

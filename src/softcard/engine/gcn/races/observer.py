@@ -10,7 +10,7 @@ import numpy as np
 from softcard.engine.gcn.api import Dispatch
 from softcard.engine.gcn.hooks import LOAD, STORE, Observer, WaveView
 from softcard.engine.gcn.jit.layout import TRACKED
-from softcard.engine.gcn.races.cells import Places
+from softcard.engine.gcn.races.events import Places
 from softcard.engine.gcn.races.lane_order import LaneOrder
 from softcard.engine.gcn.races.watch import RaceWatch
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics

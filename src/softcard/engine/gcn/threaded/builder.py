@@ -13,10 +13,10 @@ import numpy as np
 from softcard.engine.gcn.jit import layout
 from softcard.engine.gcn.jit.float_control import float_control, of_mode
 from softcard.engine.gcn.threaded import records
-from softcard.engine.gcn.threaded.example import Example
 from softcard.engine.gcn.threaded.flow import Flow, Point, Span
 from softcard.engine.gcn.threaded.frontend import UNKNOWN, About, Frontend, Plan
 from softcard.engine.gcn.threaded.library import Library
+from softcard.engine.gcn.threaded.records import Example
 from softcard.engine.gcn.threaded.rows import Numbers, alike, spread
 from softcard.engine.gcn.threaded.unlinked import UnlinkedProgram
 from softcard.engine.gcn.threaded.values import fill_caches, fill_parts

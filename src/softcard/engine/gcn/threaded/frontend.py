@@ -20,7 +20,6 @@ from softcard.engine.gcn.effects import Effects
 from softcard.engine.gcn.jit.basics import Untranslated
 from softcard.engine.gcn.jit.region import Node, node_of
 from softcard.engine.gcn.threaded import records
-from softcard.engine.gcn.threaded.example import Example
 from softcard.engine.gcn.threaded.kind import (
     IMPLIED,
     OFFSETS,
@@ -32,7 +31,7 @@ from softcard.engine.gcn.threaded.kind import (
     is_scalar,
     kind_of,
 )
-from softcard.engine.gcn.threaded.records import Handler
+from softcard.engine.gcn.threaded.records import Example, Handler
 from softcard.engine.gcn.threaded.rows import Alike, Numbers, Rows, alike
 from softcard.engine.gcn.threaded.values import (
     ALL_ONES,
@@ -51,7 +50,7 @@ from softcard.isa.gcn.encoding.formats import FORMATS, Format, format_of
 from softcard.isa.gcn.encoding.operands import names
 from softcard.isa.gcn.encoding.shape import LITERAL_FORMS, Slot, visible_slots
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.sdwa import DWORD
+from softcard.isa.gcn.semantics.modifiers import DWORD
 from softcard.isa.gcn.state import VCC
 from softcard.isa.gcn.target import GFX9, Target
 from softcard.isa.pattern import Field

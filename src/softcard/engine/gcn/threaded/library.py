@@ -28,9 +28,9 @@ from softcard.ir.translator import translator_key
 from softcard.isa.gcn.target import TARGETS, Target
 
 if TYPE_CHECKING:
-    from softcard.engine.gcn.threaded.example import Example
     from softcard.engine.gcn.threaded.frontend import Frontend
     from softcard.engine.gcn.threaded.kind import Kind
+    from softcard.engine.gcn.threaded.records import Example
 
 
 # ---- index on disk ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-from softcard.engine.gcn.jit.emit.register_base import SHADOW_DISTANCE
 from softcard.engine.gcn.jit.layout import (
     BARRIER,
     BARRIER_CHECKED,
@@ -35,6 +34,7 @@ from softcard.engine.gcn.jit.layout import (
     MISS,
     OUT_OF_FUEL,
     PAUSES,
+    SHADOW_DISTANCE,
     SHADOWED,
     SHADOWED_KEY,
     SLEEP,

@@ -26,7 +26,7 @@ from softcard.engine.gcn.group import poll_watch, start_wave
 from softcard.engine.gcn.instrumentation import NO_HOOKS
 from softcard.engine.gcn.jit import layout
 from softcard.engine.gcn.jit.basics import BlockKey, Fetch, Misspeculation
-from softcard.engine.gcn.jit.emit.register_base import SHADOW_DISTANCE
+from softcard.engine.gcn.jit.layout import SHADOW_DISTANCE
 from softcard.engine.gcn.pause import TICK_SECONDS, TICKS
 from softcard.engine.gcn.tiered.context import AT
 from softcard.engine.gcn.tiered.runtime import Runtime

@@ -13,8 +13,8 @@ from typing import Final
 
 from softcard.core.errors import ModelBug
 from softcard.engine.riscv.code_stores.layout import CELL, CELL_BITS, DISTANCE, SITES, HartRow, SiteRow, Stores
+from softcard.engine.riscv.hooks import Instrumentation
 from softcard.engine.riscv.jit.emit_region import Algebra
-from softcard.engine.riscv.jit.engine import Noting
 from softcard.engine.riscv.jit.region import Block, Region
 from softcard.engine.riscv.jit.strides import SHIFTED, STORES, Stride
 from softcard.ir.native import numbers
@@ -509,4 +509,4 @@ class StoreNotes:
         place.store(value, align=2)
 
 
-NOTING: Final = Noting("code stores", StoreNotes)
+NOTES: Final = Instrumentation(("code stores",), store_notes=StoreNotes)

@@ -31,8 +31,9 @@ from softcard.engine.riscv.code_stores.layout import (
     SiteRow,
     Stores,
 )
-from softcard.engine.riscv.code_stores.notes import NOTING
+from softcard.engine.riscv.code_stores.notes import NOTES
 from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.hooks import PLAIN, Instrumentation
 from softcard.engine.riscv.jit.engine import JitEngine
 from softcard.engine.riscv.jit.region import Region
 from softcard.engine.riscv.jit.translation import JitContext
@@ -62,9 +63,10 @@ class TranslatedCodeStoreEngine(CodeStores, JitEngine):
         *,
         rams: Callable[[], Iterable[Ram]],
         page: Page | None = None,
+        instrumentation: Instrumentation = PLAIN,
         **options: Any,
     ) -> None:
-        super().__init__(report, page=page, noting=NOTING, **options)
+        super().__init__(report, page=page, instrumentation=Instrumentation.of((instrumentation, NOTES)), **options)
         self._rams = rams
         self._cells: Cells | None = None
         self._stores = Stores()

@@ -11,9 +11,9 @@ from typing import Final
 from softcard.engine.races.order import is_of, is_ordered
 from softcard.engine.riscv.jit.strides import STREAM_BYTES, Stream, is_whole, times
 from softcard.engine.riscv.races.layout import BYTES, NEVER, SPLIT, SPLIT_AT, Cache, HartRow, Race
-from softcard.engine.riscv.races.native_cells import byte_record, planes_met, put
 from softcard.engine.riscv.races.native_check import mask_of
 from softcard.engine.riscv.races.native_fast_path import bound_of, is_past
+from softcard.engine.riscv.races.native_order import byte_record, planes_met, put
 from softcard.ir.lanes import any_of, load_dwords
 from softcard.ir.native import U32, U64, fill_lines, inlined, largest_in_lines, native
 

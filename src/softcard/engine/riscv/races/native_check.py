@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from softcard.engine.races.tables import find_row, first_row, site_key
 from softcard.engine.riscv.races.layout import (
     ACQUIRES,
     ATOMIC,
@@ -20,7 +21,9 @@ from softcard.engine.riscv.races.layout import (
     KIND,
     LEAVE,
     MOVING_BYTES,
+    NO_PAGES,
     NO_SITES,
+    PAGE_SLOTS,
     PENDING,
     READ,
     RELEASES,
@@ -38,9 +41,9 @@ from softcard.engine.riscv.races.layout import (
     RamRow,
     SuspectRow,
 )
-from softcard.engine.riscv.races.native_cells import byte_record, planes_met, put, ram_of, slot_of
 from softcard.engine.riscv.races.native_order import (
     acquire,
+    byte_record,
     cache_key,
     cache_of,
     drop_last_load,
@@ -49,14 +52,16 @@ from softcard.engine.riscv.races.native_order import (
     join,
     new_clock,
     new_event,
+    planes_met,
+    put,
+    ram_of,
     refresh,
     release,
+    slot_of,
 )
 from softcard.ir.native import U32, U64, inlined, native
 
-MIX: Final = 0x9E37_79B9_7F4A_7C15
 PAGE_BITS: Final = 12
-PAGE_SLOTS: Final = 1 << 16
 RELEASED: Final = 4
 """The bit in an event's key, next to the kind of access, that is set for a store that publishes a release."""
 LARGEST: Final = 8
@@ -70,12 +75,8 @@ def entry_of(row: HartRow, pc: int, kind: int) -> int:
 
     `kind` includes `RELEASED` for a store that publishes a release.
     """
-    key = pc << KEY_BITS | kind | 1 << 63
-    number = (key * MIX) >> 40 & ENTRIES - 1
-    at = row.entries + number * ENTRY_BYTES
-    while U64[at] != key and U64[at] != 0:
-        number = number + 1 & ENTRIES - 1
-        at = row.entries + number * ENTRY_BYTES
+    key = site_key(pc, kind, KEY_BITS)
+    at = find_row(row.entries, key, first_row(key, ENTRIES - 1), ENTRIES - 1, ENTRY_BYTES)
     if U64[at] == 0:
         U64[at] = key
         row.entry_count += 1
@@ -319,13 +320,13 @@ def hand_on_word(row: HartRow, race: Race, event: EventRow, word: int, mask: int
 def note_page(race: Race, host: int) -> None:
     """Add the page of the byte at `host` to the set of accessed pages."""
     key = host >> PAGE_BITS
-    at = (key * MIX) >> 40 & PAGE_SLOTS - 1
-    while U64.at(race.pages)[at] != 0:
-        if U64.at(race.pages)[at] == key:
-            return
-        at = at + 1 & PAGE_SLOTS - 1
-    U64.at(race.pages)[at] = key
-    race.page_count += 1
+    at = find_row(race.pages, key, first_row(key, PAGE_SLOTS - 1), PAGE_SLOTS - 1, 8)
+    if U64[at] == 0:
+        if race.page_count >= PAGE_SLOTS >> 1:
+            race.full = NO_PAGES
+        else:
+            U64[at] = key
+            race.page_count += 1
 
 
 @inlined

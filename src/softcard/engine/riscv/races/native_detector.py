@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.checks import RACES
-from softcard.core.errors import BeyondModel, ModelBug
+from softcard.core.errors import ModelBug
 from softcard.core.findings import FindingLog
 from softcard.core.space import PAGE_BITS, Ram
+from softcard.engine.races.tables import check_limits, over_limit
 from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.hooks import Extents, HartCheck, Instrumentation, Outstanding
 from softcard.engine.riscv.races import native_batch, native_check, native_fast_path, native_order
-from softcard.engine.riscv.races.agents import READ, WRITE, Agent, Event, Suspect
 from softcard.engine.riscv.races.layout import (
     ACQUIRES,
     BYTES,
@@ -38,6 +39,7 @@ from softcard.engine.riscv.races.layout import (
     MOVING,
     MOVING_BYTES,
     NAMES,
+    PAGE_SLOTS,
     PENDING,
     RELEASES,
     SIZE_AT,
@@ -55,7 +57,19 @@ from softcard.engine.riscv.races.layout import (
     atomic_bit,
     slot_mask,
 )
-from softcard.engine.riscv.races.watch import HOST, MOST_BYTES, Cell, Extents, Outstanding, Reporter, report_host
+from softcard.engine.riscv.races.watch import (
+    GROUPS,
+    HOST,
+    MOST_BYTES,
+    READ,
+    WRITE,
+    Agent,
+    Cell,
+    Event,
+    Reporter,
+    Suspect,
+    report_host,
+)
 from softcard.ir.native import Natives
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import RACES as RACES_WORD
@@ -136,12 +150,14 @@ class ShadowMemory:
         return whole[at + first : at + last]
 
 
-class NativeHartRaces:
-    """Checks accesses of harts for races, and reports them to a log: see `HartRaces`.
+class NativeHartRaces(HartCheck):
+    """The race check of harts on the JIT engine; see `HartRaces`.
 
     `hart` returns the hart with a number, `insn` returns the instruction that a hart has at an address, and `rams`
     returns the memories that harts may share. `harts` is the number of harts.
     """
+
+    name = RACES
 
     def __init__(
         self,
@@ -163,7 +179,7 @@ class NativeHartRaces:
         race.step = 1 << race.number_at
         self._tables = {
             "events": Ram(EVENT_ROOM), "clocks": Ram(CLOCK_BYTES), "splits": Ram(SPLITS * SPLIT_BYTES),
-            "moving": Ram(MOVING * MOVING_BYTES), "pages": Ram(8 * native_check.PAGE_SLOTS),
+            "moving": Ram(MOVING * MOVING_BYTES), "pages": Ram(8 * PAGE_SLOTS),
         }  # fmt: skip
         for name, table in self._tables.items():
             setattr(race, name, table.base_host)
@@ -206,13 +222,25 @@ class NativeHartRaces:
         return ctypes.addressof(self.rows[slot])
 
     # ---- the order of things -------------------------------------------------------------------------------------
-    def dress(self, evaluator: Evaluator) -> Evaluator:
+    @property
+    def tracker(self) -> NativeHartRaces:
+        """This object itself, as the tracker of the order of accesses."""
+        return self
+
+    @property
+    def instrumentation(self) -> Instrumentation:
+        """The check's part in translated code."""
+        from softcard.engine.riscv.races.translated import instrumentation  # imports the JIT engine
+
+        return instrumentation(self._harts)
+
+    def observe(self, evaluator: Evaluator) -> Evaluator:
         """Return the evaluator, changed to check its accesses."""
         evaluator.watch = self
         evaluator.hart.words[RACES_WORD] = self.address(evaluator.hart.index)
         return evaluator
 
-    def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
+    def group_begins(self, outstanding: Iterable[Outstanding] = ()) -> None:
         """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group.
 
         `outstanding` contains the DMA transfers that were not waited for."""
@@ -256,11 +284,11 @@ class NativeHartRaces:
         """
         return NATIVES.address("begin_next_group"), self._at
 
-    def end(self) -> None:
+    def kernel_ends(self) -> None:
         """End a kernel command, and report its pending races."""
-        self.begin_group()
+        self.group_begins()
 
-    def barrier(self) -> None:
+    def barrier_opens(self) -> None:
         """Handle a barrier that all harts of the group have reached.
 
         All accesses before the barrier are ordered before all later ones.
@@ -281,9 +309,8 @@ class NativeHartRaces:
         function("fence")(self.address(hart.index), word, is_tso)
 
     def check(self) -> None:
-        """Raise a `BeyondModel` error if a resource is exhausted."""
-        if self.race.full:
-            raise BeyondModel(f"check {RACES!r} does not support groups of instances with {FULL[self.race.full]}")
+        """Raise a `BeyondModel` error if the group has exceeded a limit."""
+        check_limits(self.race.full, FULL, GROUPS)
 
     # ---- transfers -----------------------------------------------------------------------------------------------
     def started(
@@ -368,7 +395,7 @@ class NativeHartRaces:
         for writes, extents in ((1, moving.writes), (0, moving.reads)):
             for start, end in extents:
                 if number >= MOVING:
-                    raise BeyondModel(f"check {RACES!r} supports at most {MOVING} rows of transfers at the same time")
+                    raise over_limit("DMA transfers", f"{MOVING} rows at once")
                 row = MovingRow.from_address(self.race.moving + MOVING_BYTES * number)
                 row.start, row.end, row.writes = start, end, writes
                 row.finisher, row.number = moving.finisher, moving.number
@@ -497,7 +524,7 @@ class NativeHartRaces:
 
         `address` is the device address, and `extents` are the byte ranges in this process."""
         remembered, self._remembered = self._remembered or {}, None
-        self.begin_group()
+        self.group_begins()
         report_host(self._reporter, remembered, self._agent(HOST), access, address, extents)
 
     # ---- accesses ------------------------------------------------------------------------------------------------

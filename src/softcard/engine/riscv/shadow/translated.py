@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from softcard.engine.riscv.hooks import Instrumentation
 from softcard.engine.riscv.jit.emit_region import Algebra
-from softcard.engine.riscv.jit.engine import Performing
 from softcard.engine.riscv.jit.strides import STREAM_BYTES, Access, Stream, is_whole, times
 from softcard.engine.riscv.pages import poke
 from softcard.engine.riscv.shadow.algebra import BRANCH, LOADED, ShadowedHart
-from softcard.engine.riscv.shadow.block import CALLED, DISTANCE, FUNCTIONS, slot_of
+from softcard.engine.riscv.shadow_layout import CALLED, DISTANCE, FUNCTIONS, slot_of
 from softcard.engine.shadow.bits import ShadowBits
 from softcard.ir.native import U8, U16, U32, U64, Natives, fill, inlined, largest_in_lines, native
 from softcard.ir.operand import Operand
@@ -326,4 +326,4 @@ def _prepare(hart: Hart) -> None:
 
 
 NATIVES: Final = Natives(loads_undefined, define_stored)
-DEFINEDNESS: Final = Performing("shadows", ShadowedJitAlgebra, _prepare)
+DEFINEDNESS: Final = Instrumentation(("shadows",), ShadowedJitAlgebra, _prepare)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from softcard.engine.riscv.shadow.block import ShadowBlock, slot_of
+from softcard.engine.riscv.shadow_layout import ShadowBlock, slot_of
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.format import FLOAT_REGISTERS, REGISTERS
 from softcard.isa.riscv.insn import IllegalInstruction, Insn

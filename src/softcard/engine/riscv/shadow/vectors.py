@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from softcard.engine.riscv.shadow.block import ShadowBlock
+from softcard.engine.riscv.shadow_layout import ShadowBlock
 from softcard.engine.riscv.vectors import Vectors
 from softcard.engine.shadow.bits import ShadowBits
 from softcard.engine.shadow.integers import Shadowed

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from softcard.engine.gcn.jit.basics import Untranslated
 from softcard.engine.gcn.jit.emit.emit_integer import Integers
-from softcard.engine.gcn.jit.emit.register_base import OWN, RegisterBase
-from softcard.engine.gcn.jit.layout import MATRICES
+from softcard.engine.gcn.jit.layout import MATRICES, OWN, RegisterBase
 from softcard.engine.gcn.jit.resident import ResidentLoop
 from softcard.engine.gcn.matrix import calls
 from softcard.ir.builder import LaneText, Value
