@@ -17,7 +17,7 @@ PARTS = {"programs": RIGHT, "features": FEATURES}
 COMBINATIONS = [(level, agent, name) for level in ("-O0", "-O1", "-O2", "-O3") for agent in AGENTS for name in PARTS]
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(("level", "agent", "name"), COMBINATIONS, ids=["".join(each) for each in COMBINATIONS])
 def test_every_level(level: str, agent: str, name: str) -> None:
     with served(agent, time_limit_seconds=TIMEOUT_S) as there:
