@@ -67,7 +67,7 @@ class SoftcardError(Exception):
 
     @property
     def text(self) -> str:
-        """The bytes of `console` as text."""
+        """The output that was printed before the error (the bytes `console`), as text."""
         return self.console.decode("utf-8", "replace")
 
     def at(self, kind: str, where: int | str, what: str = "") -> Self:

@@ -213,9 +213,9 @@ class FindingError(GuestFault):
 class FindingLog:
     """The log of a device's findings.
 
-    `kept` has one finding for each `Finding.key`, up to `limit` findings. `dropped` counts occurrences beyond
-    that limit, and `suppressed` the number that match `suppressions`. With `raises`, the first finding is also
-    raised as an error. All methods are thread-safe."""
+    `kept` has one finding for each `Finding.key`, up to `limit` findings. `dropped` counts the occurrences of
+    findings beyond that limit. `suppressed` counts the occurrences that match a pattern in `suppressions`. With
+    `raises`, the first finding is also raised as an error. All methods are thread-safe."""
 
     def __init__(
         self,

@@ -47,7 +47,9 @@ def without_own_frames(trace: TracebackType | None, *more: str) -> TracebackType
 
 @contextmanager
 def shortened(error: BaseException, *more: str) -> Iterator[None]:
-    """Remove frames of this package from an error, its causes and contexts while the context is active."""
+    """Remove this package's frames from an error, and from its causes and contexts, during the ``with`` block.
+
+    Frames of the packages `more` are removed too. All frames are restored at the end of the block."""
     before: list[tuple[BaseException, TracebackType | None]] = []
     left: list[BaseException | None] = [error]
     seen: set[int] = set()

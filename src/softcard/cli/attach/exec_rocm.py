@@ -42,7 +42,7 @@ loads and stores, and no check observes those loads.
 
 
 def environment(checks: frozenset[str]) -> dict[str, str]:
-    """Return the environment variables with which host programs run, so that `checks` observe all their accesses."""
+    """Return the environment variables that host programs need so that `checks` observe all their accesses."""
     whole = WHOLE_BLOCKS if having(checks, lambda kind: kind.needs_own_blocks) else {}
     order = {ORDER_VARIABLE: "1"} if having(checks, lambda kind: kind.orders_accesses) else {}
     return whole | order | (BY_COPY_ENGINES if having(checks, lambda kind: kind.needs_copy_engines) else {})

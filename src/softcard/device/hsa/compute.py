@@ -171,7 +171,7 @@ class Compute:
 
     @contextmanager
     def concurrently(self) -> Iterator[None]:
-        """Return a context in which dispatches can run inside another dispatch, on the calling thread only."""
+        """Let dispatches run inside another dispatch, on the calling thread only, during the ``with`` block."""
         engine = self.engine
         if not isinstance(engine, JitEngine):
             yield

@@ -178,7 +178,7 @@ class Executable(RichDisplay):
         choose(self._device.tracepoints, points, {**self.symbols, **entries}, code, self.place_of)
 
     def _locate(self, pc: int) -> CodePlace | None:
-        """Return the source location of the instruction at `pc`.
+        """Return the symbol and offset, the kernel, and the source line of the instruction at `pc`.
 
         Return None if `pc` is not in this executable's code, or if the code object is not loaded."""
         at = self.name_at(pc) if self.is_loaded else ""

@@ -539,10 +539,10 @@ class Gpu(RichDisplay):
                     self._queue = None
 
     def _give(self, queue: Queue, users: dict[Queue, int]) -> None:
-        """End a launch's use of its queue.
+        """End a launch's use of its queue; `users` is the dictionary of user counts in which the launch was counted.
 
-        Queues that this object made are destroyed after their last launch if they have failed.
-        """
+        If a restore has replaced that dictionary, do nothing. Queues that this object made are destroyed after
+        their last launch if they have failed."""
         with self._lock:
             if users is not self._users:  # a restore went back to before the launch
                 return

@@ -96,10 +96,10 @@ PLACED: Final = (LOW_PC, HIGH_PC, RANGES)
 
 @dataclass(slots=True)
 class Entry:
-    """A debugging information entry.
+    """A debugging information entry: its tag, its attributes by attribute number, and the entries of its parameters.
 
-    It holds numeric attributes, text attributes as (form, number), and the entry's parameters.
-    """
+    `values` holds numeric attributes, and `names` text attributes. A text attribute is stored as its form and
+    the number that this form contains (an offset or an index), not as text."""
 
     tag: int
     values: dict[int, int] = field(default_factory=dict)
@@ -143,11 +143,10 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Abbreviation:
-    """An abbreviation of .debug_abbrev: the format of debugging information entries with one code.
+    """An abbreviation of .debug_abbrev: the format of the debugging information entries that share its code.
 
-    It has the entries' tag, a bool that is True if they have children, and their attributes as (attribute, form,
-    constant).
-    """
+    It has the entries' tag, a bool that is True if they have children, and their attributes as (attribute,
+    form, constant)."""
 
     tag: int
     has_children: bool

@@ -336,11 +336,10 @@ def fused(
 
 @native
 def pairwise(a: int, a_step: int, b: int, b_step: int, count: int, c: int, is_flushed: int) -> int:
-    """Return C plus the pairwise sum of 2 or 4 rounded products.
+    """Return `c`, an element of C, plus `count` (2 or 4) rounded products, which are added in pairs.
 
-    The elements start at the addresses `a` and `b`, at distances of `a_step` and `b_step` bytes. With `is_flushed`,
-    denormal intermediate results become zeros.
-    """
+    Each product is an element of A times an element of B. The elements start at the addresses `a` and `b`, at
+    distances of `a_step` and `b_step` bytes. With `is_flushed`, denormal intermediate results become zeros."""
     total = rounded_product(U32[a], U32[b], is_flushed)
     total = rounded_sum(total, rounded_product(U32[a + a_step], U32[b + b_step], is_flushed), is_flushed)
     if count == 4:
