@@ -235,7 +235,8 @@ def work_groups(grid: Size, workgroup: Size, workitem_id: int, *, packed: bool =
 
     `grid` and `workgroup` are sizes in work-items. In the table, x varies fastest. `workitem_id` is the field
     enable_vgpr_workitem_id of the kernel. `packed` is True if one register has all coordinates of a work-item."""
-    total = prod([-(-items // each) for items, each in zip(grid, workgroup, strict=True)])
+    (width, height, depth), (x, y, z) = grid, workgroup
+    total = -(-width // x) * -(-height // y) * -(-depth // z)
     if total > MAX_GROUPS:
         raise BeyondModel(f"the grid has {total} work-groups, expected at most {MAX_GROUPS} in one dispatch")
     make = _small_table if total <= SMALL_GRID else _table
