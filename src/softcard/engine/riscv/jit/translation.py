@@ -134,7 +134,9 @@ class JitContext(Context):
 
 
 def _code_tables() -> dict[bool, Words]:
-    """Return a table for native floats and one for floats on the reference engine, both empty."""
+    """Return two empty tables of translated code, one for each value of "floats are computed by native instructions".
+
+    Code in the table False leaves instructions on floats to the reference engine."""
     found: dict[bool, Words] = {native: zeros(2 * SLOTS).reshape(SLOTS, 2) for native in (True, False)}
     for table in found.values():
         _vacate(table, 0)
