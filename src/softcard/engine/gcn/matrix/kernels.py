@@ -120,7 +120,11 @@ class Writer(VectorText):
 
     # ---- operands ------------------------------------------------------------------------------------------------
     def _copied(self) -> tuple[Operand, Operand]:
-        """Emit a copy of A and B, since D may overlap them; return the addresses of both copies."""
+        """Emit a copy of A and B, since D may overlap them; return the addresses of both copies.
+
+        Kernels that read A and B only before they write D need no copy of operands that are not rearranged."""
+        if self.matrix.rule in (Rule.INTEGER, Rule.PAIRWISE, Rule.PAIRWISE_FLUSH) and not self.kernel.is_arranged:
+            return self.a, self.b
         sizes = (
             -(-self.matrix.a_run * self.kernel.a.bits // 32),
             -(-self.matrix.b_run * self.kernel.b.bits // 32),
