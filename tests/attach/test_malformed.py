@@ -48,7 +48,7 @@ def dma_map(flags=3, offset=0, address=0x1000, size=0x1000, argsz=32):
         (0xFFFF, b"", errno.ENOTSUP, "unknown command 65535"),
         (Command.DMA_READ, bytes(16), errno.ENOTSUP, "DMA_READ may only be sent by the server, not by the client"),
         (Command.DMA_WRITE, bytes(16), errno.ENOTSUP, "DMA_WRITE may only be sent by the server, not by the client"),
-        (Command.VERSION, bytes(4), errno.EINVAL, "the version is agreed on already"),
+        (Command.VERSION, bytes(4), errno.EINVAL, "VERSION must be sent once: the version was negotiated already"),
         # short and long
         (
             Command.DMA_MAP,
@@ -104,33 +104,48 @@ def dma_map(flags=3, offset=0, address=0x1000, size=0x1000, argsz=32):
         (Command.REGION_READ, words(0xFFE, 0, 0, 4), errno.EINVAL, "4 bytes at 0xffe do not lie in region 0 of 0x1000"),
         (Command.REGION_READ, words(0xFFFFFFFF, 0xFFFFFFFF, 0, 4), errno.EINVAL, "at 0xffffffffffffffff do not lie"),
         (Command.REGION_READ, words(0xFF, 0, 7, 2), errno.EINVAL, "2 bytes at 0xff do not lie in region 7 of 0x100"),
-        (Command.REGION_WRITE, words(0, 0, 0, 4), errno.EINVAL, "REGION_WRITE of 4 bytes has 0 bytes of data"),
-        (Command.REGION_WRITE, words(0, 0, 0, 4, 0, 0), errno.EINVAL, "REGION_WRITE of 4 bytes has 8 bytes of data"),
+        (
+            Command.REGION_WRITE,
+            words(0, 0, 0, 4),
+            errno.EINVAL,
+            "the data of REGION_WRITE must have 4 bytes (its count), not 0",
+        ),
+        (
+            Command.REGION_WRITE,
+            words(0, 0, 0, 4, 0, 0),
+            errno.EINVAL,
+            "the data of REGION_WRITE must have 4 bytes (its count), not 8",
+        ),
         (Command.REGION_WRITE, words(0x1000, 0, 0, 4, 0), errno.EINVAL, "4 bytes at 0x1000 do not lie in region 0"),
         # DMA
         (
             Command.DMA_MAP,
             dma_map(size=0),
             errno.EINVAL,
-            "a DMA window cannot lie at 0x1000..0x1000: it must have a byte or more and end within 64 bits, at byte "
+            "a DMA window must have at least 1 byte and end at or below 2^64, not be 0x1000..0x1000, at byte "
             "0x18 (size)",
         ),
-        (Command.DMA_MAP, dma_map(address=2**64 - 1), errno.EINVAL, "a DMA window cannot lie at 0xffffffffffffffff"),
-        (Command.DMA_MAP, dma_map(flags=0), errno.EINVAL, "flags must be readable (1), writeable (2) or both, not 0x0"),
-        (Command.DMA_MAP, dma_map(flags=7), errno.EINVAL, "or both, not 0x7, at byte 0x4 (flags)"),
+        (Command.DMA_MAP, dma_map(address=2**64 - 1), errno.EINVAL, "end at or below 2^64, not be 0xffffffffffffffff"),
+        (
+            Command.DMA_MAP,
+            dma_map(flags=0),
+            errno.EINVAL,
+            "flags must be 1 (readable), 2 (writeable) or 3 (both), not 0x0",
+        ),
+        (Command.DMA_MAP, dma_map(flags=7), errno.EINVAL, "or 3 (both), not 0x7, at byte 0x4 (flags)"),
         (
             Command.DMA_UNMAP,
             struct.pack("<IIQQ", 24, 0, 0x1000, 0),
             errno.EINVAL,
-            "a DMA window cannot lie at 0x1000..0x1000: it must have a byte or more and end within 64 bits, at byte "
+            "the range to unmap must have at least 1 byte and end at or below 2^64, not be 0x1000..0x1000, at byte "
             "0x10 (size)",
         ),
         (
             Command.DMA_UNMAP,
             struct.pack("<IIQQ", 24, 0, 2**64 - 1, 2),
             errno.EINVAL,
-            "a DMA window cannot lie at 0xffffffffffffffff..0x10000000000000001: it must have a byte or more and "
-            "end within 64 bits, at byte 0x10 (size)",
+            "the range to unmap must have at least 1 byte and end at or below 2^64, not be "
+            "0xffffffffffffffff..0x10000000000000001, at byte 0x10 (size)",
         ),
         (
             Command.DMA_UNMAP,
@@ -140,22 +155,67 @@ def dma_map(flags=3, offset=0, address=0x1000, size=0x1000, argsz=32):
         ),
         # interrupts
         (Command.DEVICE_SET_IRQS, words(19, 0x21, 0, 0, 1), errno.EINVAL, "argsz must be 20, the payload's size"),
-        (Command.DEVICE_SET_IRQS, words(20, 0x20, 0, 0, 1), errno.EINVAL, "one kind of data and one action, not 0x20"),
-        (Command.DEVICE_SET_IRQS, words(20, 0x23, 0, 0, 1), errno.EINVAL, "one kind of data and one action, not 0x23"),
-        (Command.DEVICE_SET_IRQS, words(20, 0x31, 0, 0, 1), errno.EINVAL, "one kind of data and one action, not 0x31"),
-        (Command.DEVICE_SET_IRQS, words(20, 0x61, 0, 0, 1), errno.EINVAL, "one kind of data and one action, not 0x61"),
+        (
+            Command.DEVICE_SET_IRQS,
+            words(20, 0x20, 0, 0, 1),
+            errno.EINVAL,
+            "one DATA flag and one ACTION flag, not 0x20",
+        ),
+        (
+            Command.DEVICE_SET_IRQS,
+            words(20, 0x23, 0, 0, 1),
+            errno.EINVAL,
+            "one DATA flag and one ACTION flag, not 0x23",
+        ),
+        (
+            Command.DEVICE_SET_IRQS,
+            words(20, 0x31, 0, 0, 1),
+            errno.EINVAL,
+            "one DATA flag and one ACTION flag, not 0x31",
+        ),
+        (
+            Command.DEVICE_SET_IRQS,
+            words(20, 0x61, 0, 0, 1),
+            errno.EINVAL,
+            "one DATA flag and one ACTION flag, not 0x61",
+        ),
         (Command.DEVICE_SET_IRQS, words(20, 0x21, 5, 0, 1), errno.EINVAL, "index must be 0 to 4, not 5"),
-        (Command.DEVICE_SET_IRQS, words(20, 0x21, 0, 1, 1), errno.EINVAL, "type 0 has 1 interrupts, not 1 from 1 on"),
-        (Command.DEVICE_SET_IRQS, words(20, 0x21, 1, 0, 1), errno.EINVAL, "type 1 has 0 interrupts, not 1 from 0 on"),
+        (
+            Command.DEVICE_SET_IRQS,
+            words(20, 0x21, 0, 1, 1),
+            errno.EINVAL,
+            "some of the 1 interrupts of type 0, not 1 from number 1 on",
+        ),
+        (
+            Command.DEVICE_SET_IRQS,
+            words(20, 0x21, 1, 0, 1),
+            errno.EINVAL,
+            "some of the 0 interrupts of type 1, not 1 from number 0 on",
+        ),
         (
             Command.DEVICE_SET_IRQS,
             words(20, 0x22, 0, 0, 0xFFFFFFFF),
             errno.EINVAL,
-            "type 0 has 1 interrupts, not 4294967295 from 0 on, at byte 0xc (start)",
+            "some of the 1 interrupts of type 0, not 4294967295 from number 0 on, at byte 0xc (start)",
         ),
-        (Command.DEVICE_SET_IRQS, words(20, 0x22, 0, 0, 1), errno.EINVAL, "1 bytes of booleans must follow, not 0"),
-        (Command.DEVICE_SET_IRQS, words(24, 0x21, 0, 0, 1, 0), errno.EINVAL, "0 bytes of booleans must follow, not 4"),
-        (Command.DEVICE_SET_IRQS, words(20, 0x11, 0, 0, 0), errno.EINVAL, "count 0 disables interrupts, with ACTION"),
+        (
+            Command.DEVICE_SET_IRQS,
+            words(20, 0x22, 0, 0, 1),
+            errno.EINVAL,
+            "SET_IRQS must have 1 bytes of booleans, not 0",
+        ),
+        (
+            Command.DEVICE_SET_IRQS,
+            words(24, 0x21, 0, 0, 1, 0),
+            errno.EINVAL,
+            "SET_IRQS must have 0 bytes of booleans, not 4",
+        ),
+        (
+            Command.DEVICE_SET_IRQS,
+            words(20, 0x11, 0, 0, 0),
+            errno.EINVAL,
+            "count 0 (disable interrupts) must have ACTION_TRIGGER, not ACTION_",
+        ),
         (
             Command.DEVICE_SET_IRQS,
             words(20, 0x0C, 0, 0, 1),
@@ -179,8 +239,11 @@ def test_a_message_is_refused(command, payload, number, message):
     ("payload", "message"),
     [
         (bytes(7), "WriteMultiHead needs 8 bytes, but the data has 7 left"),
-        (struct.pack("<Q", 1), "REGION_WRITE_MULTI of 1 writes has 0 bytes of them, 24 each"),
-        (struct.pack("<Q", 2**63), "REGION_WRITE_MULTI of 9223372036854775808 writes has 0 bytes"),
+        (struct.pack("<Q", 1), "the writes of REGION_WRITE_MULTI must have 1 (its wr_cnt) times 24 bytes, not 0"),
+        (
+            struct.pack("<Q", 2**63),
+            "REGION_WRITE_MULTI must have 9223372036854775808 (its wr_cnt) times 24 bytes, not 0",
+        ),
         (
             struct.pack("<QQIIQ", 1, 0, 0, 9, 0),
             "one write of REGION_WRITE_MULTI must have at most 8 bytes, not 9, at byte 0x14",
@@ -205,11 +268,13 @@ def pipe():
 
 
 def test_descriptors_where_none_belong(pipe):
-    refused(Command.DEVICE_RESET, b"", errno.EINVAL, "2 file descriptors came, 0 at most may", fds=pipe)
+    refused(Command.DEVICE_RESET, b"", errno.EINVAL, "DEVICE_RESET takes at most 0 file descriptors, not 2", fds=pipe)
 
 
 def test_too_many_descriptors(pipe):
-    refused(Command.DMA_MAP, dma_map(), errno.EINVAL, "9 file descriptors came, 8 at most may", fds=pipe[:1] * 9)
+    refused(
+        Command.DMA_MAP, dma_map(), errno.EINVAL, "DMA_MAP takes at most 8 file descriptors, not 9", fds=pipe[:1] * 9
+    )
 
 
 def test_two_descriptors_for_one_window(pipe):
@@ -218,19 +283,31 @@ def test_two_descriptors_for_one_window(pipe):
 
 def test_an_interrupt_descriptor_that_is_no_eventfd(pipe):
     payload = words(20, 0x24, 0, 0, 1)
-    refused(Command.DEVICE_SET_IRQS, payload, errno.EINVAL, "the file descriptor must be an eventfd", fds=pipe[:1])
+    refused(
+        Command.DEVICE_SET_IRQS,
+        payload,
+        errno.EINVAL,
+        "the file descriptor of SET_IRQS must be an eventfd",
+        fds=pipe[:1],
+    )
 
 
 def test_two_descriptors_for_one_interrupt(pipe):
     payload = words(20, 0x24, 0, 0, 1)
-    refused(Command.DEVICE_SET_IRQS, payload, errno.EINVAL, "1 file descriptors at most must come, not 2", fds=pipe)
+    refused(
+        Command.DEVICE_SET_IRQS,
+        payload,
+        errno.EINVAL,
+        "SET_IRQS must have at most 1 file descriptors with these flags, not 2",
+        fds=pipe,
+    )
 
 
 def test_a_window_longer_than_its_file():
     memory = Memory(0, 0x1000, shared=True)
-    message = "the file has 0x1000 bytes, and the window would be 0x1000..0x2000 of it, at byte 0x8 (offset)"
+    message = "the DMA window needs bytes 0x1000..0x2000 of a file of 0x1000 bytes, at byte 0x8 (offset)"
     refused(Command.DMA_MAP, dma_map(offset=0x1000), errno.EINVAL, message, fds=(memory.fd,))
-    refused(Command.DMA_MAP, dma_map(size=1 << 63), errno.EINVAL, "the file has 0x1000 bytes", fds=(memory.fd,))
+    refused(Command.DMA_MAP, dma_map(size=1 << 63), errno.EINVAL, "of a file of 0x1000 bytes", fds=(memory.fd,))
     memory.close()
 
 
@@ -259,15 +336,13 @@ def test_windows_that_overlap():
             with pytest.raises(ServerError) as caught:
                 client.call(Command.DMA_MAP, dma_map(address=address, size=size))
             assert caught.value.errno == errno.EEXIST
-            assert "would overlap the one at 0x1000..0x3000, at byte 0x10 (address)" in made.refusals[-1]
+            assert "would overlap the mapped DMA window 0x1000..0x3000, at byte 0x10 (address)" in made.refusals[-1]
         for address, size in ((0x1000, 0x1000), (0x2000, 0x1000), (0x1800, 0x10), (0, 0x1001), (0x2FFF, 0x10000)):
             with pytest.raises(ServerError) as caught:
                 client.unmap(address, size)
             assert caught.value.errno == errno.EINVAL
-            reported = (
-                f"{address:#x}..{address + size:#x} would cut the window at 0x1000..0x3000, at byte 0x8 (address)"
-            )
-            assert reported in made.refusals[-1]
+            reported = f"{address:#x}..{address + size:#x} would split the DMA window 0x1000..0x3000: unmap all of it"
+            assert f"{reported}, at byte 0x8 (address)" in made.refusals[-1]
         assert made.of(events.Unmapped) == []
 
 
@@ -342,14 +417,14 @@ def test_a_first_message_that_is_not_version():
     with rig() as made:
         client = made.plug(negotiate=False)
         client.send(Command.DEVICE_GET_INFO, bytes(16))
-        ends(made, client, "DEVICE_GET_INFO came before the version was agreed on")
+        ends(made, client, "DEVICE_GET_INFO came before the version negotiation: send VERSION first")
 
 
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
         (b"", "VersionHead needs 4 bytes, but the data has 0 left"),
-        (b"\1\0\0\0", "the client speaks version 1.0, this server 0.0, at byte 0x0"),
+        (b"\1\0\0\0", "the client has protocol version 1.0, the server supports 0.0, at byte 0x0"),
         (bytes(4) + b"{}", "the version data must end with NUL, at byte 0x5"),
         (bytes(4) + b"\xff\0", "the version data must be UTF-8, not 0xff, at byte 0x4"),
         (bytes(4) + b"{\0", "the version data must be JSON: Expecting property name enclosed in double quotes"),

@@ -70,7 +70,7 @@ def test_a_client_is_served_and_reported(serve):
     assert "a.sock: context 0 failed: header 0x00000009: unknown user command type 9" in output
     assert "a.sock: lint: odd-access: " in output
     assert "a.sock: refused: unknown command 99, at byte 0x2 (of the header), at message " in output
-    assert "a.sock: client 1 is gone\n" in output
+    assert "a.sock: client 1 has disconnected\n" in output
     assert not path.exists()
 
 
@@ -121,7 +121,7 @@ def test_the_same_socket_twice(tmp_path):
         check=False,
     )
     assert done.returncode != 0
-    assert "--vfio-user names a socket twice" in done.stderr
+    assert "--vfio-user names the same socket twice" in done.stderr
 
 
 def driver(client):
@@ -240,7 +240,7 @@ def test_each_failure_is_one_line_and_all_are_counted(serve):
     assert [line for line in lines if "lint: " in line and "interrupt-un" not in line] == []
     assert "lint: interrupt-unacknowledged: FENCE_WAIT has been active since command" in output
     assert output.count("interrupt-unacknowledged: ") == 1
-    gone = lines.index("client 1 is gone")
+    gone = lines.index("client 1 has disconnected")
     first, second = lines[gone + 2 :]
     assert first == (
         "summary: 10 commands, at most 1 in the queue; 1 FENCEs, 2 user FENCEs; interrupts raised: 8 x MEM_ERROR, "
@@ -265,9 +265,9 @@ def test_what_ends_a_session_is_one_line(serve):
     output, _ = process.communicate(timeout=60)
     assert output.splitlines()[:3] == [
         "a.sock: client 1 connected",
-        "a.sock: refused: DEVICE_GET_INFO came before the version was agreed on, "
+        "a.sock: refused: DEVICE_GET_INFO came before the version negotiation: send VERSION first, "
         "at message 1 (DEVICE_GET_INFO, id 0x1), [vfio-user/version-first: VFIO_USER_VERSION]",
-        "a.sock: client 1 is gone",
+        "a.sock: client 1 has disconnected",
     ]
 
 

@@ -127,7 +127,7 @@ def test_bus_master_can_be_ignored():
 @pytest.mark.parametrize(
     ("flags", "number", "payload", "message"),
     [
-        (HeaderFlags.ERROR, 14, b"", "read of 16 bytes at 0x1000: the client answers with errno 14"),
+        (HeaderFlags.ERROR, 14, b"", "read of 16 bytes at 0x1000: the client replied with errno 14"),
         (0, 0, b"", "the reply of 0 bytes does not have address 0x1000 and count 16"),
         (
             0,
@@ -213,8 +213,10 @@ def test_too_many_commands_during_dma_of_the_receiving_thread(monkeypatch):
         client.write_u32(BELL, FILL_HERE, posted=True)
         for _ in range(4):
             client.write_u32(SCRATCH, 0, posted=True)
-        assert made.ended.startswith("3 messages came while a DMA reply was due, at message 10 (REGION_WRITE, id")
-        assert "3 messages came" in str(made.device.faults[0])
+        assert made.ended.startswith(
+            "the client sent 3 commands and no reply to the server's DMA command, at message 10 (REGION_WRITE, id"
+        )
+        assert "the client sent 3 commands and no reply" in str(made.device.faults[0])
 
 
 # Registers while the device works.
@@ -347,7 +349,10 @@ def test_the_twin_socket_breaks_alone():
         start(client, SUM)
         client.wait_interrupt()
         assert client.read_u32(FAULTS) == 1
-        assert "a command on the server's own socket" in made.refusals[0]
+        assert (
+            "the client sent a command on the socket of the server's commands, expected only replies"
+            in made.refusals[0]
+        )
         assert "not 0, at byte 0x10" in made.refusals[1]
 
 
@@ -466,7 +471,7 @@ def test_close_ends_serving_and_removes_the_socket(served):
             client.read_u32(SCRATCH)
     thread.join(20)
     assert not path.exists()
-    with pytest.raises(Disconnected, match="no server at"):
+    with pytest.raises(Disconnected, match="cannot connect to a server at"):
         Client.connect(path)
 
 

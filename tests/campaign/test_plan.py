@@ -105,7 +105,7 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
         ("[campaign]\nnam = ''", "unknown key nam; close to it: name, at line c.toml:2"),
         ("[campain]\n", "unknown key campain; close to it: campaign, at line c.toml:1"),
         ("[campaign]\ntime-limit = 0\n" + MATRIX,
-         "time-limit is 0, expected the seconds that one task may run, up to 86400, at line c.toml:2"),
+         "time-limit is 0, expected a number of seconds for one task, up to 86400, at line c.toml:2"),
         ("[campaign]\n\nbatch = 0\n" + MATRIX, "batch is 0, expected a whole number from 1 to 10000, at line c.toml:3"),
         ("[campaign]\ntogether = 501\n" + MATRIX,
          "together is 501, expected a whole number from 1 to 500, at line c.toml:2"),
@@ -113,8 +113,9 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
          "combinations is 3, expected a whole number from 1 to 2, at line c.toml:3"),
         ("[campaign]\n", "expected a table [[matrix]] with the programs to run, at line c.toml:1"),
         ("[[matrix]]\n", "programs is empty, expected files or generate:NAME, at line c.toml:1"),
-        (MATRIX + "engines = ['jti']\n", "engines: 'jti'; close to it: jit, at line c.toml:3"),
-        (MATRIX + "inputs = ['x']\n", "inputs: 'x', there are no [inputs.NAME], at line c.toml:3"),
+        (MATRIX + "engines = ['jti']\n", "unknown value 'jti' of engines; close to it: jit, at line c.toml:3"),
+        (MATRIX + "inputs = ['x']\n",
+         "unknown value 'x' of inputs, expected the NAME of a table [inputs.NAME], at line c.toml:3"),
         (MATRIX + "agents = 'gfx900'\n", "agents is 'gfx900', expected a list of strings, at line c.toml:3"),
         (MATRIX + "options = []\n",
          "options is an empty list, so nothing would run: give one value or more, at line c.toml:3"),
@@ -126,7 +127,7 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
          "unknown generator 'opncl'; close to it: opencl, at line c.toml:2"),
         ("[[matrix]]\nprograms = ['no.cl']", "cannot read program no.cl: No such file or directory, at line c.toml:2"),
         ("[[matrix]]\nprograms = ['no*.cl']", "no file matches no*.cl, at line c.toml:2"),
-        (MATRIX + "[inputs]\na = 1", "inputs.a must be a table, at line c.toml:1"),
+        (MATRIX + "[inputs]\na = 1", "inputs.a is 1, expected a table, at line c.toml:1"),
         ("a = 1\nb = " + "1" * 5000, "a number has more than 4300 digits, at line c.toml:2"),
         ("a = 1\n\nb = [\"]\",\n" + "[" * 20000, "arrays or tables nest more than 64 deep, at line c.toml:4"),
         ("[campaign]\nbatch = 0x" + "f" * 5000 + "\n" + MATRIX,
@@ -155,7 +156,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match=r"cannot read .*none\.toml: No such file"):
         read_plan(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(CampaignError, match="expected a text in UTF-8"):
+    with pytest.raises(CampaignError, match="expected text in UTF-8"):
         read_plan(tmp_path / "binary.toml")
 
 
@@ -177,6 +178,6 @@ def test_each_program_is_run_natively_once() -> None:
     assert len(some) == len(list(some.tasks())) == 2 * 4 * 2
     alone = plan(head + 'engines = ["native"]')
     assert [task.engine for task in alone.tasks()] == ["native"] * 8 == ["native"] * len(alone)
-    message = r"engine 'native' runs generated programs in C and OpenCL C \(opencl, .*\), not generate:gcn"
+    message = r"engine 'native' runs only generated programs in C and OpenCL C \(opencl, .*\), not generate:gcn"
     with pytest.raises(CampaignError, match=message):
         plan('[[matrix]]\nprograms = ["generate:gcn"]\nengines = ["native"]')

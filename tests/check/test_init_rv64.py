@@ -170,6 +170,6 @@ def test_refused() -> None:
     ):
         RefSi.open(check="init", coherence="strict")
     with pytest.raises(
-        BeyondModel, match="check 'init' requires memory made by Ram or SharedRam, not by another `ram`"
+        BeyondModel, match="check 'init' requires memory of the class Ram or SharedRam, not made by `ram`"
     ):
         RefSiDevice(check="init", ram=lambda size: Ram(size))

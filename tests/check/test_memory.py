@@ -135,7 +135,7 @@ def test_names_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_does_not_go_with_checks() -> None:
     with pytest.raises(
-        BeyondModel, match="check 'memory' cannot be used with coherence 'strict': set one of them only"
+        BeyondModel, match="check 'memory' cannot be used with coherence 'strict': set only one of the two"
     ):
         Gpu.open("gfx900", check="memory", coherence="strict")
     with pytest.raises(WireError, match="finding_limit is 0, expected 1 or more"):

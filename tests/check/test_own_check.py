@@ -133,6 +133,37 @@ def test_it_has_a_name_for_programs_of_the_other_host() -> None:
         assert isinstance(opened.device.checks.find(Counts), Counts)
 
 
+class Lifetimes(Check):
+    """Records that a device returns to an earlier state, and that it is closed."""
+
+    name = "lifetimes"
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def forget(self) -> None:
+        """Record."""
+        self.seen.append("forget")
+
+    def device_closes(self) -> None:
+        """Record."""
+        self.seen.append("close")
+
+
+def test_programs_call_the_hooks_of_devices() -> None:
+    """As GPUs do: at the return to an earlier state, and at the end."""
+    made = Lifetimes()
+    remove = register("lifetimes", "when states return and devices close", lambda request: made)
+    try:
+        with Gpu.open("gfx803", check="lifetimes") as gpu:
+            gpu.restore(gpu.snapshot())
+        with load(demo_program("tonga", 200406), check="lifetimes") as program:
+            program.restore(program.snapshot())
+    finally:
+        remove()
+    assert made.seen == ["forget", "close"] * 2
+
+
 def test_all_does_not_mean_it_and_there_is_no_second_one_of_a_name() -> None:
     assert NAME not in checks_of("all")
     with pytest.raises(ModelBug, match="a check 'counts' exists already"):

@@ -129,7 +129,7 @@ def test_inspect_takes_the_processor_where_the_file_names_none(capsys: Capture, 
 @pytest.mark.parametrize("name", ["vadd-tonga-64-200406", "vadd-bonaire-32-180005"])
 def test_check_says_what_the_file_is(capsys: Capture, name: str) -> None:
     assert main(["check", "--memory-model", str(FOLDER / f"{name}.clo")]) == 2
-    assert f"{name}.clo is: AMD OpenCL 2.0 program" in capsys.readouterr().err
+    assert f"{name}.clo is of kind AMD OpenCL 2.0 program" in capsys.readouterr().err
 
 
 def test_inspect_gives_json(capsys: Capture) -> None:

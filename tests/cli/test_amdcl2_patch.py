@@ -109,4 +109,4 @@ def test_mistakes(capsys: Capture, tmp_path: Path) -> None:
     text.write_text("\n".join([*directives, "k:", "s_endpgm", ""]))
     code, _, err = patch(capsys, path, "k", text, "-o", tmp_path / "out.clo")
     assert code == 2
-    assert "has directives that describe kernels, expected instructions only" in err
+    assert "has directives that describe kernels, expected only instructions" in err

@@ -161,7 +161,7 @@ def test_usage(capsys: Capture, tmp_path: Path) -> None:
         (("disasm", "--word", "0x100000000"), "0x100000000 does not fit 32 bits"),
         (
             ("disasm", "--word", "0", "--kernel", "k"),
-            "--kernel requires a file that names its kernels, but this one is raw code",
+            "--kernel requires a file with named kernels (ELF), not raw code",
         ),
         (("asm", str(path), "--base", "x"), "'x' is not a number"),
         (("asm", str(path)), "byte 0xff at 0x0, expected text in UTF-8"),

@@ -107,4 +107,4 @@ def test_checks_are_chosen_by_name(capsys: Capture, tmp_path: Path) -> None:
     assert "reads v4" not in run(capsys, path, "--check", "object,instruction")[1]
     code, _, err = run(capsys, path, "--check", "weights")
     assert code == 2
-    assert "unknown check 'weights' of a code object, expected one of object, instruction, waits" in err
+    assert "unknown check 'weights' for a file of kind code object, expected one of object, instruction, waits" in err

@@ -174,7 +174,14 @@ USAGE = {
         "/no/such/file",
     ): "vector registers must have a power of two of bits, 64 to 65536, not 100",
     ("rv64", "--time-limit", "inf", "/no/such/file"): "time_limit_seconds is inf, expected a number of seconds",
-    ("serve", "acceldev", "--vfio-user", "/no/such/socket", "--pause", "nan"): "--pause is nan, expected a number",
+    (
+        "serve",
+        "acceldev",
+        "--vfio-user",
+        "/no/such/socket",
+        "--pause",
+        "nan",
+    ): "--pause is nan, expected 0 or a positive number",
     ("serve", "acceldev", "--vfio-user", "/no/such/socket"): "cannot listen at /no/such/socket: No such file",
     (
         "serve",
@@ -210,7 +217,10 @@ def test_bad_text_files(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("1 2\n3 four")
     code, _, err = run(capsys, "refsi", "decode", str(path))
-    assert (code, err) == (1, "error: 'four' is not a number, expected decimal or 0x hex, at line 2\n")
+    assert (code, err) == (
+        1,
+        "error: 'four' is not a number, expected decimal or 0x hex, at line 2\n",
+    )
     path.write_bytes(b"\xff")
     code, _, err = run(capsys, "refsi", "decode", "--form", "words", str(path))
     assert (code, err) == (2, f"error: {path} has byte 0xff at 0x0, expected text in ASCII\n")
@@ -257,7 +267,7 @@ def test_beyond_the_model(capsys: Capture, tmp_path: Path) -> None:
     path.write_text("open g\n")
     code, _, err = run(capsys, "refsi", "play", "--profile", "spec", str(path))
     assert code == 3
-    assert err.startswith("not modelled: RefSi G1 has no command processor")
+    assert err.startswith("not modelled: RefSi G1 is modelled only in profile refsidrv")
 
 
 def test_profile_level_from_the_environment(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,11 @@ def test_check_of_a_wide_bus(capsys: Capture) -> None:
     ("arguments", "code", "message"),
     [
         (["map", "none.as"], 2, "error: cannot read none.as: No such file or directory"),
-        (["map", PRIM, "--offset", "many"], 2, "error: --offset: 'many' is not a number, expected decimal or 0x hex"),
+        (
+            ["map", PRIM, "--offset", "many"],
+            2,
+            "error: --offset: 'many' is not a number, expected decimal or 0x hex",
+        ),
         (["map", PRIM, "--offset", "3"], 2, "error: --offset is 0x3, expected a multiple of 4"),
         (["map", PRIM, "--custom", "c:8"], 2, "error: custom register 'c:8': expected <behavior>:<width>:<name>"),
         (["map", PRIM, "--custom", "c:8:idle"], 1, "error: two registers would have the name idle"),
@@ -164,7 +168,7 @@ def test_nothing_is_overwritten(capsys: Capture, tmp_path: Path) -> None:
     assert run(capsys, "new", "sum", PRIM, "-o", str(tmp_path)) == (
         2,
         "",
-        f"error: {tmp_path / 'test_sum.py'} exists already with another content: choose another --output\n",
+        f"error: {tmp_path / 'test_sum.py'} exists already with different content: choose another --output\n",
     )
     assert [each.name for each in tmp_path.iterdir()] == ["test_sum.py"]
 

@@ -275,7 +275,7 @@ def test_an_entry_of_an_offload_bundle(capsys: Capture, tmp_path: Path) -> None:
     assert (status, "scale" in out) == (0, True)
     status, _, err = run(capsys, str(path))
     assert status == 1
-    assert f"an offload bundle with the entries {', '.join(entries)}: name the processor of the wanted one" in err
+    assert f"an offload bundle with the entries {', '.join(entries)}: name the processor of the wanted entry" in err
 
 
 @pytest.mark.parametrize("command", [["inspect"], ["disasm"], ["check"], ["run", "scale"]])
@@ -288,4 +288,7 @@ def test_code_for_another_processor_is_not_taken_for_that_of_the_agent(
     status = main([command[0], str(path), *command[1:], "--agent", "gfx900"])
     err = capsys.readouterr().err
     assert status == 1
-    assert "an offload bundle with the entries hipv4-amdgcn-amd-amdhsa--gfx803: expected one for gfx900" in err
+    assert (
+        "the file is an offload bundle with the entries hipv4-amdgcn-amd-amdhsa--gfx803: expected an entry for gfx900"
+        in err
+    )

@@ -165,7 +165,7 @@ def test_a_report_has_registers(capsys: Capture, tmp_path: Path) -> None:
         status, _, err = run(capsys, *arguments, *wrong)
         assert (status, said in err) == (2, True)
     status, _, err = run(capsys, *arguments[:-2], "--registers-at", "end")
-    assert (status, "--registers-at needs --report" in err) == (2, True)
+    assert (status, "--registers-at requires --report" in err) == (2, True)
 
 
 def test_a_report_has_registers_of_opencl_programs(capsys: Capture, tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_what_has_a_header_takes_no_other(capsys: Capture) -> None:
     for option in (["--vgprs", "8"], ["--user-sgpr", "nonsense"]):
         code, out, err = run(capsys, *SAXPY, "--arg", "f32:64", *option)
         assert (code, out) == (2, "")
-        assert err.endswith(f"--user-sgpr require raw GPU code, but {CODE} has a header with these values\n")
+        assert err.endswith(f"--user-sgpr require raw GPU code, but {CODE} has its own kernel headers\n")
 
 
 def test_numbers_without_metadata_need_a_type(capsys: Capture, tmp_path: Path) -> None:
@@ -378,8 +378,8 @@ def test_numbers_without_metadata_need_a_type(capsys: Capture, tmp_path: Path) -
     path.write_text(RAW)
     for given, typed in (("7", "u32=7"), ("2.5", "f32=2.5")):
         code, out, err = run(capsys, "run", str(path), "--arg", "u32:64", "--arg", given, "--check", "memory")
-        text = f"argument 1 is {given}: the file has no metadata that gives the type of the argument, give the type"
-        assert (code, out, err) == (2, "", f"error: {text}, such as {typed}\n")
+        text = f"argument 1 is {given}, expected a number with its type, such as "
+        assert (code, out, err) == (2, "", f"error: {text}{typed}: the file has no metadata with types of arguments\n")
         assert run(capsys, "run", str(path), "--arg", "u32:64", "--arg", typed)[0] == 0
 
 
@@ -414,7 +414,11 @@ def test_raw_code_of_risc_v(capsys: Capture, tmp_path: Path) -> None:
             2,
             "argument 0 is '7', expected an array: only arrays can have results",
         ),
-        (["--save", "0=out.npy"], 2, "--save '0=out.npy': the kernel has 0 arguments, counted from 0"),
+        (
+            ["--save", "0=out.npy"],
+            2,
+            "--save '0=out.npy': expected an argument below 0, the number of the kernel's arguments",
+        ),
         (["--expect", "zero"], 2, "--expect 'zero': expected NUMBER=VALUE with the number of an argument"),
         (["--arg", "f32:2", "--expect", "0=1,2,3"], 2, "3 values are given, but the array has 2"),
         (["--base", "x"], 2, "'x' is not a number"),
@@ -430,7 +434,7 @@ def test_mistakes(capsys: Capture, arguments: list[str], code: int, message: str
 
 
 def test_which_kernel(capsys: Capture) -> None:
-    assert run(capsys, "run", CODE)[2].startswith("error: name the kernel to run: the file has saxpy, ")
+    assert run(capsys, "run", CODE)[2].startswith("error: expected the name of the kernel to run: the file has saxpy, ")
     code, _, err = run(capsys, "run", CODE, "saxp")
     assert (code, err) == (2, "error: unknown kernel 'saxp'; close to it: saxpy\n")
 

@@ -83,7 +83,7 @@ def test_what_undefined_registers_lds_and_private_memory_hold(
 def test_poison_is_for_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "k.s").write_text("ret\n")
     assert main(["run", str(tmp_path / "k.s"), "--agent", "rv64gc", "--poison", "1"]) == 2
-    assert "--poison requires a kernel for GPUs" in capsys.readouterr().err
+    assert "--poison requires a kernel for GPUs, not for RefSi" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", [".json", ".sarif"])

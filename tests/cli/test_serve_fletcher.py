@@ -64,7 +64,9 @@ def test_kernels_from_files(file: Path) -> None:
 
 def test_schemas_for_kernels_that_take_any() -> None:
     anything = kernel("anything")(lambda job: 0)
-    with pytest.raises(UsageError, match="kernel anything takes RecordBatches of any schema: give --schema for each"):
+    with pytest.raises(
+        UsageError, match="kernel anything takes RecordBatches of any schema: give one --schema for each"
+    ):
         register_map(anything, [], "fletchgen", 0)
     plan = register_map(anything, [VECTORS / "multi.0.as", VECTORS / "multi.1.as"], "runtime", 8)
     assert len(plan.batches) == 2
@@ -89,7 +91,11 @@ def test_schemas_that_do_not_do(
 @pytest.mark.parametrize(
     ("offset", "status", "message"),
     [
-        ("far", ExitCode.USAGE, "--offset: 'far' is not a number, expected decimal or 0x hex"),
+        (
+            "far",
+            ExitCode.USAGE,
+            "--offset: 'far' is not a number, expected decimal or 0x hex",
+        ),
         ("0x42", ExitCode.USAGE, "--offset is 0x42, expected a multiple of 4"),
     ],
 )
@@ -111,7 +117,7 @@ def test_a_folder_for_the_socket_that_cannot_be_made(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     folder = tmp_path / "file" / "softcard" / "fletcher"
     assert serve("--no-library") == ExitCode.USAGE
-    assert f"cannot make a folder of the user's own at {folder}: Not a directory" in capsys.readouterr().err
+    assert f"cannot make the private folder {folder}: Not a directory" in capsys.readouterr().err
 
 
 def test_a_library_that_cannot_be_built(

@@ -144,7 +144,7 @@ def test_what_is_no_trace(command, content, status, said, tmp_path, capsys):
 def test_a_trace_is_not_overwritten(command, sample, capsys):
     before = sample.read_bytes()
     assert main([command, str(sample), "-o", str(sample)]) == 2
-    assert "is the input itself" in capsys.readouterr().err
+    assert "is also the input" in capsys.readouterr().err
     assert sample.read_bytes() == before
 
 

@@ -50,7 +50,9 @@ def test_the_environment_says_the_default(
     assert given == [None, 3.0]
 
 
-@pytest.mark.parametrize(("text", "message"), [("soon", "expected a number of seconds or none"), ("0", "above 0")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("soon", "expected a number of seconds above 0, or none"), ("0", "above 0")]
+)
 def test_a_default_that_is_none_is_refused(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOFTCARD_TIME_LIMIT", text)
     with pytest.raises(WireError, match=message):

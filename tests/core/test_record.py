@@ -202,28 +202,28 @@ def declare(size=None, **body):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: declare(8, a=record.u32()), "record R: the fields must fill 8 bytes, not 4"),
+        (lambda: declare(8, a=record.u32()), "record R: the fields must have 8 bytes in all, not 4"),
         (
             lambda: declare(a=0),
-            "record R: field a must be declared with u32(), bits() or another specifier, not without",
+            "record R: field a must be declared with a specifier, such as u32() or bits()",
         ),
         (
             lambda: declare(pack=record.u32()),
-            "record R: field pack must not have the name of an attribute that every record has",
+            "record R: field pack must have another name: pack is an attribute of all records",
         ),
         (lambda: declare(a=record.bits(7, 4)), "record R: field a must begin a word at bit 0, not 4"),
         (lambda: declare(a=record.bits(8, 0, of=8)), "record R: field a must end within bits 7-0, not at 8"),
         (
             lambda: declare(a=record.bits(7, 0), b=record.bits(31, 9)),
-            "record R: field b must continue the 32-bit word at bit 8",
+            "record R: field b must continue at bit 8 of the 32-bit word that the field before it has not completed",
         ),
         (
             lambda: declare(a=record.bits(7, 0), b=record.bits(15, 8, of=16)),
-            "record R: field b must continue the 32-bit word at bit 8",
+            "record R: field b must continue at bit 8 of the 32-bit word that the field before it has not completed",
         ),
         (
             lambda: declare(a=record.bits(7, 0), b=record.u8()),
-            "record R: field b must continue the 32-bit word at bit 8",
+            "record R: field b must continue at bit 8 of the 32-bit word that the field before it has not completed",
         ),
         (
             lambda: declare(a=record.bits(7, 0)),

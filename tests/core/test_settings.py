@@ -131,7 +131,7 @@ def test_a_kernel_travels_by_its_name() -> None:
     nameless = replace(find("sum"), doc="another")
     with pytest.raises(
         WireError,
-        match=r"kernel sum cannot be pickled: it must be a global of module .*fletcher\.kernels\.examples",
+        match=r"kernel sum cannot be pickled: assign it to a global variable of module .*fletcher\.kernels\.examples",
     ):
         pickle.dumps(nameless)
 

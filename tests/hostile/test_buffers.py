@@ -232,7 +232,10 @@ def test_a_copy_larger_than_memory(profile: str, count: int) -> None:
 def test_a_copy_of_elements_onto_themselves_that_are_too_many() -> None:
     status = quickly(SPEC, "jit", CopyMem64(1 << 24, DATA, DATA + 4))
     assert isinstance(status.error, BeyondModel)
-    assert status.error.message == "COPY_MEM64 has 16777216 elements and overlaps itself, at most 1048576 are modelled"
+    assert status.error.message == (
+        "COPY_MEM64 of 16777216 elements with overlapping source and destination is modelled only with at most "
+        "1048576 elements"
+    )
 
 
 @EVERY_PROFILE

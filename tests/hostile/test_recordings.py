@@ -54,7 +54,7 @@ def test_text_that_is_no_script(lines: list[str]) -> None:
         ),
         ("elf \0", 2, "error: cannot read \\x00: embedded null byte, at line 2 (elf)"),
         ("elf ..", 2, "error: cannot read ..: Is a directory, at line 2 (elf)"),
-        ("open g", 3, "not modelled: RefSi G1 has no command processor and no document"),
+        ("open g", 3, "not modelled: RefSi G1 is modelled only in profile refsidrv"),
         (
             "cb 0xb00",
             1,

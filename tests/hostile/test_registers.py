@@ -205,5 +205,5 @@ def test_an_access_before_a_memory_crashes_the_reference() -> None:
 
 @EVERY_PROFILE
 def test_g1_calls_on_m1(profile: str) -> None:
-    with pytest.raises(RuleError, match="RefSi M1 executes kernels by command buffers only"):
+    with pytest.raises(RuleError, match="RefSi M1 runs kernels only from command buffers: submit a command buffer"):
         fresh(profile, "reference").execute_kernel(CODE, 1)

@@ -76,14 +76,14 @@ def test_objects_with_a_schema() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "an Arrow IPC message must have 8 bytes or more, not 0, at byte 0x0"),
+        (b"", "the Arrow IPC message has 0 bytes, expected 8 or more, at byte 0x0"),
         (b"\0" * 8, "the Arrow IPC message has length 0, expected a schema, at byte 0x0"),
         (struct.pack("<II", 0xFFFFFFFF, 0), "the Arrow IPC message has length 0, expected a schema, at byte 0x4"),
         (
             struct.pack("<II", 0xFFFFFFFF, 1 << 31),
             "the first Arrow IPC message claims 0x80000000 bytes, expected a schema",
         ),
-        (PRIM[:100], "the Arrow IPC message claims 248 bytes, the file has 92 after the length, at byte 0x4"),
+        (PRIM[:100], "the Arrow IPC message claims 248 bytes, but the file has 92 after the length, at byte 0x4"),
         (PRIM[:8] + b"\xff" * 248, "the data is not an Arrow IPC schema message: Invalid flatbuffers message."),
         (b"ARROW1\0\0", "the data is not an Arrow IPC file: File is too small: 8"),
         (b"root:x:0:0:root:/root:/bin/bash\n", "the first Arrow IPC message claims 0x746f6f72 bytes"),

@@ -69,7 +69,7 @@ def test_values_that_do_not_fit_are_refused(fields: dict[str, int], message: str
 
 
 def test_reserved_value_is_refused() -> None:
-    with pytest.raises(WireError, match="r = 2 is reserved here"):
+    with pytest.raises(WireError, match="r = 2 is reserved in this encoding"):
         parse("0000 r!=2 1").encode({"r": 2})
 
 
@@ -81,8 +81,8 @@ def test_unsigned_range_is_named_with_its_bias() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0101 r", "pattern '0101 r' must have 8 bits, not 7"),
-        ("0101 r 00", "pattern '0101 r 00' must have 8 bits, not 9"),
+        ("0101 r", "pattern '0101 r' has 7 bits, expected 8"),
+        ("0101 r 00", "pattern '0101 r 00' has 9 bits, expected 8"),
         ("0101 z 0", "'z' must be bits or a known field"),
         ("0101 r[", r"'r\[' must be bits or a known field"),
         ("0101 imm", "the bits of 'imm' must be given"),
@@ -94,7 +94,9 @@ def test_bad_pattern_is_our_bug(text: str, message: str) -> None:
 
 
 def test_overlap_is_refused_by_both_names() -> None:
-    with pytest.raises(ModelBug, match=r"second \(0000 r 1\) and first \(r 00001\) must differ in a fixed bit: 0x1 is"):
+    with pytest.raises(
+        ModelBug, match=r"second \(0000 r 1\) and first \(r 00001\) must differ in a fixed bit: the word 0x1 matches"
+    ):
         PatternTree([(parse("r 00001"), "first"), (parse("0000 r 1"), "second")])
 
 

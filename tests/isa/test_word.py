@@ -86,7 +86,7 @@ def test_operators(made: Word, width: int, value: int) -> None:
         (lambda: A.fadd(w(16, 0)), "fadd has operands of 32 and 16 bits, expected the same width"),
         (lambda: (A == B).select(A, w(64, 1)), "select has operands of 32 and 64 bits, expected the same width"),
         (lambda: A.select(A, B), "the condition of a select needs 1 bits, not 32"),
-        (lambda: (A == B).select(1, 2), "select of two constants: their width is not known"),
+        (lambda: (A == B).select(1, 2), "select of two constants has no known width: make one of them a word"),
         (lambda: A.zext(16), "zext cannot convert 32 bits to 16 bits"),
         (lambda: A.trunc(64), "trunc cannot convert 32 bits to 64 bits"),
         (lambda: A[32:0], "a word of 32 bits has no bits 32:0"),

@@ -82,7 +82,7 @@ def test_sections_are_replaced_and_nothing_else():
         ("\n<!-- begin a -->\n<!-- begin a -->", "section a must end before a begins, at line 3"),
         ("<!-- begin a -->\n<!-- end b -->", "section b must begin before it ends, at line 2"),
         ("<!-- begin b -->", "section b is unknown: there is no generated text for it, at line 1"),
-        ("<!-- begin a -->", "section a must end"),
+        ("<!-- begin a -->", "section a has no end marker"),
     ],
 )
 def test_sections_that_do_not_pair_up_are_refused(text, message):

@@ -72,10 +72,10 @@ def test_names_may_be_reserved_words(tmp_path):
 @pytest.mark.parametrize(
     ("registers", "message"),
     [
-        ((), "a SystemRDL map holds one register or more (clause 13.3); M has none"),
+        ((), "map M has no register, expected one or more in SystemRDL (clause 13.3)"),
         (
             (Register("R", 0, (), 24),),
-            "SystemRDL registers are a power of two bits wide (clause 10.6.1); R has 24",
+            "register R has 24 bits, expected a power of two in SystemRDL (clause 10.6.1)",
         ),
     ],
 )

@@ -120,10 +120,17 @@ class HostSession(ABC):
 
     def _greet(self, op: int, version: int, magic: int) -> None:
         if op != HELLO or magic != self.MAGIC:
-            raise StreamError(f"the first request is not the greeting of the {self.LIBRARY}")
+            raise StreamError(
+                f"the first request is {op} with the magic number {magic:#x}, expected the greeting of the "
+                f"{self.LIBRARY} ({HELLO} with {self.MAGIC:#x})"
+            )
         self._greeted = version == self.VERSION
         if not self._greeted:
-            text = f"the {self.LIBRARY} has version {version}, the server {self.VERSION}: use the one of this package"
+            text = (
+                f"the {self.LIBRARY} has protocol version {version}, but the server has {self.VERSION}: use the "
+                "library "
+                "of the server's Softcard"
+            )
             self._reply(self.OTHER_VERSION, text=text)
             raise StreamError(text)
         self._begin()

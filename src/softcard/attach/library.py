@@ -180,7 +180,7 @@ def make_private(folder: Path) -> None:
             if folder.parent == _cache():
                 _close_to_others(folder)
     except OSError as error:
-        raise LibraryError(f"cannot make a folder of the user's own at {folder}: {error.strerror}") from None
+        raise LibraryError(f"cannot make the private folder {folder}: {error.strerror}") from None
     if not _is_private(folder):
         raise LibraryError(
             f"{folder} is a link or other users can write to it: expected a folder that the user owns, with mode 0700"

@@ -105,7 +105,7 @@ def blamed(failure: Failure, perform: Perform, time_limit: float) -> list[Change
         for row in (failure.row, failure.good)
     ]
     if sides[0].digest("") == sides[1].digest(""):
-        raise CampaignError(f"task {failure.row['id']} no longer differs when it is run again")
+        raise CampaignError(f"task {failure.row['id']} has the same results on both sides when it is run again")
     return [change for side in sides for change in side.changes()]
 
 
@@ -256,7 +256,10 @@ def divergence(failure: Failure, perform: Perform, time_limit: float) -> Diverge
     ends = [*(pc for pc, _ in lines[1:]), lines[-1][0] + LONGEST]
     first = bisect_left(range(len(lines)), True, key=differs)
     if first == len(lines):
-        raise CampaignError(f"task {row['id']}: the engines differ, but not with any prefix of its instructions")
+        raise CampaignError(
+            f"task {row['id']}: the results of the engines differ only with all instructions translated, not with any "
+            "prefix of them"
+        )
     pc, instruction = lines[first]
     return Divergence(row, pc - entry, instruction)
 

@@ -112,7 +112,7 @@ def compare_columns(rows: Iterable[Row], one: str, other: str) -> Comparison:
             values = {name: ", ".join(sorted({str(column(row, name)) for row in known})) for name in each}
             listed = "; ".join(f"{name} is {text}" for name, text in values.items())
             text = ",".join(f"{name}={value}" for name, value in each.items())
-            raise CampaignError(f"no task has {text}: in the results {listed or 'there are no tasks'}")
+            raise CampaignError(f"no task has {text}: in the results, {listed if known else 'there are no tasks'}")
         sides.append(_by_key(chosen, keys))
     return _compared(sides[0], sides[1], (one, other), keys)
 

@@ -101,7 +101,9 @@ def _compiled(
 def _chosen(name: str) -> Clang:
     found = named(name) if name else next(iter(clangs()), None)
     if found is None:
-        raise NoCompiler(f"no compiler {name or 'for generated programs: install clang and lld, or ziglang'} was found")
+        if name:
+            raise NoCompiler(f"compiler {name} was not found: install it, or name another one")
+        raise NoCompiler("no compiler for generated programs was found: install clang and lld, or ziglang")
     return found
 
 

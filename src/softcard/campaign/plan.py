@@ -180,7 +180,7 @@ def read_plan(path: Path) -> Plan:
     try:
         text = bytes_of(path, "a campaign", MOST_TEXT_BYTES).decode("utf-8")
     except UnicodeDecodeError:
-        raise CampaignError(f"cannot read {path}: expected a text in UTF-8") from None
+        raise CampaignError(f"cannot read {path}: expected text in UTF-8") from None
     except WireError as error:
         raise CampaignError(error.message) from None
     return parse_plan(text, str(path), path.parent)
@@ -294,9 +294,10 @@ class _Reader:
         for key, allowed in (("engines", ENGINES), ("checks", CHECKS), ("inputs", tuple(inputs))):
             for value in axes[key]:
                 if value not in allowed:
-                    known = ", ".join(each for each in allowed if each) or "no [inputs.NAME]"
-                    near = close_to(value, allowed) or f", there are {known}"
-                    raise self._wrong(f"{key}: {_shown(value)}{near}", "matrix", key, number)
+                    known = ", ".join(each for each in allowed if each)
+                    listed = f", expected one of {known}" if known else ", expected the NAME of a table [inputs.NAME]"
+                    near = close_to(value, allowed) or listed
+                    raise self._wrong(f"unknown value {_shown(value)} of {key}{near}", "matrix", key, number)
         lines = {key: self._lines.of("matrix", key, number) for key in ("programs", *AXES)}
         programs = tuple(self._programs(entries, number))
         most = prod(map(len, axes.values()))
@@ -320,7 +321,7 @@ class _Reader:
             if kind not in COMPILED:
                 known = ", ".join(name for name, each in GENERATORS.items() if each.runs_as in COMPILED)
                 raise self._wrong(
-                    f"engine {NATIVE!r} runs generated programs in C and OpenCL C ({known}, or files of them), "
+                    f"engine {NATIVE!r} runs only generated programs in C and OpenCL C ({known}, or files of them), "
                     f"not {each.name}",
                     "matrix", "engines", number,
                 )  # fmt: skip
@@ -384,7 +385,7 @@ class _Reader:
 
     def _seconds(self, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST_SECONDS:
-            text = f"time-limit is {_shown(value)}, expected the seconds that one task may run, up to {MOST_SECONDS:g}"
+            text = f"time-limit is {_shown(value)}, expected a number of seconds for one task, up to {MOST_SECONDS:g}"
             raise self._wrong(text, "campaign", "time-limit")
         return float(value)
 
@@ -395,7 +396,7 @@ class _Reader:
 
     def _table(self, name: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise self._wrong(f"{name} must be a table", name)
+            raise self._wrong(f"{name} is {_shown(value)}, expected a table", name)
         return value
 
     def _texts(self, table: str, key: str, value: Any, number: int) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def reduce_failure(failure: Failure, perform: Perform, time_limit: float, tries:
     row, good = failure.row, failure.good
     name = row["program"].removeprefix(GENERATE)
     if not row["program"].startswith(GENERATE):
-        raise CampaignError(f"{row['program']} was not generated: only generated programs can be reduced")
+        raise CampaignError(f"cannot reduce {row['program']}, expected a generated program (generate:NAME)")
     generator = GENERATORS[name]
 
     def outcome(side: Row, text: str) -> Row:

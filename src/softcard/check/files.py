@@ -147,7 +147,7 @@ def atomics_of(found: Any, name: str, agent: str = "") -> Any:
 
     def fetch(pc: int) -> Any:
         if not BASE <= pc < BASE + len(data):
-            raise WireError(f"execution would continue outside of the code object, at {pc - BASE:#x}")
+            raise WireError(f"execution would leave the code object, at offset {pc - BASE:#x}")
         return decode(chosen, data[pc - BASE : pc - BASE + 12], pc)
 
     properties = kernel.header.kernel_code_properties

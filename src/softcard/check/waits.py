@@ -39,7 +39,7 @@ class Code:
     def fetch(self, pc: int) -> Insn:
         """Return the instruction at an address."""
         if not BASE <= pc < BASE + len(self.data):
-            raise WireError(f"execution would continue outside of the code object, at {pc - BASE:#x}")
+            raise WireError(f"execution would leave the code object, at offset {pc - BASE:#x}")
         return decode(self.target, self.data[pc - BASE : pc - BASE + LONGEST], pc)
 
 

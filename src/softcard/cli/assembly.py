@@ -178,7 +178,7 @@ def disasm(
         if not words and (data[:4] == b"\x7fELF" or is_bundle(data)):
             lines = _of_elf(data, chosen, kernel)
         elif kernel:
-            raise UsageError("--kernel requires a file that names its kernels, but this one is raw code")
+            raise UsageError("--kernel requires a file with named kernels (ELF), not raw code")
         else:
             lines = _of_code(data, chosen or DEFAULT_GPU, address, {})
         worst, errors = ExitCode.OK, 0
@@ -234,7 +234,8 @@ def _of_elf(data: bytes, agent: str, kernel: str) -> Lines:
         yield from _of_elf(pick(data, agent).content, agent, kernel)
         return
     if machine not in REPORTS:
-        raise WireError(f"e_machine is {machine:#x}, expected {MACHINE_RISCV:#x} (RISC-V) or that of an AMD GPU")
+        known = ", ".join(f"{each:#x}" for each in (MACHINE_RISCV, *REPORTS))
+        raise WireError(f"e_machine is {machine:#x}, expected one of {known} (RISC-V and AMD GPUs)")
     from importlib import import_module
 
     document = import_module(f"softcard.report.{REPORTS[machine]}").describe(data, kernel=kernel, target=agent)
@@ -350,7 +351,7 @@ def _assembled(path: Path, agent: str) -> bytes:
     try:
         made = assemble(text, agent)
         if made.is_object:
-            raise UsageError(f"{path} has directives that describe kernels, expected instructions only")
+            raise UsageError(f"{path} has directives that describe kernels, expected only instructions")
         return made.code()
     except UsageError:
         raise

@@ -95,14 +95,14 @@ def diff(
       softcard diff old.co new.co"""
     wanted = DiffOptions(tuple(ignore or ()), context, every)
     if str(one) == str(other) == "-":
-        raise UsageError("standard input can be given once only, not as both files")
+        raise UsageError("standard input (-) can be only one of the two files: give the other one as a file")
     with open_file(one) as first, open_file(other) as second:
         sides = Side(one, first), Side(other, second)
         kinds = [_kind(side) for side in sides]
         if kinds[0] != kinds[1]:
             raise UsageError(f"cannot compare files of different kinds: {one} is {kinds[0]}, {other} is {kinds[1]}")
         if ignore and kinds[0] in (BUFFER, ARRAY, TEXT, MEMORY):
-            raise UsageError(f"--ignore requires files with fields, but {one} is {kinds[0]}")
+            raise UsageError(f"--ignore requires files with named fields (as traces and JSON), but {one} is {kinds[0]}")
         try:
             found = _comparing(kinds[0])(*sides, wanted)
         except UsageError:

@@ -60,7 +60,7 @@ def arrays(one: Side, other: Side, wanted: DiffOptions) -> DiffResult:
     index = [int(each) for each in np.unravel_index(at, first.shape)]
     values = [each[at].item() for each in flat]
     lines = [
-        f"element {index} differs, and {unlike:,} of {first.size:,} do",
+        f"element {index} is the first that differs; {unlike:,} of {first.size:,} elements differ",
         *(f"  {side.path}: {value!r}" for side, value in zip((one, other), values, strict=True)),
     ]
     shown = [value if isinstance(value, (int, float)) else str(value) for value in values]

@@ -135,7 +135,7 @@ def new(
     for file, data in found.items():
         with writing(folder / file):
             if (folder / file).exists() and (folder / file).read_bytes() != data:
-                raise UsageError(f"{folder / file} exists already with another content: choose another --output")
+                raise UsageError(f"{folder / file} exists already with different content: choose another --output")
     for file, data in found.items():
         with writing(folder / file):
             folder.mkdir(parents=True, exist_ok=True)

@@ -198,7 +198,7 @@ def check(
         chosen = kind or kind_of(data, path.name)
         if orders and chosen is not FileKind.HSA:
             raise UsageError(
-                f"--memory-model, --order and --pcie require a code object, but {path} is: {NAMES[chosen]}"
+                f"--memory-model, --order and --pcie require a code object, but {path} is of kind {NAMES[chosen]}"
             )
         findings = _only(only, chosen, _findings(chosen, data, agent, profile, harts))
         if orders:
@@ -253,7 +253,8 @@ def _only(names: str, kind: FileKind, findings: Iterator[Diagnostic]) -> list[Di
     wanted, known = list(filter(None, names.split(","))), CHECKS.get(kind, ())
     for name in wanted:
         if name not in known:
-            raise UsageError(f"unknown check {name!r} of a {NAMES[kind]}, expected one of {', '.join(known) or 'none'}")
+            listed = f"one of {', '.join(known)}" if known else "no --only: it has no checks"
+            raise UsageError(f"unknown check {name!r} for a file of kind {NAMES[kind]}, expected {listed}")
     return [each for each in findings if not wanted or each.check in wanted]
 
 

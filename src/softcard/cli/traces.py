@@ -100,7 +100,7 @@ def refuse_own_input(path: Path, output: Path) -> None:
     if is_standard_output(output) or not (os.path.exists(output) and os.path.exists(path)):  # or the name is too long
         return
     if output.samefile(path):
-        raise UsageError(f"{output} is the input itself: name another file with -o")
+        raise UsageError(f"the output {output} is also the input: name another file with -o")
 
 
 def _write(events: Iterator[Record], to: Form, device: str, file: TextIO) -> None:

@@ -125,17 +125,17 @@ def memory_file(name: str, size: int) -> int:
     Raise `NoHostMemory` if that is impossible.
     """
     if sys.platform != "linux":
-        raise NoHostMemory("this system has no memory that processes can share safely, expected Linux")
+        raise NoHostMemory("memory shared by processes (memfd_create) requires Linux")
     try:
         descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError as error:
-        raise NoHostMemory(f"no memory to share can be made: {error.strerror}") from None
+        raise NoHostMemory(f"cannot create shared memory (memfd_create): {error.strerror}") from None
     try:
         os.ftruncate(descriptor, size)
         fcntl.fcntl(descriptor, _ADD, SHRINK | GROW | _SEAL)
     except (OSError, OverflowError) as error:
         os.close(descriptor)
-        raise NoHostMemory(f"no {size:#x} bytes of memory to share can be made: {error}") from None
+        raise NoHostMemory(f"cannot create {size:#x} bytes of shared memory (memfd_create): {error}") from None
     return descriptor
 
 

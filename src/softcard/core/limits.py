@@ -62,7 +62,7 @@ def default_time_limit() -> float | None:
         try:
             return None if text == "none" else checked_time_limit(float(text))
         except ValueError:
-            raise WireError(f"{VARIABLE} is {text}, expected a number of seconds or none") from None
+            raise WireError(f"{VARIABLE} is {text}, expected a number of seconds above 0, or none") from None
     unattended = any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in UNATTENDED)
     return UNATTENDED_SECONDS if unattended else None
 

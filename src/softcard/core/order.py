@@ -88,7 +88,5 @@ class Arbiter(Stateful):
     def restore(self, state: Any) -> None:
         """Return to a state that `snapshot` returned."""
         if (state == (None,)) != (self._prng is None):
-            raise ModelBug(
-                "a snapshot of an arbiter with a seed cannot be restored to one without, or the other way round"
-            )
+            raise ModelBug("the snapshot and the arbiter must both have a seed, or both have none")
         super().restore(state)

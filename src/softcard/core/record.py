@@ -206,7 +206,7 @@ class Record(RichDisplay):
         cls._defaults = {part.name: part.default for part in parts if part.default is not MISSING}
         cls.size_bytes = cls.layout.size
         if size is not None and size != cls.size_bytes:
-            raise ModelBug(f"record {cls.__name__}: the fields must fill {size} bytes, not {cls.size_bytes}")
+            raise ModelBug(f"record {cls.__name__}: the fields must have {size} bytes in all, not {cls.size_bytes}")
 
     def __init__(self, **values: object) -> None:
         """Create a record from values of its fields by name; only fields with a default may be omitted."""
@@ -387,12 +387,15 @@ def _lay_out(cls: type[Record]) -> tuple[Slot, ...]:
         spec = part.metadata.get("spec")
         here = f"record {cls.__name__}: field {part.name}"
         if not isinstance(spec, Spec):
-            raise ModelBug(f"{here} must be declared with u32(), bits() or another specifier, not without")
+            raise ModelBug(f"{here} must be declared with a specifier, such as u32() or bits()")
         if hasattr(Record, part.name):
-            raise ModelBug(f"{here} must not have the name of an attribute that every record has")
+            raise ModelBug(f"{here} must have another name: {part.name} is an attribute of all records")
         open_word = slots[-1].spec.size if next_bit else 0
         if next_bit and (spec.kind != "bits" or spec.low != next_bit or spec.size != open_word):
-            raise ModelBug(f"{here} must continue the {open_word * 8}-bit word at bit {next_bit}")
+            raise ModelBug(
+                f"{here} must continue at bit {next_bit} of the {open_word * 8}-bit word that the field before it has "
+                "not completed"
+            )
         slots.append(Slot(part.name, offset, spec))
         if spec.kind == "bits":
             _check_bits(here, spec, next_bit)

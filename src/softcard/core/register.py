@@ -154,7 +154,7 @@ class Register(RichDisplay):
                 raise ModelBug(f"{here}: names of fields must be unique, not {part.name} twice")
             names.add(part.name)
             if part.lsb + part.width > self.width:
-                raise ModelBug(f"{here}: field {part.name} must lie within bits {self.width - 1}-0, not {part.bits}")
+                raise ModelBug(f"{here}: field {part.name} must lie within bits {self.width - 1}-0, not at {part.bits}")
             if (self.side == "r" and part.access in _NEEDS_WRITE) or (self.side == "w" and part.access is Access.RO):
                 raise ModelBug(
                     f"{here}: access of field {part.name} must be possible on side {self.side}, not {part.access.value}"

@@ -171,8 +171,9 @@ class KernelSettings(DeviceSettings):
         checked_time_limit(self.time_limit_seconds)
         missing = self.checks & self.unchecked()
         if missing:
+            known = ", ".join(name for name in CHECKS if name not in self.unchecked())
             raise BeyondModel(
-                f"the device does not support check {', '.join(sorted(missing))!r}, only the other checks"
+                f"the device does not support check {', '.join(sorted(missing))!r}, expected only some of {known}"
             )
         for name in sorted(self.checks):
             other = CHECKS[name].requires

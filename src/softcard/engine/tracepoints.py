@@ -1,4 +1,4 @@
-"""The names of the points at which snapshots of the registers of waves and harts are taken."""
+"""The names of the kinds of points at which snapshots of the registers of waves and harts are taken."""
 
 from __future__ import annotations
 

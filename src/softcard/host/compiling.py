@@ -146,9 +146,9 @@ def run(command: Sequence[str], folder: str, name: str, seconds: float | None = 
     is_ended = used >= NEARLY * limit or process.returncode & 0xFF in ENDED if limit is not None else False
     if limit is not None and process.returncode and is_ended:
         raise CompileTimeLimit(
-            f"{name} was ended after {used:.1f} seconds: compilers may take {limit:g} seconds of processor time, and "
-            f"{WAITS:g} times as long by the clock. The source may need more, or the compiler may not end: "
-            f"{VARIABLE}=SECONDS allows more, {VARIABLE}=none any"
+            f"{name} was ended after {used:.1f} seconds, expected at most {limit:g} seconds of processor time, or "
+            f"{WAITS:g} times as long by the clock: if the compiler does not loop for ever on this source, set "
+            f"{VARIABLE}=SECONDS to a larger limit, or {VARIABLE}=none for no limit"
         )
     if process.returncode:
         raise CompileError(f"{name} refused the source\n{diagnostics.strip()}")

@@ -27,16 +27,14 @@ class MemoryPort(Protocol):
     """Device memory and memory-mapped registers, accessed in bytes at device addresses."""
 
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
-        """Return `size` bytes at the device address `address`, read as `unit` (the host or a hart).
+        """Return `size` bytes at `address` in the address space that `unit` (the host or a hart) sees.
 
-        Raise `AccessFault` if the device refuses the access.
-        """
+        Raise `AccessFault` if the device refuses the access."""
 
     def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
-        """Write `data` at the device address `address` as `unit` (the host or a hart).
+        """Write `data` at `address` in the address space that `unit` (the host or a hart) sees.
 
-        Raise `AccessFault` if the device refuses the access.
-        """
+        Raise `AccessFault` if the device refuses the access."""
 
     def view(self, address: int, size: int) -> memoryview | None:
         """Return `size` bytes at `address` as a writable view of device memory, without a copy.
@@ -106,8 +104,7 @@ class RefSiPort(MemoryPort, Protocol):
     def submit(self, address: int, size: int) -> int:
         """Queue the command buffer of `size` bytes at `address`.
 
-        Return its ticket, the number that its status will have.
-        """
+        Return its ticket: a number that is also in the buffer's status, which `wait` returns."""
 
     def wait(self) -> list[BufferStatus]:
         """Wait until the device is idle.

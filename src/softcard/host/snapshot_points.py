@@ -44,9 +44,9 @@ def choose(
 def addresses_of(text: str, names: Mapping[str, int], code: range, place: PlaceOf) -> list[int]:
     """Return the addresses that `text` denotes: PC, SYMBOL[+OFFSET] or FILE:LINE.
 
-    `names` are the addresses of symbols, and `code` is the range of possible addresses. The code of one line may begin
-    at several addresses. Raise `WireError` if no address is found.
-    """
+    `names` are the addresses of symbols, `code` is the range of possible addresses, and `place` returns the
+    source line of an address. The code of one line may begin at several addresses. Raise `WireError` if no
+    address is found."""
     if text.lower().startswith("0x"):
         return [number_of(text, text)]
     at = file_and_line(text)
@@ -69,7 +69,9 @@ def file_and_line(text: str) -> tuple[str, int] | None:
 
 
 def addresses_of_line(file: str, line: int, code: range, place: PlaceOf) -> list[int]:
-    """Return the addresses in `code` at which instructions of the source line `file`:`line` begin."""
+    """Return the addresses in `code` at which instructions of the source line `file`:`line` begin.
+
+    `place` returns the source line of an address."""
     found, before = [], False
     for pc in code:
         at = place(pc)

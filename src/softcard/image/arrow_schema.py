@@ -115,7 +115,7 @@ def _message_size(data: bytes) -> int:
     Raise `WireError` for an invalid prefix.
     """
     if len(data) < 8:
-        raise WireError(f"an Arrow IPC message must have 8 bytes or more, not {len(data)}").at("byte", 0)
+        raise WireError(f"the Arrow IPC message has {len(data)} bytes, expected 8 or more").at("byte", 0)
     first: int
     second: int
     first, second = struct.unpack_from("<II", data)
@@ -130,7 +130,7 @@ def _message_size(data: bytes) -> int:
         raise WireError(text).at("byte", prefix - 4)
     if prefix + length > len(data):
         raise WireError(
-            f"the Arrow IPC message claims {length} bytes, the file has {len(data) - prefix} after the length"
+            f"the Arrow IPC message claims {length} bytes, but the file has {len(data) - prefix} after the length"
         ).at("byte", prefix - 4)
     return prefix + length
 

@@ -38,9 +38,8 @@ def unescaped(text: str) -> str:
 def read_formats(lines: Iterable[Any], short_strings: bool = False) -> dict[int, PrintfFormat]:
     r"""Return the formats by number from the metadata ``amdhsa.printf`` (V2: ``Printf``).
 
-    Each line is such as ``7:2:4:8:%d %s\n``: the number, the count of arguments, their sizes, and the text. Malformed
-    lines are skipped.
-    """
+    A line is, for example, ``7:2:4:8:%d %s\n``: the number, the count of arguments, their sizes, and the text.
+    Malformed lines are skipped."""
     found: dict[int, PrintfFormat] = {}
     for line in lines:
         parts = str(line).split(":", 2)

@@ -109,10 +109,9 @@ if hasattr(os, "register_at_fork"):
 class Improving:
     """The machine code of native functions, compiled first quickly and later with optimisation.
 
-    The code includes their callees and further IR `text`. `code` is the best code available. After `worth` uses,
-    optimised code is compiled in the background; earlier code stays valid. `meanwhile` is called by another thread
-    while the first code is being compiled.
-    """
+    The code includes the functions that they call, and the additional LLVM IR `text`. `code` is the best code
+    available. After `worth` uses, optimised code is compiled in the background; earlier code stays valid. If no
+    compiled code is cached, another thread calls `meanwhile` while the first code is being compiled."""
 
     def __init__(
         self,

@@ -99,15 +99,15 @@ class Text:
         """Rename the result of the last instruction to `name`, so that IR that is written elsewhere can refer to it."""
         made, _, line = self.lines[-1].strip().partition(" = ")
         if made != result:
-            raise ModelBug(f"{name} for {result.typed}: expected the result of the last instruction, {made}")
+            raise ModelBug(f"cannot name {result.typed} {name}, expected the result of the last instruction, {made}")
         self.lines[-1] = f"  {name} = {line}"
         return self.operand(result.type, name)
 
     def fixed(self, name: str, place: Operand, tail: str = "", type: str = POINTER) -> Operand:
-        """Rename the pointer `place`, the last instruction's result, to ``%q_name``; load ``%name`` from it.
+        """Load a value through the pointer `place`, and give fixed names to the pointer and to the value.
 
-        The pointed-to value has type `type`; `tail` is appended to the load, such as metadata.
-        """
+        The pointer, which must be the last instruction's result, gets the name ``%q_name``; the loaded value, of
+        type `type`, gets the name ``%name``. `tail` is appended to the load, such as metadata."""
         return self.named(f"%{name}", self.named(f"%q_{name}", place).load(type, tail=tail))
 
     def operand(self, type: str, name: str) -> Operand:
@@ -217,16 +217,15 @@ class Text:
         return lines
 
     def alloca(self, line: str) -> None:
-        """Add a line to the head of the function, unless it is there already."""
+        """Add an instruction, such as an alloca, to the head of the function, unless it is there already."""
         if line not in self.allocas:
             self.allocas.append(line)
 
     @contextmanager
     def at_head(self) -> Iterator[None]:
-        """Write to the head of the function inside this context, each line only once.
+        """Collect the lines written inside this context, and add them to the head of the function on exit.
 
-        As a line that is there already is not repeated, its result must have a fixed name.
-        """
+        A line that the head already contains is not repeated, so its result must have a fixed name."""
         lines, self.lines = self.lines, []
         try:
             yield
@@ -342,7 +341,9 @@ class LaneText(Text):
         return self.define(kind, f'call {kind} asm "", "=v,0"({kind} {ir})')
 
     def bits(self, value: Value, vec: bool | None = None) -> Operand:
-        """Return the integer form of a value; with `vec` True, a scalar value becomes a vector."""
+        """Return the integer form of a value.
+
+        With `vec` True, a scalar value becomes a vector; with None, it stays a scalar."""
         wide = value.vec if vec is None else vec
         if value.number is not None:
             return self.literal(value.w, value.number, wide)
@@ -363,8 +364,7 @@ class LaneText(Text):
     def floating(self, value: Value, fmt: str, vec: bool | None = None) -> Operand:
         """Return the float form of a value in format `fmt`, whose width is that of the value.
 
-        With `vec` True, a scalar value becomes a vector.
-        """
+        With `vec` True, a scalar value becomes a vector; with None, it stays a scalar."""
         wide = value.vec if vec is None else vec
         if value.real is None or value.fmt != fmt:
             value.real = self.bits(value).bitcast(self.ftype(fmt, value.vec))
@@ -386,11 +386,10 @@ class LaneText(Text):
 
 
 def vector_width(lanes: int) -> str:
-    """Return the LLVM attributes of functions that use vectors of `lanes` lanes.
+    """Return the LLVM attributes of a function that uses vectors of `lanes` lanes of 32 bits.
 
-    If these vectors are narrower than the host's, the code is for hosts with narrower vectors, and only instructions of
-    such hosts are used.
-    """
+    They set the preferred vector width. They also disable those instruction sets of the host (AVX-512, AVX2)
+    that are for wider vectors."""
     # Spilled vectors that cross cache lines are slow to reload.
     text = f'alignstack={4 * lanes} "prefer-vector-width"="{32 * lanes}" "min-legal-vector-width"="{32 * lanes}"'
     features = llvm.host_features()

@@ -116,7 +116,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def serve() -> None:
-    """Run the compile process: answer requests on standard input until it ends."""
+    """Run the compile process: answer the requests on standard input until that input ends."""
     os.nice(NICENESS)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     while head := requests.read(REQUEST.size):

@@ -66,9 +66,10 @@ def host() -> Host:
 
 
 def at_level(machine: Host, name: str) -> Host:
-    """Return `machine` without the features above the level called `name`.
+    """Return `machine` without the features above a microarchitecture level, such as "x86-64-v3".
 
-    Raise `WireError` if the machine lacks a feature of the level."""
+    `name` is the name of the level, or "native" for all features. Raise `WireError` if the level is unknown, or
+    if the machine lacks a feature of the level."""
     level = ALIASES.get(name, name)
     if level == NATIVE:
         return machine

@@ -95,7 +95,9 @@ class Flags(Vector):
         return Flags(1 - each for each in self.lanes)
 
     def select(self, a: Any, b: Any) -> Any:
-        """Return a vector of the lanes of `a` where the flag is 1, else of `b`; a plain word serves all lanes."""
+        """Return a vector with the lanes of `a` where the flag is 1, and the lanes of `b` elsewhere.
+
+        If `a` or `b` is a plain word, it is used for every lane."""
         kind: Any = next((type(each) for each in (a, b) if isinstance(each, Vector)), Words)
         one, other = (each if isinstance(each, Vector) else kind([each] * len(self.lanes)) for each in (a, b))
         return kind(x if flag else y for flag, x, y in zip(self.lanes, one.lanes, other.lanes, strict=True))
@@ -194,10 +196,10 @@ def store_dwords(address: int, dwords: Any) -> None:
 
 
 def gather(addresses: Any, mask: Any, other: Any = 0) -> Any:
-    """Return a vector of the words at the addresses whose `mask` flag is 1; other lanes are those of `other`.
+    """Return a vector of words loaded from memory: in each lane, the word at that lane's address in `addresses`.
 
-    Addresses are multiples of 8.
-    """
+    Only lanes whose `mask` flag is 1 are loaded; the other lanes are those of `other`. Addresses are multiples
+    of 8."""
     others = other if isinstance(other, Vector) else spread(other, len(addresses.lanes))
     rows = zip(addresses.lanes, mask.lanes, others.lanes, strict=True)
     return Words(ctypes.c_uint64.from_address(at).value if flag else word for at, flag, word in rows)

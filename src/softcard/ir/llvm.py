@@ -45,9 +45,9 @@ WIDEST: Final = 512
 
 
 def with_masks_apart(text: str) -> str:
-    """Return IR with the same results in which LLVM cannot merge a lane mask with a bitwise selection.
+    """Return the IR `text`, changed so that LLVM cannot merge a lane mask with a bitwise selection.
 
-    `text` is IR after optimisation."""
+    The changed IR computes the same results. `text` is IR after optimisation."""
     if SELECT not in text or WITHOUT in text:
         return text
     choices, lines = _choices(text), list[str]()

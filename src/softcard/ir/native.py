@@ -1,17 +1,21 @@
 """Native functions: run-time code written once, in restricted Python, and compiled to machine code.
 
-A function under `@native` is compiled when it is first linked (`link`). A call from Python interprets it as
-Python, slowly, with equal results. All its values are unsigned words of 64 bits that wrap around. It may use
+A function under `@native` is compiled when it is first linked (`link`). A call from Python interprets it
+as Python, slowly, with equal results. All its values are unsigned words of 64 bits that wrap around. It
+may use
 
 * parameters, local names, integers, and constants of its module (``STOPPED``, ``Opcode.NOP``,
-``sizeof(Row)``), * ``+ - * & | ^ ~ << >>``, ``// %`` by a constant, comparisons, ``min``, ``max``, ``x if
-test else y``; in conditions   also ``and``, ``or``, ``not``; shifts by 64 and more give 0; `signed` words
-compare and shift right as signed   numbers, * ``if``, ``while``, ``for`` over a ``range``, ``break``,
-``continue``, ``return`` (a word, or nothing: 0), * memory of this process: `U8` to `U64`, `V8` to `V64` and
-`A8` to `A64`, by address or, with   ``U32.at(base)[index]``, as an array, * words of a `layout` by name,
-through a parameter that is annotated with the layout, or through a local name to which   the result of the
-layout's ``from_address`` is assigned, * vectors of words, of dwords and of flags, with the functions of
-`lanes`, * calls of other native functions and of the functions of this module.
+  ``sizeof(Row)``),
+* ``+ - * & | ^ ~ << >>``, ``// %`` by a constant, comparisons, ``min``, ``max``, ``x if test else y``; in
+  conditions also ``and``, ``or``, ``not``; shifts by 64 and more give 0; `signed` words compare and shift
+  right as signed numbers,
+* ``if``, ``while``, ``for`` over a ``range``, ``break``, ``continue``, ``return`` (a word, or nothing: 0),
+* memory of this process: `U8` to `U64`, `V8` to `V64` and `A8` to `A64`, by address or, with
+  ``U32.at(base)[index]``, as an array,
+* words of a `layout` by name, through a parameter that is annotated with the layout, or through a local
+  name to which the result of the layout's ``from_address`` is assigned,
+* vectors of words, of dwords and of flags, with the functions of `lanes`,
+* calls of other native functions and of the functions of this module.
 
 Anything else raises a `ModelBug` with file and line, when the function is linked or first called."""
 

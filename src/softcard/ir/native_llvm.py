@@ -172,7 +172,9 @@ class _Writer:
         return self._vectors.is_used
 
     def _inner(self, function: Readable, bound: dict[str, Bound], constants: dict[str, int]) -> VectorWriter:
-        """Return the writer of a function that is inlined into this one in place of a call."""
+        """Return a translator for `function`, which is inlined into this function in place of a call.
+
+        `bound` maps its parameters to values that are vectors or words, and `constants` maps parameters to numbers."""
         inner = _Writer(cast("Function[Any]", function), constants, self, bound)._vectors
         inner.head, inner.splats = self._vectors.head, self._vectors.splats
         return inner
@@ -450,7 +452,8 @@ class _Writer:
         return self._text.invoke(WORD, f"@{_symbol(function, constants)}", *given)
 
     def _of_vector(self, function: Any, arguments: list[ast.expr]) -> Operand:
-        """Write a call of a function of `lanes` that makes a word from a vector; return the word."""
+        """Write a call of a function of `lanes` that computes a word from a vector, such as `bits_of`; return the
+        word."""
         if function is lanes.any_of:
             return self._wide(self._vectors.any_of(*arguments), 1)
         made: Operand = getattr(self._vectors, function.__name__)(*arguments)

@@ -15,10 +15,9 @@ from softcard.ir.native_source import ALL, Readable, Source
 
 
 def interpreted(function: Readable) -> Callable[..., Any]:
-    """Return a Python function that computes the results of the compiled one.
+    """Return a Python function that computes the same results as the machine code of `function`, slowly.
 
-    Arguments that are layouts may be passed by address.
-    """
+    Arguments that are layouts may be passed by address."""
     source = Source(function)
     tree: Any = ast.fix_missing_locations(_Wrapped().visit(copy.deepcopy(source.tree)))
     tree.decorator_list = []

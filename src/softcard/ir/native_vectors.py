@@ -49,7 +49,7 @@ class Kind:
 
     @property
     def flags(self) -> Kind:
-        """The type of the flags that a comparison of two such vectors gives."""
+        """The type of the flags that result from the comparison of two vectors of this type."""
         return Kind(FLAG, self.count, self.bits)
 
     @property
@@ -64,7 +64,7 @@ class Kind:
 
     @property
     def whole(self) -> str:
-        """The LLVM type of a vector passed as one argument."""
+        """The LLVM type of the whole vector, all parts joined, as it is passed in one argument of a call."""
         return f"<{self.count} x {self.element}>"
 
 
@@ -394,7 +394,9 @@ class VectorWriter:
 
 
 def _each(kind: Kind, write: Callable[..., Operand], *operands: Vector) -> Vector:
-    """Return the vector that `write`, applied to each part of the vector operands, gives."""
+    """Return a vector of type `kind` whose parts are computed by `write` from the operands' parts.
+
+    Part k is the result of `write` for part k of each operand."""
     rows = zip(*(each.parts for each in operands), strict=True)
     return Vector(kind, tuple(write(*row) for row in rows))
 

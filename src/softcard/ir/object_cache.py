@@ -183,7 +183,7 @@ class ObjectCache:
         return image
 
     def put(self, key: str, image: bytes) -> None:
-        """Cache an object."""
+        """Cache the compiled object `image` under the key `key`."""
         self.put_all({key: image})
 
     def put_all(self, images: Mapping[str, bytes]) -> None:
@@ -242,8 +242,7 @@ class ObjectCache:
 
 
 def _seal(key: str, image: bytes) -> bytes:
-    """Return the digest with which a file begins.
+    """Return the digest that precedes `image` in its cache file.
 
-    It includes the key, so that a renamed file does not match.
-    """
+    It is computed from `key` and `image`, so a renamed or damaged file does not match."""
     return _DIGEST(key.encode() + image).digest()

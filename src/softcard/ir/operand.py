@@ -252,7 +252,7 @@ class Operand(str):
 
     # ---- atomic accesses, which other threads see in one order ----------------------------------------------------
     def load_atomic(self, type: str, order: str, *, align: int, volatile: bool = False) -> Operand:
-        """Return a value loaded atomically from this pointer; `order` is the memory order: ``seq_cst``."""
+        """Return a value loaded atomically from this pointer; `order` is the memory order, such as ``seq_cst``."""
         kind = "atomic volatile" if volatile else "atomic"
         return self.text.define(type, f"load {kind} {type}, ptr {self} {order}, align {align}")
 
@@ -265,8 +265,8 @@ class Operand(str):
     ) -> Operand:
         """Apply an atomic read-modify-write operation to memory at this pointer; return the old value.
 
-        `operation` is one of LLVM's ``atomicrmw``.
-        """
+        `operation` is the operation as in LLVM's instruction ``atomicrmw``, such as ``add``, and `value` its
+        operand."""
         kind, tail = "atomicrmw volatile" if volatile else "atomicrmw", f", align {align}" if align else ""
         return self.text.define(value.type, f"{kind} {operation} {self.typed}, {value.typed} {order}{tail}")
 

@@ -130,7 +130,7 @@ def _shift_out(negative: int, mant: int, n: int, rm: int) -> tuple[int, bool]:
     elif rm == ROD:
         up = rest and not kept & 1
     else:
-        raise ModelBug(f"rounding mode {rm} reached the arithmetic")
+        raise ModelBug(f"rounding mode is {rm}, expected one of RNE, RTZ, RDN, RUP, RMM and ROD")
     return kept + bool(up), rest != 0
 
 
@@ -291,7 +291,7 @@ def _order(f: Format, a: int) -> int:
 
 
 def _pick(fmt: str, a: int, b: int, larger: bool) -> Result:
-    """Return IEEE 754's maximumNumber if `larger` is True, else minimumNumber."""
+    """Return the larger of `a` and `b` (maximumNumber) if `larger` is True, else the smaller (minimumNumber)."""
     f = FORMATS[fmt]
     flags = NV if is_snan(fmt, a) or is_snan(fmt, b) else 0
     if is_nan(fmt, a):

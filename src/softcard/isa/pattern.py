@@ -89,7 +89,7 @@ class Field:
         if self.get(word) != value:
             raise WireError(f"{self.name} = {value} cannot be encoded, {self.range_text()}")
         if value in self.never:
-            raise WireError(f"{self.name} = {value} is reserved here")
+            raise WireError(f"{self.name} = {value} is reserved in this encoding")
         return word
 
     def range_text(self) -> str:
@@ -132,7 +132,7 @@ class Pattern:
             else:
                 at = _take_field(token, at, kinds, found, text)
         if at != 0:
-            raise ModelBug(f"pattern {text!r} must have {width} bits, not {width - at}")
+            raise ModelBug(f"pattern {text!r} has {width - at} bits, expected {width}")
         fields = tuple(builder.finish() for builder in found.values())
         plain = tuple((f.name, f.pieces[0].at, (1 << f.pieces[0].width) - 1) for f in fields if f.is_plain)
         composed = tuple(f for f in fields if not f.is_plain)
@@ -273,5 +273,5 @@ def _check_disjoint(rows: Sequence[tuple[Pattern, T]]) -> None:
             if pattern.overlaps(other):
                 raise ModelBug(
                     f"{what} ({pattern.text}) and {what_else} ({other.text}) must differ in a fixed bit: "
-                    f"{pattern.match | other.match:#x} is both"
+                    f"the word {pattern.match | other.match:#x} matches both"
                 )

@@ -200,7 +200,7 @@ class Word:
         """
         like = a if isinstance(a, Word) else b
         if not isinstance(like, Word):
-            raise ModelBug("select of two constants: their width is not known")
+            raise ModelBug("select of two constants has no known width: make one of them a word")
         condition = self.known(1, "the condition of a select")
         value = self.algebra.select(like.width, condition, like._operand("select", a), like._operand("select", b))
         return type(like)(self.algebra, like.width, value)

@@ -48,7 +48,7 @@ def fill_sections(text: str, content: Mapping[str, str]) -> str:
             inside = name
             lines += ["", content[name].rstrip("\n"), ""]
     if inside:
-        raise SectionError(f"section {inside} must end")
+        raise SectionError(f"section {inside} has no end marker")
     return "\n".join(lines) + "\n"
 
 

@@ -40,7 +40,7 @@ def to_systemrdl(registers: RegisterMap) -> str:
     `BeyondModel` is raised if SystemRDL cannot express the map.
     """
     if not registers.registers:
-        raise BeyondModel(f"a SystemRDL map holds one register or more (clause 13.3); {registers.name} has none")
+        raise BeyondModel(f"map {registers.name} has no register, expected one or more in SystemRDL (clause 13.3)")
     lines = [
         "property access_kind { component = field; type = string; };",
         "",
@@ -56,7 +56,7 @@ def to_systemrdl(registers: RegisterMap) -> str:
 def _register(register: Register, unit_bytes: int) -> list[str]:
     if register.width & (register.width - 1):
         raise BeyondModel(
-            f"SystemRDL registers are a power of two bits wide (clause 10.6.1); {register.name} has {register.width}"
+            f"register {register.name} has {register.width} bits, expected a power of two in SystemRDL (clause 10.6.1)"
         )
     lines = ["    reg {", *_about(register.name, register.doc, "        "), f"        regwidth = {register.width};"]
     lines.append(f"        accesswidth = {register.width};")

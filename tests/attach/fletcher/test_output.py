@@ -65,5 +65,5 @@ def test_who_waits_is_reported(tmp_path: Path) -> None:
             with Client(path, greet=False):
                 assert process.stdout.readline() == "another host waits: host 1 is connected, which has sent nothing\n"
             first.send(Op.HELLO)
-        assert "host 1 is gone" in process.stdout.readline()
+        assert "host 1 has disconnected" in process.stdout.readline()
         process.wait(60)

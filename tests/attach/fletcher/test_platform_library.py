@@ -123,8 +123,8 @@ def test_mistakes_are_reported_to_the_host_too(library: Platform, capfd: pytest.
         library.terminate()
     said = capfd.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in said] == ["softcard"] * 6
-    assert "write of 3 bytes at 0x55: nothing is allocated there" in said[0]
-    assert "read of 3 bytes at 0x55: nothing is allocated there" in said[1]
+    assert "write of 3 bytes at 0x55: no allocation contains this address" in said[0]
+    assert "read of 3 bytes at 0x55: no allocation contains this address" in said[1]
     assert "cannot free device address 0x55: no allocation starts there" in said[2]
     assert "[fletcher/status-read-only: Default registers]" in said[4]
     assert len(host.seen(events.Refused)) == 6

@@ -72,9 +72,12 @@ def test_hosts_of_another_version() -> None:
     with served() as host, Client(host.path, greet=False) as client:
         status, _, text, _ = client.ask(Op.HELLO, VERSION + 1, MAGIC)
         assert status == Status.NO_PLATFORM
-        assert text == "the platform library has version 3, the server 2: use the one of this package"
+        assert text == (
+            "the platform library has protocol version 3, but the server has 2: use the library of the server's "
+            "Softcard"
+        )
         assert client.is_hung_up()
-    assert "has version 3" in str(host.seen(events.Disconnected)[0].error)
+    assert "has protocol version 3" in str(host.seen(events.Disconnected)[0].error)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +88,11 @@ def test_hosts_that_do_not_greet(greeting: tuple[int, int, int]) -> None:
         client.send(*greeting)
         assert client.is_hung_up()
     [gone] = host.seen(events.Disconnected)
-    assert str(gone.error) == "the first request is not the greeting of the platform library, at request 1"
+    op, _, magic = greeting
+    assert str(gone.error) == (
+        f"the first request is {op} with the magic number {magic:#x}, expected the greeting of the platform library "
+        f"(1 with {MAGIC:#x}), at request 1"
+    )
 
 
 @pytest.mark.parametrize("op", [0, Op.HELLO, 12, 2**32 - 1])
@@ -120,7 +127,7 @@ def test_refused_data_is_read_and_dropped() -> None:
         _, address, _, _ = client.ask(Op.MALLOC, size=100)
         status, _, text, _ = client.ask(Op.HOST_TO_DEVICE, address=address, size=101, data=b"x" * 101)
         assert status == Status.ERROR
-        assert f"write of 101 bytes at {address:#x}: 100 are allocated there" in text
+        assert f"write of 101 bytes at {address:#x}: only 100 bytes are allocated there" in text
         assert client.ask(Op.DEVICE_TO_HOST, address=address, size=100)[3] == bytes(100)
         assert client.ask(Op.DEVICE_TO_HOST, address=address, size=1 << 63)[0] == Status.ERROR
 
@@ -131,7 +138,7 @@ def test_refused_data_is_read_and_dropped() -> None:
         (Op.PREPARE, 1 << 20, Status.OK, ""),
         (Op.CACHE, 1 << 40, Status.DEVICE_OUT_OF_MEMORY, "cannot allocate 1099511627776 bytes: the"),
         (Op.HOST_TO_DEVICE, 100, Status.OK, ""),
-        (Op.HOST_TO_DEVICE, 101, Status.ERROR, "write of 101 bytes at 0x100000000: 100 are allocated there"),
+        (Op.HOST_TO_DEVICE, 101, Status.ERROR, "write of 101 bytes at 0x100000000: only 100 bytes are allocated there"),
         (Op.MALLOC, 1, Status.ERROR, "the host offered data for request 4, which takes no data"),
         (99, 1, Status.ERROR, "the host offered data for request 99, which takes no data"),
     ],
@@ -283,8 +290,8 @@ def test_data_in_a_sealed_file() -> None:
 @pytest.mark.parametrize(
     ("seals", "size", "message"),
     [
-        (0, 64, "the host's file is not sealed, expected seals against writes and shrinking"),
-        (1, 64, "the host's file is not sealed"),
+        (0, 64, "the host's file lacks seals, expected F_SEAL_WRITE and F_SEAL_SHRINK"),
+        (1, 64, "the host's file lacks seals"),
         (14, 65, "the host's file has 64 bytes, expected 65"),
         (14, 1 << 40, "have no room for them"),
         (14, (1 << 64) - 1, "have no room for them"),
@@ -304,7 +311,7 @@ def test_descriptors_that_are_no_files() -> None:
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
             _, _, text = hand_over(client, os.open("/dev/zero", os.O_RDONLY), 64)
-            assert "the host's file is not sealed" in text
+            assert "the host's file lacks seals" in text
         assert len(os.listdir("/proc/self/fd")) == before
         client.send(Op.PREPARE, IN_FILE, 0, 64, b"\0")
         assert client.is_hung_up()

@@ -92,7 +92,7 @@ def test_a_program_finds_the_device(capfd: Capture, host: str) -> None:
     assert [line.partition(" (")[0] for line in lines] == [
         "RefSi M1 opened",
         "host 1 connected",
-        "host 1 is gone",
+        "host 1 has disconnected",
         "softcard: write of 8 bytes at 0x100: no memory there, at command 0",
     ]
 
@@ -100,7 +100,7 @@ def test_a_program_finds_the_device(capfd: Capture, host: str) -> None:
 def test_a_program_that_opens_nothing(capfd: Capture) -> None:
     code, out, err = run(capfd, "exec", "--device", "refsi", "--", "sh", "-c", "exit 7")
     assert (code, out) == (7, "")
-    assert err.startswith("no program has opened a RefSi device (if its RPATH names")
+    assert err.startswith("no program has opened a RefSi device (if the program's RPATH names")
     code, out, err = run(capfd, "exec", "--device", "refsi", "--profile", "hardware", "--", "true")
     assert (code, out, err) == (2, "", "error: unknown profile 'hardware', expected one of refsidrv, spec\n")
 
@@ -118,7 +118,7 @@ def test_the_server_says_how_to_find_it(host: str, tmp_path: Path) -> None:
         assert done.stderr.startswith("softcard: write of 8 bytes at 0x100")
         assert server.wait(20) == 0
         assert [line.partition(" at ")[0] for line in server.stdout] == [
-            "host 1 connected\n", "RefSi M1 opened\n", "error: write of 8 bytes", "host 1 is gone\n",
+            "host 1 connected\n", "RefSi M1 opened\n", "error: write of 8 bytes", "host 1 has disconnected\n",
         ]  # fmt: skip
 
 

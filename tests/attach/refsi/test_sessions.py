@@ -49,8 +49,15 @@ HELLO = REQUEST.pack(Op.HELLO, VERSION, MAGIC, 0)
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (REQUEST.pack(Op.WAIT, 0, 0, 0), "the first request is not the greeting of the driver library"),
-        (REQUEST.pack(Op.HELLO, VERSION + 1, MAGIC, 0), "the driver library has version 2, the server 1"),
+        (
+            REQUEST.pack(Op.WAIT, 0, 0, 0),
+            f"the first request is {Op.WAIT.value} with the magic number 0x0, expected the greeting of the driver "
+            "library",
+        ),
+        (
+            REQUEST.pack(Op.HELLO, VERSION + 1, MAGIC, 0),
+            "the driver library has protocol version 2, but the server has 1",
+        ),
         (HELLO[:5], "the host disconnected before the last 19 bytes of a request"),
         (HELLO + REQUEST.pack(99, 0, 0, 0), "unknown request 99, expected 2 to 11"),
         (

@@ -262,7 +262,7 @@ def test_exec_shows_the_code(capfd: pytest.CaptureFixture[str], tmp_path: Path) 
     assert re.search("queue [0-9]+ wave 0", content(report))
     words = ["--check", "init", "--report", str(report)]
     assert main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs"), "saxpy"]) == 0
-    assert NOT_COUNTED.format("with --check init only --engine reference counts instructions") in content(report)
+    assert NOT_COUNTED.format("with --check init, only --engine reference counts instructions") in content(report)
     capfd.readouterr()
 
 

@@ -198,8 +198,8 @@ def test_who_is_turned_away() -> None:
         sock.close()
         eventually(lambda: len(there.seen(TurnedAway)) == 2)
         reasons = sorted(event.reason for event in there.seen(TurnedAway))
-    assert "unknown request 4 with 1073741824 bytes from a ROCm shim" in reasons[1]
-    assert "has version 99, the server 1" in reasons[0]
+    assert "the ROCm shim sent request 4 with 1073741824 bytes, expected a known request" in reasons[1]
+    assert "has protocol version 99, but the server has 1" in reasons[0]
 
 
 def test_a_program_that_does_not_lend_its_hands_keeps_its_memory() -> None:

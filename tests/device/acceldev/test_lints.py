@@ -72,7 +72,9 @@ def test_fence_wait_late() -> None:
     machine.write(r.CMD_FENCE_WAIT, 5)
     assert machine.lints == [], "the driver may still look"
     machine.read(r.INTR)
-    assert only(machine).startswith("fence-wait-late: CMD_FENCE_WAIT was set to 0x5 after that FENCE was processed")
+    assert only(machine).startswith(
+        "fence-wait-late: CMD_FENCE_WAIT was set to 0x5 after the FENCE with this VAL was processed"
+    )
 
 
 def test_fence_wait_late_is_right_if_last_is_read_next() -> None:
@@ -358,8 +360,8 @@ def test_command_refused() -> None:
     machine = Machine()
     machine.bind(0, 0, context=300)
     assert only(machine) == (
-        "command-refused: BIND_SLOT is not executed, it only raises CMD_ERROR: the context is 300, expected one "
-        "below 255 "
+        "command-refused: BIND_SLOT is not executed, it only raises CMD_ERROR: the context number is 300, expected 0 "
+        "to 254 "
         "[acceldev/intr-cmd-error: Interrupts]"
     )
 

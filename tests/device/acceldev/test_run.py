@@ -20,7 +20,7 @@ def test_contexts() -> None:
     machine.run(Fence(), context=255)
     assert machine.intr == Interrupt.CMD_ERROR
     assert machine.fences(255) == 0
-    assert "the context is 255, expected one below 255" in str(machine.device.last_error)
+    assert "the context number is 255, expected 0 to 254" in str(machine.device.last_error)
 
 
 def test_contexts_array() -> None:

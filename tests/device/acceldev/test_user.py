@@ -131,7 +131,7 @@ def test_fill_slot(machine: Machine) -> None:
 def test_fill_slot_of_16_and_more(machine: Machine) -> None:
     machine.run(fill(19, 0, 4))
     assert machine.intr == Interrupt.SLOT_ERROR
-    assert "the slot is 19, expected one below 16" in str(machine.device.last_error)
+    assert "the slot number is 19, expected 0 to 15" in str(machine.device.last_error)
 
 
 def test_fill_start(machine: Machine) -> None:

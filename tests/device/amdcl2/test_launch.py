@@ -387,7 +387,7 @@ def test_a_launch_has_what_the_header_asks_for() -> None:
     assert (found.private_segment_size, found.group_segment_size) == (64, 1256)
     assert replace(found, private_segment_size=20, group_segment_size=100) == packet
     assert launched(memory, replace(packet, private_segment_size=80), target("gfx900")).private_segment_size == 80
-    with pytest.raises(DispatchRefused, match="kernel_object is 0"):
+    with pytest.raises(DispatchRefused, match="kernel_object is 0, expected the address of a kernel header"):
         launched(memory, replace(packet, kernel_object=0), target("gfx900"))
 
 

@@ -202,7 +202,10 @@ def test_addresses_outside_buffer_address() -> None:
 
 def test_broken_offsets_buffer_format() -> None:
     text = refused("utf8", 0, 4, offsets(0, 5, 3, 9, 9))
-    assert "P_c_offsets = 0x100000000: the offset of row 2 is 3, below 5 before it, at register 0x18" in text
+    assert (
+        "P_c_offsets = 0x100000000: the offset of row 2 is 3, expected at least 5, the offset before it, at register "
+        "0x18" in text
+    )
     assert "[fletcher/buffer-format: Schema derived registers]" in text
     assert "the offset of row 0 is -1, expected 0 or more" in refused("utf8", 0, 4, offsets(-1, 0, 0, 0, 0))
     assert "end at byte 2147483647, but the allocation has" in refused("utf8", 0, 4, offsets(0, 0, 0, 0, 2**31 - 1))
@@ -221,7 +224,7 @@ def test_a_fall_far_behind_in_the_offsets() -> None:
     values[65537] = 0
     addresses = [memory.allocate(values.nbytes), memory.allocate(8)]
     memory.write(addresses[0], values.tobytes())
-    with pytest.raises(RuleError, match="the offset of row 65537 is 0, below 1 before it"):
+    with pytest.raises(RuleError, match="the offset of row 65537 is 0, expected at least 1, the offset before it"):
         rebuild(layout, addresses, memory, 0, rows)
 
 
@@ -302,7 +305,7 @@ def test_written_batches_of_another_schema() -> None:
     layout = plan(pa.field("c", pa.int8(), False), mode="write")
     batch = pa.RecordBatch.from_arrays([pa.array([1], pa.int16())], names=["c"])
     memory = DeviceMemory()
-    with pytest.raises(RuleError, match=r"P has the fields \{c: int8 not null\}, not \{c: int16\}"):
+    with pytest.raises(RuleError, match=r"with the fields \{c: int16\} to P, expected \{c: int8 not null\}"):
         store(layout, [memory.allocate(2)], WritableMemory(memory), 0, batch)
 
 

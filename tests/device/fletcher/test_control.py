@@ -333,7 +333,7 @@ def test_only_synchronous_kernels_are_stepped() -> None:
         ({"pacing": -1}, "pacing is -1, expected 0 or more"),
         ({"latency": -1}, "latency is -1, expected 0 or more"),
         ({"memory_bytes": -1}, "memory_bytes is -1, expected 0 or more"),
-        ({"execution": "threaded", "latency": 1}, "pacing and latency count register accesses"),
+        ({"execution": "threaded", "latency": 1}, "pacing and latency require execution 'synchronous'"),
     ],
 )
 def test_settings_that_are_none(options: dict[str, Any], message: str) -> None:

@@ -253,7 +253,7 @@ def test_a_map_may_have_more_than_the_kernel_wants() -> None:
 
 def test_a_kernel_for_any_map_has_none_of_its_own() -> None:
     with pytest.raises(
-        WireError, match="kernel any works on any schema, so it has no register map: give the device one"
+        WireError, match="kernel any works on any schema and has no register map: pass one to the device"
     ):
         Kernel("any", lambda job: None).map()
 
@@ -308,10 +308,10 @@ def test_rows_are_written_as_columns_too(rows: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ({"y": [1]}, "W has the fields x, not y"),
-        ({"x": [1], "y": [2]}, "W has the fields x, not x, y"),
-        ({}, "W has the fields x, not "),
-        ([[1], [2]], "W has the fields x, not 2 columns"),
+        ({"y": [1]}, "the kernel writes y to RecordBatch W, expected the fields x"),
+        ({"x": [1], "y": [2]}, "the kernel writes x, y to RecordBatch W, expected the fields x"),
+        ({}, "the kernel writes no columns to RecordBatch W, expected the fields x"),
+        ([[1], [2]], "the kernel writes 2 columns to RecordBatch W, expected the fields x"),
         (
             {"x": pa.array([1], pa.int8())},
             "W.x cannot be written, expected values of type int64: the array is of type int8",

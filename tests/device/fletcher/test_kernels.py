@@ -170,7 +170,7 @@ def test_string_write_of_no_strings_and_of_later_ones() -> None:
     bench = Bench(find("string_write"))
     bench.room("StringWrite", 4)
     bench.device.write(bench.map.batches[0].first_index, 1)
-    with pytest.raises(BeyondModel, match="requires firstidx 0, not 1"):
+    with pytest.raises(BeyondModel, match="is modelled only with firstidx 0, not 1"):
         bench.run()
 
 

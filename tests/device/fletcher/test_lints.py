@@ -136,7 +136,7 @@ def test_an_ignored_start_is_reported() -> None:
     rig.control(START)
     messages = [event.message for event in rig.named(Lint)]  # type: ignore[attr-defined]
     assert messages == [
-        "start while the kernel is busy: nothing happens, expected it to be done",
+        "start while the kernel is busy: nothing happens, expected a start after the kernel is done",
         "start while the kernel is done: nothing happens, expected a reset first",
     ]
 

@@ -33,12 +33,12 @@ def test_memory_is_zero_at_first_and_keeps_what_is_written() -> None:
 @pytest.mark.parametrize(
     ("offset", "size", "message"),
     [
-        (0, 17, "read of 17 bytes at 0x100000000: 16 are allocated there"),
-        (8, 9, "read of 9 bytes at 0x100000008: 8 are allocated there"),
-        (16, 1, "read of 1 bytes at 0x100000010: nothing is allocated there"),
-        (-1, 1, "read of 1 bytes at 0xffffffff: nothing is allocated there"),
+        (0, 17, "read of 17 bytes at 0x100000000: only 16 bytes are allocated there"),
+        (8, 9, "read of 9 bytes at 0x100000008: only 8 bytes are allocated there"),
+        (16, 1, "read of 1 bytes at 0x100000010: no allocation contains this address"),
+        (-1, 1, "read of 1 bytes at 0xffffffff: no allocation contains this address"),
         (0, -1, "read of -1 bytes at 0x100000000"),
-        (1 << 70, 1, "nothing is allocated there"),
+        (1 << 70, 1, "no allocation contains this address"),
     ],
 )
 def test_accesses_lie_in_one_allocation(offset: int, size: int, message: str) -> None:

@@ -260,7 +260,7 @@ def test_what_cannot_be_adopted(bench: Make) -> None:
     with pytest.raises(AccessFault, match="no memory there"):
         device.adopt_queue(0x1000)
     device.memory.map(0x5_FFFF_F000, np.zeros(0x2000, np.uint8))
-    with pytest.raises(RuleError, match=r"amd_queue_t at 0x5ffffff40 spans a 4 GiB boundary.*queue-4-gib"):
+    with pytest.raises(RuleError, match=r"amd_queue_t at 0x5ffffff40 crosses a 4 GiB boundary.*queue-4-gib"):
         device.adopt_queue(0x5_FFFF_FF40)
     assert len(device.queues) == 2
 

@@ -29,7 +29,10 @@ def test_queue_errors(bench: Make) -> None:
     assert (rig.queue.load_read_index(), done.load()) == (0, 1)
     (event,) = rig.reported(QueueErrored)
     assert (event.queue, event.index, event.code) == (0, 0, 8)
-    text = "is 1 and will never be EQ 0: kernel_object is 0, at AQL packet 0, at queue 0"
+    text = (
+        "is 1 and will never be EQ 0: kernel_object is 0, expected the address of a kernel header, at AQL packet 0, at "
+        "queue 0"
+    )
     with pytest.raises(RuleError, match=text):
         done.wait(Condition.EQ, 0)
 

@@ -58,7 +58,7 @@ def test_where_nothing_can_lie(bench: Make) -> None:
     for address, size in ((-1, 4096), (1 << 48, 1), ((1 << 48) - 4095, 4096), (AT, 0)):
         with pytest.raises(
             RuleError,
-            match=rf"some, {size} bytes at -?0x[0-9a-f]+: expected a byte or more, at addresses below 0x1000000000000",
+            match=rf"some, {size} bytes at -?0x[0-9a-f]+: expected at least 1 byte at addresses below 0x1000000000000",
         ):
             rig.device.map_at(address, np.zeros(size, np.uint8), name="some")
     rig.device.map_at((1 << 48) - 4096, np.zeros(4096, np.uint8))

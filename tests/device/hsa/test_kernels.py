@@ -58,7 +58,11 @@ def test_kernel_object(bench: Make) -> None:
     done = rig.device.create_signal(1)
     rig.queue.submit(dispatch(rig.kernel(), signal=done))
     assert done.load() == 0
-    for address, text in ((0, "kernel_object is 0"), (0x1001, "not a multiple of 64"), (0x1000, "no memory there")):
+    for address, text in (
+        (0, "kernel_object is 0, expected the address of a kernel header"),
+        (0x1001, "expected a multiple of 64"),
+        (0x1000, "no memory there"),
+    ):
         queue = rig.new_queue()
         queue.submit(dispatch(address))
         code, error = rig.errors.pop()
@@ -109,7 +113,7 @@ def test_kernarg_alignment(bench: Make, engine: str) -> None:
         queue.submit(dispatch(header, address + gap))
         code, error = rig.errors.pop()
         assert code == QueueError.INVALID_PACKET
-        assert f"kernarg_address {address + gap:#x} is not a multiple of 16" in str(error)
+        assert f"kernarg_address is {address + gap:#x}, expected a multiple of 16" in str(error)
 
 
 @every_level

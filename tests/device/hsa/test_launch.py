@@ -225,8 +225,8 @@ def test_options_reach_the_engine():
         ({"dimensions": 1, "grid_size_y": 2}, BAD_DIMENSION, r"1 dimensions, but grid size \(64, 2, 1\)"),
         ({"workgroup_size_x": 1025}, GROUP_TOO_LARGE, "the work-group has 1025 work-items, expected at most 1024"),
         ({"group_segment_size": 65537}, BAD_GROUP_MEMORY, "65537 bytes of LDS, expected at most 65536"),
-        ({"kernel_object": 0}, BAD_CODE, "kernel_object is 0"),
-        ({"kernel_object": CODE + 4}, BAD_CODE, "kernel_object 0x2000000004 is not a multiple of 64"),
+        ({"kernel_object": 0}, BAD_CODE, "kernel_object is 0, expected the address of a kernel header"),
+        ({"kernel_object": CODE + 4}, BAD_CODE, "kernel_object is 0x2000000004, expected a multiple of 64"),
         (
             {"kernel_object": CODE + 4096},
             BAD_CODE,

@@ -70,8 +70,12 @@ def test_releases_write_back_before_they_wait() -> None:
     [
         (("atomic load", "screl", "agent", "global"), {}, "no atomic load screl at scope agent"),
         (("atomic load", "rlx", "agent", "group"), {}, "at scope agent for the group segment"),
-        (("load", "none", "wi", "global"), {"cache": "old"}, "cache 'old', expected nontemporal or volatile"),
-        (("atomic load", "rlx", "wi", "global"), {"cache": "volatile"}, "for ordinary global accesses"),
+        (("load", "none", "wi", "global"), {"cache": "old"}, "cache is 'old', expected nontemporal or volatile"),
+        (
+            ("atomic load", "rlx", "wi", "global"),
+            {"cache": "volatile"},
+            "only for non-atomic accesses of the global segment",
+        ),
     ],
 )
 def test_combinations_that_do_not_exist(words: tuple[str, str, str, str], more: dict[str, str], message: str) -> None:

@@ -46,9 +46,9 @@ def test_packet_types(bench: Make) -> None:
     rig.queue.submit(bytes([6]) + bytes(63))
     (code, error) = rig.errors[0]
     assert code == QueueError.INVALID_PACKET
-    assert (
-        str(error)
-        == "packet type 6 is not valid on this queue, at AQL packet 0, at queue 0, [hsa/packet-types: Kernel dispatch]"
+    assert str(error) == (
+        "packet type 6 is not valid on this queue, expected 0 (vendor specific), 2 (kernel dispatch), 3 (barrier-AND) "
+        "or 5 (barrier-OR), at AQL packet 0, at queue 0, [hsa/packet-types: Kernel dispatch]"
     )
     assert status_of(code) is Status.ERROR_INVALID_PACKET_FORMAT
 

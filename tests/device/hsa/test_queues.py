@@ -161,7 +161,7 @@ def test_queue_full(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuleError, match="packet 4 would overwrite one that the device has not read yet"):
         rig.queue.write_packet(4, bytes(64))
     with pytest.raises(
-        RuleError, match="queue 0 is full, and its next packet waits for something that no pending work changes"
+        RuleError, match="queue 0 is full and stays full: no pending work can end the wait of its next packet"
     ):
         rig.queue.submit(barrier())
     gate.store(0)

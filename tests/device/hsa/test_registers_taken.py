@@ -79,7 +79,7 @@ def test_at_the_end_of_waves() -> None:
 
 
 def test_what_does_not_go_together() -> None:
-    with pytest.raises(BeyondModel, match="snapshots cannot be used with check 'init': set one of them only"):
+    with pytest.raises(BeyondModel, match="snapshots cannot be used with check 'init': set only one of the two"):
         Gpu.open("gfx900", snapshots=1, check="init")
     with pytest.raises(BeyondModel, match="snapshots cannot be used with coherence 'strict'"):
         Gpu.open("gfx900", snapshots=1, coherence="strict")

@@ -152,6 +152,6 @@ def test_fences_that_are_there() -> None:
 
 def test_a_strict_memory_has_no_other_check() -> None:
     with pytest.raises(
-        BeyondModel, match="check 'sync,memory' cannot be used with coherence 'strict': set one of them only"
+        BeyondModel, match="check 'sync,memory' cannot be used with coherence 'strict': set only one of the two"
     ):
         Strict(check="sync,memory")

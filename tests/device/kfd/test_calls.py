@@ -91,9 +91,9 @@ def test_what_there_is_not() -> None:
     with program() as client:
         heard: list[object] = []
         client.device.probes.subscribe(heard.append, Called)
-        assert refused(errno.EINVAL, client.raw, 0x82, bytes(40)) == "ioctl 0x82 of the driver is not modelled"
-        assert "of this device" in refused(errno.ENOTTY, client.raw, 1, bytes(8), ord("x"))
-        assert "no program has number 99" in refused(errno.EINVAL, client.device.ioctl, 99, 0, b"")
+        assert refused(errno.EINVAL, client.raw, 0x82, bytes(40)) == "ioctl 0x82 of /dev/kfd is not modelled"
+        assert "of /dev/kfd is not modelled" in refused(errno.ENOTTY, client.raw, 1, bytes(8), ord("x"))
+        assert "program 99 has not opened the driver" in refused(errno.EINVAL, client.device.ioctl, 99, 0, b"")
         assert [(each.name, each.errno) for each in heard if isinstance(each, Called)] == [
             ("0xc0284b82", errno.EINVAL), ("0xc0087801", errno.ENOTTY), ("0x0", errno.EINVAL),
         ]  # fmt: skip
@@ -164,9 +164,9 @@ def test_memory_is_the_programs_by_offset() -> None:
 @pytest.mark.parametrize(
     ("address", "size", "flags", "number", "message"),
     [
-        (VA, 100, AllocFlags.GTT, errno.EINVAL, "must be multiples of the page size"),
-        (VA + 1, PAGE, AllocFlags.GTT, errno.EINVAL, "must be multiples of the page size"),
-        (VA, 0, AllocFlags.GTT, errno.EINVAL, "must be multiples of the page size"),
+        (VA, 100, AllocFlags.GTT, errno.EINVAL, "both multiples of 0x1000"),
+        (VA + 1, PAGE, AllocFlags.GTT, errno.EINVAL, "both multiples of 0x1000"),
+        (VA, 0, AllocFlags.GTT, errno.EINVAL, "both multiples of 0x1000"),
         (VA, 9 << 30, AllocFlags.VRAM, errno.ENOMEM, "is exhausted"),
         (VA, 1 << 40, AllocFlags.GTT, errno.ENOMEM, "bytes with a program"),
         (VA, PAGE, AllocFlags.GTT | AllocFlags.AQL_QUEUE_MEM, errno.EINVAL, "mapped twice"),

@@ -149,8 +149,8 @@ def test_the_latest_of_many_fills_is_found(engine: Waiting) -> None:
     (lint,) = engine.lints
     assert lint.check == "host-order"
     assert lint.message == (
-        "the host has changed pinned memory 16 times while work that was given to a stream before waits: host "
-        "stores that race with that work, and with further work that waits as long, are not found"
+        "the host has changed pinned memory 16 times while earlier work of a stream waits: host stores that race with "
+        "that work, and with later work that waits as long, are not found"
     )
 
 
@@ -217,8 +217,9 @@ def test_too_much_pinned_memory_is_reported_once() -> None:
         (lint,) = lints
         assert lint.check == "host-order"
         assert lint.message == (
-            f"the program has {MOST_BYTES + 1} bytes of pinned memory, but racing host stores are looked for in "
-            f"{MOST_BYTES} bytes only: those at {PAGE:#x} are not checked, and further ones may not be"
+            f"the program has {MOST_BYTES + 1} bytes of pinned memory, but the check finds racing host stores only in "
+            f"{MOST_BYTES} bytes: stores from {PAGE:#x} on are not checked, and stores to memory that is pinned "
+            "later may not be checked"
         )
 
 

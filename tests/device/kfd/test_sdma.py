@@ -180,12 +180,12 @@ def test_interrupts(copies: Copies) -> None:
     ("packet", "message"),
     [
         (b"\x0f\0\0\0", "SDMA packet 0000000f: opcode 15 is not modelled"),
-        (b"\1\7\0\0", "the SDMA copy has kind 7: only linear and rectangular copies are modelled"),
-        (sdma.AtomicPacket(operation=3, address=VA, data=0), "SDMA atomic 3: only 47 (add, 64 bits) is modelled"),
-        (sdma.ConstFill(fill_size=0, address=VA, data=0, count=3), "SDMA fill of size 0: only 2 (dwords) is modelled"),
-        (b"\x0d\0\0\0" + bytes(8), "SDMA timestamp of kind 0: only 2 is modelled"),
+        (b"\1\7\0\0", "SDMA copy of kind 7 is not modelled, only linear and rectangular copies are"),
+        (sdma.AtomicPacket(operation=3, address=VA, data=0), "SDMA atomic 3 is not modelled, only 47 (add, 64"),
+        (sdma.ConstFill(fill_size=0, address=VA, data=0, count=3), "SDMA fill of size 0 is not modelled, only 2 (dw"),
+        (b"\x0d\0\0\0" + bytes(8), "SDMA timestamp of kind 0 is not modelled, only 2 is"),
         (sdma.PollRegmem(function=7, is_memory=1, address=VA, value=0, mask=0), "poll has function 7"),
-        (b"\5\0\0\0", "the SDMA packet has 16 bytes, but the doorbell covers only 4"),
+        (b"\5\0\0\0", "the SDMA packet has 16 bytes, but the doorbell announces only 4"),
         (sdma.CopyLinear(count=7, source=VA, destination=VA), "a copy engine cannot read 8 bytes at 0x7e0000000000"),
     ],
 )  # fmt: skip

@@ -109,7 +109,7 @@ def test_lax_decoding_is_the_reference_drivers() -> None:
 
 
 def test_fields_must_fit_when_encoding() -> None:
-    with pytest.raises(WireError, match=r"chunk 1 must hold 64 bits, not 0x10000000000000000"):
+    with pytest.raises(WireError, match=r"chunk 1 is 0x10000000000000000, expected 64 bits"):
         WriteReg64(0, 1 << 64).encode()
     with pytest.raises(WireError, match=r"holds 32 bits \(0\.\.0xffffffff\), not 0x100000000"):
         StoreImm64(1 << 32, 0).encode()

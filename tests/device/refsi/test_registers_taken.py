@@ -71,7 +71,7 @@ def test_no_more_than_asked_for() -> None:
 
 
 def test_what_does_not_go_together() -> None:
-    with pytest.raises(BeyondModel, match="snapshots cannot be used with check 'init': set one of them only"):
+    with pytest.raises(BeyondModel, match="snapshots cannot be used with check 'init': set only one of the two"):
         RefSi.open(snapshots=1, check="init")
     with RefSi.open() as device:
         assert device.port.tracepoints is None

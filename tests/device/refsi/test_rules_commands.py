@@ -122,7 +122,7 @@ def test_refsi_store_imm_32_bit(bench: Bench) -> None:
     high = window(2, 1 << 32, PHYSICAL, 0x1000)
     assert bench.run(*high, StoreImm64(0xBFFF_FFF8, 1), WriteReg64(0, 2), StoreReg64(0, 1 << 32)).ok
     assert bench.r64(0xBFFF_FFF8) + bench.r64(PHYSICAL) == [1, 2]
-    with pytest.raises(WireError, match="STORE_IMM64: DST_ADDR_LO must be a 32-bit address, not 0x100000000") as caught:
+    with pytest.raises(WireError, match="STORE_IMM64: DST_ADDR_LO is 0x100000000, expected a 32-bit address") as caught:
         CommandBuffer().store_imm64(1 << 32, 3)
     assert caught.value.rule is rules.STORE_IMM_32_BIT
 

@@ -47,7 +47,7 @@ def test_refsi_dma_register(bench: Bench, index: int) -> None:
 
 def test_refsi_dma_source(bench: Bench) -> None:
     refused(bench, "dma-source", "DMA source: read of 8 bytes at 0x100: no memory there", *transfer(8, source=0x100))
-    text = "DMA source: 0x20002000 is in the registers DMA, expected memory"
+    text = "DMA source: 0x20002000 lies in DMA, which holds registers, expected memory"
     refused(bench, "dma-source", text, *transfer(8, source=DMA_BASE))
 
 
@@ -55,13 +55,13 @@ def test_refsi_dma_destination(bench: Bench) -> None:
     text = "DMA destination: write of 24 bytes at 0xbffffff0 exceeds the bounds of DRAM (0x40000000..0xc0000000)"
     refused(bench, "dma-destination", text, *transfer(8, 3, target=0xBFFF_FFF0))
     assert bench.r64(0xBFFF_FFF0, 2) == [0, 0], "nothing moves"
-    text = "DMA destination: 0x20002008 is in the registers DMA, expected memory"
+    text = "DMA destination: 0x20002008 lies in DMA, which holds registers, expected memory"
     refused(bench, "dma-destination", text, *transfer(8, target=DMA_BASE + 8))
 
 
 def test_refsi_dma_ctrl_reserved(bench: Bench) -> None:
     for bits in (0x2, 0x8, 0x100, 1 << 63):
-        text = f"DMA: DMACTRL = {0x10 | bits:#x}: bits {bits:#x}, expected 0"
+        text = f"DMA: DMACTRL = {0x10 | bits:#x}: bits {bits:#x} are reserved, expected 0"
         refused(bench, "dma-ctrl-reserved", text, dma("DMACTRL", 0x10 | bits))
 
 
@@ -119,7 +119,12 @@ def test_refsi_dma_dimension(bench: Bench) -> None:
 
 @pytest.mark.parametrize("strides", ["source", "target", "both"])
 def test_refsi_dma_stride_1d(bench: Bench, strides: str) -> None:
-    refused(bench, "dma-stride-1d", "DMA: a 1D transfer must not use a stride mode", *transfer(8, strides=strides))
+    refused(
+        bench,
+        "dma-stride-1d",
+        "DMA: the dimension of the transfer is 1, expected 2 or 3 with STRIDE_SRC or STRIDE_DST",
+        *transfer(8, strides=strides),
+    )
 
 
 def test_refsi_dma_overlap(bench: Bench) -> None:

@@ -78,7 +78,7 @@ def test_refsi_slice_registers(bench: Bench) -> None:
     refused(
         bench,
         "entry-set",
-        "CMP_ENTRY_PT_FN was not set before a kernel command",
+        "CMP_ENTRY_PT_FN is 0, expected an entry point before a kernel command",
         write("ENTRY_PT_FN", 0),
         RunKernelSlice(1, 1, 0),
     )
@@ -148,7 +148,7 @@ def test_refsi_run_synchronous(bench: Bench) -> None:
 def test_refsi_run_registers(bench: Bench) -> None:
     assert bench.run(*bench.kernel("k_dump", OUT, back=RETURN + 0x40, stack=0x1234)).ok
     assert dumps(bench, 1, 8, 2) == [[RETURN + 0x40, 0x1234]]
-    text = "CMP_ENTRY_PT_FN was not set before a kernel command"
+    text = "CMP_ENTRY_PT_FN is 0, expected an entry point before a kernel command"
     refused(Bench("spec"), "entry-set", text, RunInstances(1, 1))
 
 

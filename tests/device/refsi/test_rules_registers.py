@@ -56,7 +56,7 @@ def test_refsi_scratch_dma_wait(bench: Bench, waits: bool) -> None:
 
 
 def test_refsi_entry_set(bench: Bench) -> None:
-    text = "CMP_ENTRY_PT_FN was not set before a kernel command"
+    text = "CMP_ENTRY_PT_FN is 0, expected an entry point before a kernel command"
     refused(bench, "entry-set", text, *slice_setup(bench)[1:], RunKernelSlice(0, 1, 0))
     assert bench.run(*slice_setup(bench), RunKernelSlice(0, 1, 0)).ok
 
@@ -258,7 +258,7 @@ def test_refsi_run_registers_that_cannot_be_valid_are_lints(bench: Bench) -> Non
     assert lints(back=DMA_BASE) == [f"{holds}: this address is in DMA, which holds registers{end}"]
     assert lints(stack=STACK_TOP - 8) == ["stack-top: CMP_STACK_TOP holds 0x1407fff8, expected a multiple of 16"]
     for top, why in [
-        (0, "there is no memory below it"),
+        (0, "there is no memory below 0x0"),
         (0x2000_0000, "write of 16 bytes at 0x1ffffff0: no memory there"),
     ]:
         assert lints(stack=top) == [

@@ -61,7 +61,7 @@ def test_refsi_window_target_physical(bench: Bench) -> None:
 def test_refsi_memory_overlap(bench: Bench) -> None:
     text = (
         "write of 8 bytes at 0x10000000: the address is claimed by window 2 (SHARED 0x10000000..0x10001000) and TCDM, "
-        "expected one of them"
+        "expected only one of them"
     )
     refused(bench, "memory-overlap", text, *window(2, TCDM_BASE, PHYSICAL, SIZE), StoreImm64(TCDM_BASE, 1))
     assert bench.run(StoreImm64(TCDM_BASE + SIZE, 1)).ok, "only what both claim has no meaning"

@@ -140,13 +140,13 @@ def test_a_step_limit_reports_who_was_not_served() -> None:
         run(device, "k_alone", 1_000_000)
     assert (
         "not ended after 1000 instructions (step_limit; time_limit_seconds is 300); of the harts that still run, "
-        "hart 0 had 1 turn, hart 1 had no turn, hart 2 had no turn, hart 3 had no turn: "
-        "those with no turn have executed nothing yet, and others may wait for them"
+        "hart 0 had 1 time slice, hart 1 had no time slice, hart 2 had no time slice, hart 3 had no time slice: "
+        "those with no time slice have executed nothing yet, and others may wait for them"
     ) in str(caught.value)
     with RefSi.open(step_limit=1_000_000) as device, pytest.raises(StepLimit) as caught:
         run(device, "k_never", 0)
     assert "of the harts that still run, hart 0 had 4" in str(caught.value)
-    assert "no turn" not in str(caught.value)
+    assert "no time slice" not in str(caught.value)
 
 
 # -- barriers that kernels make themselves

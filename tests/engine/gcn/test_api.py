@@ -56,7 +56,7 @@ def dispatch(**changes: Any) -> Dispatch:
         ({"shapes": Shapes.of([(64 * 33, 1, 1)], 1)}, "a work-group has 32 waves at most"),
         (
             {"shapes": Shapes(np.ones(1, np.uint32), np.ones((1, 1), np.uint64), np.zeros((1, 2, 1, 64), np.uint32))},
-            "shapes must agree on the number of shapes and waves",
+            "the arrays of shapes must have the same numbers of shapes and waves",
         ),
         (
             {"shapes": Shapes(np.ones(1, np.uint32), np.ones((1, 1), np.uint64), np.zeros((1, 1, 300, 64), np.uint32))},

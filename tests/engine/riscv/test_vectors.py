@@ -45,12 +45,18 @@ def element(hart: Hart, n: int, width: int, k: int) -> int:
         ("vadd.vv v1, v2, v3", "vtype.vill is set"),
         ("vsetvli t0, zero, e64,mf2,ta,ma\nvadd.vv v1, v2, v3", "vtype.vill is set"),
         ("vsetvli t0, zero, e8,m8,ta,ma\nvadd.vv v8, v16, v4", "v4 cannot begin a group of 8 registers"),
-        ("vsetvli t0, zero, e8,m1,ta,ma\nvadd.vv v0, v1, v2, v0.t", "the destination overlaps the mask v0"),
+        (
+            "vsetvli t0, zero, e8,m1,ta,ma\nvadd.vv v0, v1, v2, v0.t",
+            "the destination of a masked instruction is v0, the mask, expected another",
+        ),
         ("vsetvli t0, zero, e64,m1,ta,ma\nvwadd.vv v2, v4, v6", "the elements have 128 bits, expected 8, 16, 32 or 64"),
         ("vsetvli t0, zero, e8,m8,ta,ma\nvwadd.vv v0, v8, v16", "EMUL is 16 for elements of 16 bits"),
         ("vsetvli t0, zero, e8,mf8,ta,ma\nvzext.vf2 v1, v2", "the elements have 4 bits"),
-        ("vsetvli t0, zero, e8,m1,ta,ma\nvwadd.vv v2, v2, v4", "v2 to v3 may not overlap v2 here"),
-        ("vsetvli t0, zero, e8,m1,ta,ma\nvslideup.vi v2, v2, 1", "v2 may not overlap v2 here"),
+        (
+            "vsetvli t0, zero, e8,m1,ta,ma\nvwadd.vv v2, v2, v4",
+            "the destination v2 to v3 must not overlap the source v2",
+        ),
+        ("vsetvli t0, zero, e8,m1,ta,ma\nvslideup.vi v2, v2, 1", "the destination v2 must not overlap the source v2"),
         ("vsetvli t0, zero, e8,m4,ta,ma\nvlseg3e8.v v4, (a0)", "3 fields of 4 registers need more than 8 registers"),
         ("vsetvli t0, zero, e8,m1,ta,ma\nvlseg8e8.v v25, (a0)", "8 fields of 1 registers from v25 end after v31"),
         (

@@ -183,12 +183,12 @@ def test_runs_behind_the_code_are_submitted(plain: Acceldev) -> None:
 def test_runs_that_cannot_be_submitted(plain: Acceldev) -> None:
     context, other = plain.open_context(), plain.open_context()
     code = context.create_code(Fence())
-    expect(errno.EINVAL, "not an open code buffer of this context", lambda: other.run(code))
-    expect(errno.EINVAL, "not an open code buffer of this context", lambda: context.run(context.create_buffer(20)))
+    expect(errno.EINVAL, "expected an open code buffer of this context", lambda: other.run(code))
+    expect(errno.EINVAL, "expected an open code buffer of this context", lambda: context.run(context.create_buffer(20)))
     expect(errno.EINVAL, "cannot run 18 bytes at 0x2", lambda: context.run(code, 2))
-    expect(errno.EINVAL, "must fit 32 bits", lambda: context.run(code, 0, 1 << 32))
+    expect(errno.EINVAL, "that fit 32 bits", lambda: context.run(code, 0, 1 << 32))
     code.close()
-    expect(errno.EINVAL, "not an open code buffer", lambda: context.run(code))
+    expect(errno.EINVAL, "expected an open code buffer", lambda: context.run(code))
 
 
 def test_a_fence_that_never_comes(plain: Acceldev) -> None:

@@ -251,13 +251,13 @@ def test_formats_that_the_hardware_does_not_have(order: ChannelOrder, type: Chan
 
 def test_arrays_that_are_no_image() -> None:
     rgba, kind = ChannelOrder.CL_RGBA, ChannelType.CL_UNORM_INT8
-    with pytest.raises(WireError, match="texels of CL_UNORM_INT8 are uint8, not float32"):
+    with pytest.raises(WireError, match="texels of type CL_UNORM_INT8 must be uint8, not float32"):
         Image(np.zeros((4, 4, 4), np.float32), rgba, kind)
-    with pytest.raises(WireError, match="texels of CL_RGBA have 4 words: the last axis must have as many"):
+    with pytest.raises(WireError, match="the last axis of an array of CL_RGBA texels must have 4 elements, not 3"):
         Image(np.zeros((4, 4, 3), np.uint8), rgba, kind)
     with pytest.raises(WireError, match="at most 16384 texels along an axis and 8192 slices"):
         Image(np.zeros((16385, 4), np.uint8), rgba, kind)
-    with pytest.raises(WireError, match="an image has 1, 2 or 3 axes, not 4"):
+    with pytest.raises(WireError, match="an image must have 1, 2 or 3 axes, not 4"):
         Image(np.zeros((2, 2, 2, 2), np.uint8), ChannelOrder.CL_R, kind)
     with pytest.raises(WireError, match="expected 2 sizes of 1 or more"):
         Image(np.zeros((0, 4, 4), np.uint8), rgba, kind)

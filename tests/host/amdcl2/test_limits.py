@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,17 @@ def test_time_limit_of_a_run_and_of_a_program(engine: str) -> None:
     found.time_limit_seconds = 0.1
     with soon(), pytest.raises(TimeLimit, match=r"within 0\.1 s"):
         found.kernel("k").run(64, 64, [out], **options)
+
+
+def test_kernels_that_run_in_callbacks_have_time_limits_of_their_own() -> None:
+    text = "s_sendmsg 1\nagain: s_branch again"
+    found = program("gfx900", kernel("gfx900", "k", text, []), kernel("gfx900", "other", "s_endpgm", []))
+
+    def heard(*_: Any) -> None:
+        found.kernel("other").run(64, 64, time_limit_seconds=100)
+
+    with soon(), pytest.raises(TimeLimit, match=r"within 0\.2 s"):
+        found.kernel("k").run(64, 64, step_limit=1 << 60, time_limit_seconds=0.2, on_hint=heard)
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])

@@ -306,7 +306,7 @@ def test_global_data_through_relocations(device: str, section: str, driver: int)
     shared.view(np.uint32)[1] = 99
     found.kernel("k").run(3, 64, [out])
     assert out.tolist() == [99, 33, 44]
-    with pytest.raises(WireError, match="has fewer than 100000 bytes: the program ends before"):
+    with pytest.raises(WireError, match="has fewer than 100000 bytes: the program's memory ends before the last"):
         found.symbol(f"__hsa_section{section}", 100000)
 
 
@@ -371,7 +371,10 @@ def test_required_size() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the kernel takes 4 arguments, not 0: global const uint* a, global const uint* b, global uint* c, uint n"),
+        (
+            [],
+            "the kernel takes 4 arguments (global const uint* a, global const uint* b, global uint* c, uint n), not 0",
+        ),
         ([1.5, 0, 0, 0], "pointer uint* takes ndarray, not float, at argument 0 (a)"),
         ([np.zeros((4, 4), np.uint32)[:, ::2], 0, 0, 0], "array for a must be contiguous"),
         ([np.zeros(0, np.uint32), 0, 0, 0], "array for a must not be empty"),
@@ -392,7 +395,7 @@ def test_arguments_of_other_kinds_that_do_not_fit() -> None:
     argt = load(vector("argtypes-tonga-64-200406"), "reference").kernel("argt")
     good = [*ARGT, 0, 0, 0, 0, (1.0, 2.0, 3.0), 0]
     for index, wrong, message in (
-        (10, bytes(19), "structure S has 20 bytes, not 19, at argument 10 (a10)"),
+        (10, bytes(19), "structure S takes 20 bytes, not 19, at argument 10 (a10)"),
         (12, 0, "a local pointer needs LDS of 1 byte or more, not 0, at argument 12 (a12)"),
         (12, "x", "local pointer takes Local(bytes), not str, at argument 12 (a12)"),
         (14, np.zeros(4), "image image2d_t takes Image, not ndarray, at argument 14 (a14)"),
@@ -407,16 +410,16 @@ def test_arguments_of_other_kinds_that_do_not_fit() -> None:
 @pytest.mark.parametrize(
     ("grid", "group", "message"),
     [
-        (0, 64, "a size that is 0 or too large"),
-        ((1, 1, 1, 1), (1, 1, 1, 1), r"global size must be 1 to 3 integers, not \(1, 1, 1, 1\), at kernel vadd"),
+        (0, 64, r"expected global sizes from 1 to 2\^32 - 1 and local sizes from 1 to 65535"),
+        ((1, 1, 1, 1), (1, 1, 1, 1), r"global size is \(1, 1, 1, 1\), expected 1 to 3 integers, at kernel vadd"),
         ((64, 64), 64, "must have the same number of dimensions, 1 to 3"),
         ((), None, "must have the same number of dimensions, 1 to 3"),
-        ("8", 64, "global size must be 1 to 3 integers, not '8'"),
-        (["8"], 64, r"global size must be 1 to 3 integers, not \['8'\]"),
-        ([1.5], 64, r"global size must be 1 to 3 integers, not \[1.5\]"),
-        ([float("inf")], 64, r"global size must be 1 to 3 integers, not \[inf\]"),
-        (64, True, "local size must be 1 to 3 integers, not True"),
-        ([[64]], None, r"global size must be 1 to 3 integers, not \[\[64\]\]"),
+        ("8", 64, "global size is '8', expected 1 to 3 integers"),
+        (["8"], 64, r"global size is \['8'\], expected 1 to 3 integers"),
+        ([1.5], 64, r"global size is \[1.5\], expected 1 to 3 integers"),
+        ([float("inf")], 64, r"global size is \[inf\], expected 1 to 3 integers"),
+        (64, True, "local size is True, expected 1 to 3 integers"),
+        ([[64]], None, r"global size is \[\[64\]\], expected 1 to 3 integers"),
         (4096, 2048, "the work-group has 2048 work-items, expected at most 1024"),
     ],
 )

@@ -23,6 +23,7 @@ from softcard.device.amdcl2.queue_records import (
     WrapState,
 )
 from softcard.device.amdcl2.scheduler import PACKET, ChildCompleted, ChildLaunched, Scheduler, make_queue
+from softcard.device.hsa.launch.plan import DispatchRefused
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
 from softcard.device.hsa.wave_events import WaveEnded, WavesLeftOut
 from softcard.engine.gcn.memory import GpuMemory
@@ -262,8 +263,17 @@ def test_sizes_that_no_queue_has() -> None:
     ):
         with pytest.raises(WireError, match=message):
             DeviceQueue(size)  # type: ignore[arg-type]
-    with pytest.raises(WireError, match="the device has one queue, but the arguments ask for 2 different sizes of it"):
+    with pytest.raises(WireError, match="the arguments must give the device's only queue one size, not 2 sizes"):
         enqueuing().kernel("takes").run(1, 1, [DeviceQueue(1), DeviceQueue(65536)])
+
+
+def test_enqueued_kernels_without_work_items_are_refused() -> None:
+    """With private memory, too, whose size depends on that of work-groups."""
+    needs = KernelNeeds(scratch_bytes=64)
+    found = program("tonga", kernel("tonga", "k", "s_endpgm", [], needs=needs))
+    packet = KernelDispatchPacket.over(1, (64, 1, 1), (0, 1, 1), kernel_object=found.code.kernels["k"])
+    with pytest.raises(DispatchRefused, match=r"work-group size \(0, 1, 1\) has a 0, expected 1 or more"):
+        found.run(packet, uses_queue=False)
 
 
 # ---- the scheduler alone -----------------------------------------------------------------------------------------

@@ -66,13 +66,13 @@ def test_arguments_may_come_from_a_generator() -> None:
             "unknown option 'nonsense', expected one of step_limit, turn, seed, poison, time_limit_seconds, on_hint, ",
         ),
         ({"memory": None}, "unknown option 'memory'"),
-        ({"step_limit": -1}, "option step_limit must be an integer of 1 or more, not -1"),
-        ({"step_limit": "x"}, "option step_limit must be an integer of 1 or more, not 'x'"),
-        ({"turn": None}, "option turn must be an integer of 1 or more, not None"),
-        ({"seed": True}, "option seed must be an integer of 0 or more, not True"),
-        ({"poison": 1 << 32}, "option poison must fit 32 bits, not 0x100000000"),
+        ({"step_limit": -1}, "option step_limit is -1, expected an integer of 1 or more"),
+        ({"step_limit": "x"}, "option step_limit is 'x', expected an integer of 1 or more"),
+        ({"turn": None}, "option turn is None, expected an integer of 1 or more"),
+        ({"seed": True}, "option seed is True, expected an integer of 0 or more"),
+        ({"poison": 1 << 32}, "option poison is 0x100000000, expected 32 bits"),
         ({"time_limit_seconds": -1}, "time_limit_seconds is -1, expected a number of seconds above 0, or None"),
-        ({"on_hint": 5}, "option on_hint must be callable, not int"),
+        ({"on_hint": 5}, "option on_hint is 5, expected a callable object"),
     ],
 )
 def test_options(options: dict[str, Any], message: str) -> None:
@@ -87,8 +87,8 @@ def test_options(options: dict[str, Any], message: str) -> None:
     [
         (-1, r"global offset is \(-1, 0, 0\), expected 0 to 0xffffffff in 32-bit programs"),
         (1 << 40, r"global offset is \(1099511627776, 0, 0\), expected 0 to 0xffffffff in 32-bit programs"),
-        ((0, 0, 0, 5), r"global offset must be 1 to 3 integers, not \(0, 0, 0, 5\), at kernel vadd"),
-        (None, "global offset must be 1 to 3 integers, not None"),
+        ((0, 0, 0, 5), r"global offset is \(0, 0, 0, 5\), expected 1 to 3 integers, at kernel vadd"),
+        (None, "global offset is None, expected 1 to 3 integers"),
     ],
 )
 def test_global_offsets(offset: Any, message: str) -> None:
@@ -118,7 +118,7 @@ def test_programs_engines_processors() -> None:
 def test_kernels_and_symbols() -> None:
     with pytest.raises(WireError, match="program has no kernel 5, it has vadd"):
         VADD.kernel(5)  # type: ignore[arg-type]
-    for size, message in ((-4, "must be 1 byte or more, not -4"), ("x", "must be an integer, not 'x'")):
+    for size, message in ((-4, "is -4 bytes, expected 1 or more"), ("x", "must be an integer, not 'x'")):
         with pytest.raises(WireError, match=message):
             VADD.symbol("__hsa_section.hsatext", size)  # type: ignore[arg-type]
 

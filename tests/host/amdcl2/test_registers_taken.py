@@ -79,7 +79,7 @@ def test_instructions_are_counted_as_ever() -> None:
 
 def test_what_does_not_go_together() -> None:
     data = demo_program("tonga", 200406)
-    with pytest.raises(BeyondModel, match="snapshots cannot be used with check 'init': set one of them only"):
+    with pytest.raises(BeyondModel, match="snapshots cannot be used with check 'init': set only one of the two"):
         load(data, snapshots=1, check="init")
     with pytest.raises(WireError, match="snapshots is -1, expected 0 or more"):
         load(data, snapshots=-1)

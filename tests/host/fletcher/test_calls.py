@@ -249,7 +249,7 @@ def test_empty_batches_that_are_none(options: dict[str, Any], message: str) -> N
 def test_record_batches_that_are_not_there() -> None:
     with Platform(add_up) as platform, Context(platform) as context:
         context.queue_record_batch(numbers(1, 2))
-        with pytest.raises(StatusError, match=r"RecordBatch 0 cannot be copied back: call enable\(\) before"):
+        with pytest.raises(StatusError, match=r"RecordBatch 0 cannot be copied back: call enable\(\) first"):
             context.read_record_batch(0)
         context.enable()
         for index in (-1, 1):

@@ -106,7 +106,9 @@ def test_the_environment_turns_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_strict_memory_looks_itself() -> None:
-    with pytest.raises(BeyondModel, match="check 'waits' cannot be used with coherence 'strict': set one of them only"):
+    with pytest.raises(
+        BeyondModel, match="check 'waits' cannot be used with coherence 'strict': set only one of the two"
+    ):
         run(double(), check="waits", coherence="strict")
 
 

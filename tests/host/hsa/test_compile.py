@@ -261,7 +261,7 @@ def test_an_option_chooses_the_code_object_version(gpu: Gpu) -> None:
         assert out[0, :, 0].tolist() == list(range(100, 110))
         assert out[0, 0, 8] == 2
     with pytest.raises(
-        WireError, match="version V5 and the option -mcode-object-version=4 differ: leave one of them out"
+        WireError, match="version V5 and the option -mcode-object-version=4 differ: give only one of them"
     ):
         gpu.compile(SQUARES, options=["-mcode-object-version=4"], version="V5")
     with pytest.raises(WireError, match="unknown code object version 'Vnone'"):

@@ -226,8 +226,12 @@ k:
         ("gfx908", 0x530, ""),
         ("gfx908:sramecc+", 0xD30, ""),
         ("gfx908:sramecc+:xnack-", 0xE30, ""),
-        ("gfx908:xnack+", 0x730, "needs xnack on, the agent gfx908 has it off: compile it for gfx908:xnack-"),
-        ("gfx908:sramecc-", 0x930, "needs sramecc off, the agent gfx908 has it on: compile it for gfx908:sramecc+"),
+        ("gfx908:xnack+", 0x730, "requires xnack on, but agent gfx908 has xnack off: compile it for gfx908:xnack-"),
+        (
+            "gfx908:sramecc-",
+            0x930,
+            "requires sramecc off, but agent gfx908 has sramecc on: compile it for gfx908:sramecc+",
+        ),
     ],
 )
 def test_settings_of_features_are_those_of_the_agent(name: str, flags: int, refusal: str) -> None:
@@ -287,7 +291,7 @@ def test_entries_are_described_by_processor() -> None:
     names = {f"hipv4-amdgcn-amd-amdhsa--{name}": written(name) for name in ("gfx900", "gfx90a")}
     for name in ("gfx900", "gfx90a"):
         assert describe(bundle(names), target=name)["target"] == name
-    with pytest.raises(WireError, match="name the processor of the wanted one"):
+    with pytest.raises(WireError, match="name the processor of the wanted entry"):
         describe(bundle(names))
 
 
@@ -306,9 +310,9 @@ def test_flags_and_notes_that_name_different_processors(agent: str) -> None:
         with pytest.raises(RuleError) as caught:
             gpu.load(made.build())
         assert str(caught.value) == (
-            "e_flags 0x2c name gfx900, but the notes gfx803: expected the same processor; compile it again, or load "
-            "it with "
-            "any_target=True, which trusts the notes"
+            "e_flags 0x2c name gfx900, but the notes name gfx803, expected the same processor: compile the code "
+            "again, or "
+            "load it with any_target=True, which trusts the notes"
         )
         if agent == "gfx803":
             gpu.load(made.build(), any_target=True)

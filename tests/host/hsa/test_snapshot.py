@@ -100,7 +100,7 @@ def test_launches_that_were_not_waited_for(gpu: Gpu, above: bool) -> None:
     gate, queue = gpu.signal(1), gpu.queue()
     queue.submit(BarrierPacket(dep_signal=(gate.address, 0, 0, 0, 0)).pack())
     launch = gpu.dispatch(gpu.load(CODE).kernel("saxpy"), 8, args=[1, x, y], queue=queue)
-    with pytest.raises(RuleError, match="1 launches are open: wait for each before"):
+    with pytest.raises(RuleError, match="1 launches are open: wait for all launches"):
         gpu.snapshot()
     if above:
         gpu.restore(state)

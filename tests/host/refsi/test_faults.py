@@ -94,7 +94,8 @@ def test_an_access_relative_to_gp(text: str, profile: str) -> None:
         ("vsetvli t0, zero, e16,m1,ta,ma\nvfadd.vv v1, v2, v3", "the floats have 16 bits, expected 32 or 64"),
         (
             "vadd.vv v1, v2, v3",
-            "vector instruction while vtype.vill is set: no vset* instruction has run, or its setting was illegal",
+            "vector instruction while vtype.vill is set: no vset* instruction has run, or the last one had an "
+            "illegal setting",
         ),
         ("vsetvli t0, zero, e8,m2,ta,ma\nvadd.vv v2, v4, v7", "v7 cannot begin a group of 2 registers"),
     ],

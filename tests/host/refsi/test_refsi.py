@@ -76,7 +76,7 @@ def test_arrays_that_no_device_can_hold(device: RefSi, dtype: Any) -> None:
 
 def test_programs() -> None:
     device = RefSi.open(engine="reference")
-    with pytest.raises(RuleError, match="the program is not loaded: call load_elf before"):
+    with pytest.raises(RuleError, match="the program is not loaded: call load_elf first"):
         device.kernel("vector_add")
     program = device.load_elf(VECTORS / "kernels.elf")
     assert {"k_vecadd", "k_slice", "k_barrier"} <= set(program.kernels)
@@ -90,7 +90,7 @@ def test_a_new_program_replaces_the_old_one() -> None:
     device.load_elf(demo_kernels())
     old = device.kernel("vector_add")
     device.load_elf((VECTORS / "kernels.elf").read_bytes())
-    with pytest.raises(RuleError, match="a new program replaces the old one"):
+    with pytest.raises(RuleError, match="a new program replaces the loaded one"):
         device.launch(old, 1)
     out = device.zeros(16, np.int32)
     device.launch("k_vecadd", 4, [device.array(np.arange(16, dtype=np.int32))] * 2 + [out, 4])
@@ -230,8 +230,8 @@ def test_grids(device: RefSi) -> None:
 @pytest.mark.parametrize(
     ("grid", "count", "text"),
     [
-        ((), 0, "a grid must have 1 to 3 sizes"),
-        ((1, 1, 1, 1), 0, r"a grid must have 1 to 3 sizes of 0 or more, not \(1, 1, 1, 1\)"),
+        ((), 0, r"the grid is \(\), expected 1 to 3 sizes"),
+        ((1, 1, 1, 1), 0, r"the grid is \(1, 1, 1, 1\), expected 1 to 3 sizes of 0 or more"),
         (-1, 0, "sizes of 0 or more"),
         (1, 8, "at most 7 arguments, not 8"),
         ((1, 1), 7, r"at most 6 arguments besides the slice number, not 7, \[refsi/run-extra-args"),

@@ -172,7 +172,7 @@ def test_what_a_process_asks() -> None:
     assert call(65, 0, BASE, 2) == 5
     assert call.memory.read(BASE + 512, 3) + call.memory.read(BASE + 600, 2) == b"input"
     for number, reported in (
-        (220, "clone: threads and processes are not modelled"),
+        (220, "clone: threads and further processes are not modelled"),
         (221, "execve"),
         (5, "not modelled, "),
     ):

@@ -172,7 +172,7 @@ def reported(text: str, **options: object) -> ProgramResult:
         ),
         ("addi a1, sp, 1\nlr.w a0, (a1)", GuestFault, "load address misaligned"),
         ("ebreak", GuestFault, "breakpoint"),
-        ("csrr a0, mstatus", GuestFault, "csr mstatus needs privilege M, not U"),
+        ("csrr a0, mstatus", GuestFault, "csr mstatus requires privilege M, but the hart has U"),
         (".word 0", GuestFault, "illegal instruction 0x0000"),
     ],
 )

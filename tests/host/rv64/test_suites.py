@@ -133,7 +133,7 @@ def test_ways_to_open_all_of_memory(pmpaddr: int, pmpcfg: int) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_tests_that_fail(engine: str) -> None:
     assert RV64.run(program(end=3 << 1 | 1), engine=engine).status == 3
-    with gives_up("csr mstatus needs privilege M, not U"):
+    with gives_up("csr mstatus requires privilege M, but the hart has U"):
         run("csrr a0, mstatus", engine, USER)
     with gives_up("no csr 0xc01|csr time"):
         run("rdtime a0", engine, isa="rv64gcv")
@@ -337,7 +337,8 @@ def test_widths_that_there_are_not(options: dict[str, object], error: type[Softc
 
 def test_programs_without_tohost_are_reported_it() -> None:
     with pytest.raises(
-        GuestFault, match="csr mhartid needs privilege M, not U; a program with the symbol tohost starts in"
+        GuestFault,
+        match="csr mhartid requires privilege M, but the hart has U; a program with the symbol tohost starts in",
     ):
         RV64.run(assemble_program(".globl _start\n_start: csrr a0, mhartid\n"))
 

@@ -171,7 +171,7 @@ def test_data_is_loaded_and_relocated(driver: int) -> None:
 
 
 def test_a_base_must_be_a_page() -> None:
-    with pytest.raises(WireError, match="base 0x100 is not a multiple of 4 KiB"):
+    with pytest.raises(WireError, match="base is 0x100, expected a multiple of 4 KiB"):
         load(read_container(vector("vadd-tonga-64-252700")), 0x100)
 
 
@@ -179,10 +179,10 @@ def test_a_base_must_be_a_page() -> None:
     ("at", "value", "message"),
     [
         (8, 9, "the relocation type is 9, expected 1, 2, 3 or 4"),
-        (0, 0x10000, "relocation at 0x10000 lies outside .hsatext"),
-        (12, 0, "relocation names 'a symbol' in no section, which is not loaded"),
-        (12, 0x999, "a relocation names symbol 2457, but there are"),
-        (8, 4, "relocation names '__hsa_section.hsadata_readonly_agent', expected one of the 1 samplers"),
+        (0, 0x10000, "bytes at 0x10000 does not lie in the bytes of section .hsatext"),
+        (12, 0, "refers to symbol '' in no section, expected a section that is loaded"),
+        (12, 0x999, "a relocation refers to symbol 2457, but the table has"),
+        (8, 4, "the relocation refers to '__hsa_section.hsadata_readonly_agent', expected one of the 1 samplers"),
     ],
 )
 def test_relocations_that_cannot_be(at: int, value: int, message: str) -> None:
@@ -262,7 +262,7 @@ KERNEL, BINARY = "&__OpenCL_vadd_kernel", "__ISA_&__OpenCL_vadd_kernel_binary"
             NEW,
             place_of(NEW, ".hsatext", "inner") + 16,
             b"\1\0",
-            "its code begins at 0x1 of 0x198 bytes, expected 0x100",
+            "its code begins at 0x1 of 0x198 bytes, expected a multiple of 4, 0x100",
         ),
         (
             NEW,
@@ -272,7 +272,12 @@ KERNEL, BINARY = "&__OpenCL_vadd_kernel", "__ISA_&__OpenCL_vadd_kernel_binary"
         ),
         (OLD, place_of(OLD, BINARY) + 6, b"\5\0", "kernel vadd lies in .rodata, expected .text"),
         (OLD, place_of(OLD, ".text"), b"\xff\xff", "its header at 0xffff lies outside its 0xbf8 bytes"),
-        (OLD, place_of(OLD, BINARY) + 16, b"\x10\0", "kernel vadd has 16 bytes: too few for a stub and a header"),
+        (
+            OLD,
+            place_of(OLD, BINARY) + 16,
+            b"\x10\0",
+            "kernel vadd has 16 bytes, expected 260 or more for stub and header",
+        ),
     ],
 )
 def test_kernels_that_cannot_be(name: str, at: int, data: bytes, message: str) -> None:

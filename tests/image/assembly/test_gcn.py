@@ -280,7 +280,7 @@ def test_addresses_data_and_expressions_at_run_time(engine: str) -> None:
             ".data\n.long x\nx:",
             "an absolute address needs 8 bytes (.quad): code objects are position-independent",
         ),
-        (".space x\n.long 1\nx:", "sizes do not converge in 64 passes"),
+        (".space x\n.long 1\nx:", "the sizes of sections do not converge in 64 passes"),
         (".if 1\ns_nop 0", "an .if has no .endif"),
         (".mcro x", "unknown directive .mcro"),
         (".space 1<<40", "a size is 1099511627776, expected 0 to 268435456, at line 1"),

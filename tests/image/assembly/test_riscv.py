@@ -406,8 +406,8 @@ def test_code_alone() -> None:
     for bad, reported in (
         ("nop\nfnord a0", r"unknown instruction 'fnord', at line 2 \(fnord a0\)"),
         ("j nowhere", r"there is no symbol 'nowhere' in this file, at line 1"),
-        (".balign 8; nop", r"the text requires an alignment of 8 bytes, but pc is 0x8002"),
-        (".insn 2, 0x13", r"0x13 is an instruction of 4 bytes, not 2"),
+        (".balign 8; nop", r"section .text begins at 0x8002, expected a multiple of 8"),
+        (".insn 2, 0x13", r"0x13 encodes an instruction of 4 bytes, expected 2 "),
         ("li a0", "li needs operands 'rd, imm'"),
     ):
         with pytest.raises(WireError, match=reported):

@@ -52,7 +52,7 @@ def test_new_processors_have_descriptors(agent: str, vgprs: int, accs: int) -> N
         ("gfx900", {"sgprs": 0}, "the number of SGPRs is 0, expected 1 to 102"),
         ("gfx900", {"user_sgprs": ["dispatch"]}, "unknown user SGPRs 'dispatch', expected any of private_s"),
         ("gfx", {}, "unknown processor 'gfx'"),
-        ("gfx12345", {}, "cannot be for processor 'gfx12345'"),
+        ("gfx12345", {}, "do not support processor 'gfx12345'"),
     ],
 )  # fmt: skip
 def test_mistakes(agent: str, more: dict[str, Any], message: str) -> None:

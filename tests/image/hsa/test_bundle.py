@@ -57,7 +57,9 @@ def test_the_only_entry_needs_no_name():
     assert read_code_object(data).target == "gfx803"
     assert read_code_object(data, "gfx900", or_only=True).target == "gfx803"  # the loader reports that it does not fit
     for each in (data, host([(".hip_fatbin", data)])):
-        with pytest.raises(WireError, match=r"with the entries host-.*-gfx803: expected one for gfx900, at byte 0x0"):
+        with pytest.raises(
+            WireError, match=r"with the entries host-.*-gfx803: expected an entry for gfx900, at byte 0x0"
+        ):
             read_code_object(each, "gfx900")
 
 
@@ -68,12 +70,14 @@ def test_generic_entries_come_after_exact_ones():
 
 
 @pytest.mark.parametrize(
-    ("processor", "text"), [("gfx700", "expected one for gfx700"), ("", "name the processor of the wanted one")]
+    ("processor", "text"), [("gfx700", "expected an entry for gfx700"), ("", "name the processor of the wanted entry")]
 )
 def test_entries_are_listed_where_none_fits(processor, text):
     with pytest.raises(WireError) as caught:
         read_code_object(bundle(OBJECTS), processor)
-    assert str(caught.value) == f"an offload bundle with the entries {', '.join(OBJECTS)}: {text}, at byte 0x0"
+    assert (
+        str(caught.value) == f"the file is an offload bundle with the entries {', '.join(OBJECTS)}: {text}, at byte 0x0"
+    )
 
 
 def test_errors_name_the_entry():
@@ -141,7 +145,9 @@ def test_host_files_of_hip_are_read(packed):
     assert [each.name for each in entries(data)] == list(OBJECTS)
     assert read_code_object(data, "gfx803").target == "gfx803"
     assert kind_of(data) is FileKind.HSA
-    with pytest.raises(WireError, match=r"a host file with the entries host-.*: name the processor of the wanted one"):
+    with pytest.raises(
+        WireError, match=r"a host file with the entries host-.*: name the processor of the wanted entry"
+    ):
         read_code_object(data)
     assert not holds_bundles(host([(".text", b"code")]))
 
@@ -153,7 +159,7 @@ def test_bundles_of_several_source_files():
     assert len(entries(data)) == len(OBJECTS) + 4
     assert read_code_object(data, "gfx803").target == "gfx803"
     data = host([(".hip_fatbin", bundle({"hip-amdgcn-amd-amdhsa--gfx803": b"other"}) + first)])
-    with pytest.raises(WireError, match="a host file with 2 code objects for gfx803, one for each of its source files"):
+    with pytest.raises(WireError, match="a host file with 2 code objects for gfx803, one for each source file"):
         read_code_object(data)
 
 

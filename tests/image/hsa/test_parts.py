@@ -289,8 +289,8 @@ def test_yaml_of_any_text_is_a_value_or_a_refusal(text):
 @pytest.mark.parametrize(
     ("kernel", "text"),
     [
-        (3, "3 where a map was expected"),
-        ({".args": 3}, "3 where a list was expected"),
+        (3, "a value is 3, expected a map"),
+        ({".args": 3}, "a value is 3, expected a list"),
         ({".args": [{".size": -1}]}, ".size is -1, expected a number of 32 bits"),
         ({".args": [{".size": 4, ".align": 3}]}, "the alignment of an argument is 3, expected a power of two"),
         ({".kernarg_segment_size": "x"}, ".kernarg_segment_size is 'x', expected a number of 32 bits"),

@@ -140,27 +140,27 @@ def test_llvm_reads_it_too(version, tmp_path):
             "mesa3d",
             "gfx804",
             ["k"],
-            "objects of version mesa3d cannot be for processor 'gfx804': e_flags have no number for it",
+            "code objects of version mesa3d do not support processor 'gfx804': e_flags have no number for it",
         ),
         (
             "V2",
             "gfx999",
             ["k"],
-            "objects of version V2 cannot be for processor 'gfx999': e_flags have no number for it",
+            "code objects of version V2 do not support processor 'gfx999': e_flags have no number for it",
         ),
         (
             "V1",
             "gfx1030",
             ["k"],
-            "objects of version V1 cannot be for processor 'gfx1030': e_flags have no number for it",
+            "code objects of version V1 do not support processor 'gfx1030': e_flags have no number for it",
         ),
         (
             "V5",
             "gfx9-generic",
             ["k"],
-            "objects of version V5 cannot be for processor 'gfx9-generic': e_flags have no number for it",
+            "code objects of version V5 do not support processor 'gfx9-generic': e_flags have no number for it",
         ),
-        ("V2", "gfx803", ["k", "k"], "two kernels have the same name"),
+        ("V2", "gfx803", ["k", "k"], "two kernels have the name 'k'"),
     ],
 )
 def test_refusals(version, gfx, names, text):
@@ -193,14 +193,16 @@ def test_processors_that_only_notes_can_name(version):
 
 
 def test_headers_of_the_wrong_kind():
-    with pytest.raises(WireError, match="kernel k: objects of version V4 need a KernelDescriptor for each kernel"):
+    with pytest.raises(WireError, match="kernel k: code objects of version V4 need a KernelDescriptor for each kernel"):
         write_code_object("V4", "gfx803", [source("V2", "k")])
-    with pytest.raises(WireError, match="kernel k: objects of version V2 need a KernelCode for each kernel"):
+    with pytest.raises(WireError, match="kernel k: code objects of version V2 need a KernelCode for each kernel"):
         write_code_object("V2", "gfx803", [source("V4", "k")])
 
 
 def test_v2_metadata_has_no_offsets():
     kernel = source("V2", "k", described=False)
     odd = KernelMetadata("k", "", (Argument("a", 3, 4, "by_value"),))
-    with pytest.raises(WireError, match="V2 metadata cannot describe argument 'a' at offset 3, after 0"):
+    with pytest.raises(
+        WireError, match="argument 'a' has offset 3, expected the first aligned offset from 0 on in V2 metadata"
+    ):
         write_code_object("V2", "gfx803", [KernelSource("k", b"", kernel.header, odd)])

@@ -187,9 +187,9 @@ def test_vector_csrs_need_vectors(hart: Hart) -> None:
 @pytest.mark.parametrize(
     ("number", "privilege", "message"),
     [
-        (n.MSTATUS, S, "csr mstatus needs privilege M, not S"),
-        (n.SSTATUS, U, "csr sstatus needs privilege S, not U"),
-        (0x600, S, "csr 0x600 needs privilege H, not S"),
+        (n.MSTATUS, S, "csr mstatus requires privilege M, but the hart has S"),
+        (n.SSTATUS, U, "csr sstatus requires privilege S, but the hart has U"),
+        (0x600, S, "csr 0x600 requires privilege H, but the hart has S"),
         (n.TIME, M, "no csr time"),
         (0x7FF, M, "no csr 0x7ff"),
         (0x600, M, "no csr 0x600"),

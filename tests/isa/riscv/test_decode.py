@@ -219,7 +219,7 @@ def test_immediate_csr_number_and_zimm() -> None:
         ),
         ("addi", {"rs2": 1}, "unknown field rs2, expected imm, rd, rs1, at instruction addi"),
         ("beq", {"imm": 3}, "expected a value from -4096 to 4094 in steps of 2, at instruction beq"),
-        ("c.addi", {"rd": 0}, "rd = 0 is reserved here, at instruction c.addi"),
+        ("c.addi", {"rd": 0}, "rd = 0 is reserved in this encoding, at instruction c.addi"),
         ("c.lw", {"rd": 7, "rs1": 8}, "rd = 7 cannot be encoded, expected a value from 8 to 15, at instruction c.lw"),
     ],
 )

@@ -70,7 +70,7 @@ def test_operands_of_another_form_are_refused() -> None:
 
 
 def test_operand_of_another_kind_is_refused() -> None:
-    with pytest.raises(WireError, match="two has the invalid b 'x'"):
+    with pytest.raises(WireError, match="two: 'x' is not valid for operand b"):
         TABLE.read(TABLE["two"], "1,x")
 
 

@@ -63,10 +63,10 @@ def test_what_is_shown_can_be_assembled() -> None:
 @pytest.mark.parametrize(
     ("line", "reported"),
     [
-        ("vadd.vv v1, v2, x3", "vadd.vv has the invalid vs1 'x3'"),
+        ("vadd.vv v1, v2, x3", "vadd.vv: 'x3' is not valid for operand vs1"),
         ("vadd.vi v1, v2, 16", "imm = 16 cannot be encoded, expected a value from -16 to 15"),
-        ("vadd.vv v1, v2, v3, v1.t", "vadd.vv has the invalid vm 'v1.t'"),
-        ("vsetvli a0, a1, e12,m1,ta,ma", "vsetvli has the invalid vtype 'e12,m1,ta,ma'"),
+        ("vadd.vv v1, v2, v3, v1.t", "vadd.vv: 'v1.t' is not valid for operand vm"),
+        ("vsetvli a0, a1, e12,m1,ta,ma", "vsetvli: 'e12,m1,ta,ma' is not valid for operand vtype"),
         ("vmerge.vvm v1, v2, v3", "vmerge.vvm needs operands 'vd, vs2, vs1, v0'"),
     ],
 )

@@ -71,10 +71,10 @@ class SealedFile:
 
         Raise `WireError` if the file is not sealed or has fewer bytes."""
         if not is_sealed(self._descriptor, SHRINK | WRITE):
-            raise WireError("the host's file is not sealed, expected seals against writes and shrinking")
+            raise WireError("the host's file lacks seals, expected F_SEAL_WRITE and F_SEAL_SHRINK")
         length = os.fstat(self._descriptor).st_size
         if size > length:
-            raise WireError(f"the host's file has {length} bytes, expected {size}")
+            raise WireError(f"the host's file has {length} bytes, expected {size} or more")
         if not size:
             return memoryview(b"")
         options: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | getattr(mmap, "MAP_POPULATE", 0), "prot": mmap.PROT_READ}

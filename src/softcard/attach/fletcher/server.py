@@ -74,7 +74,9 @@ class DevicePlatform(LocalPort):
         """Raise `AccessFault` unless one allocation holds all `size` bytes at `address`."""
         extent = self.device.memory.extent(address)
         if extent is None or size > extent:
-            held = "nothing is allocated there" if extent is None else f"{extent} are allocated there"
+            held = "no allocation contains this address"
+            if extent is not None:
+                held = f"only {extent} bytes are allocated there"
             raise AccessFault(f"{access} of {size} bytes at {address:#x}: {held}", address=address, access=access)
 
     def check_room(self, size: int) -> None:

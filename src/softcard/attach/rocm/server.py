@@ -150,7 +150,10 @@ class Session(HostSession):
             self._reply(0, int(bool(answer)))
             return True
         if op != messages.IOCTL or size > MOST_BYTES:
-            raise StreamError(f"unknown request {op} with {size} bytes from a {self.LIBRARY}")
+            raise StreamError(
+                f"the {self.LIBRARY} sent request {op} with {size} bytes, expected a known request, such as "
+                f"{messages.IOCTL} (ioctl) with at most {MOST_BYTES} bytes"
+            )
         data = bytearray(size)
         self._fill(memoryview(data))
         try:
@@ -172,8 +175,8 @@ class Session(HostSession):
         try:
             ShimClient(pid, self._socket).read(mark, MARK_BYTES)
         except Refused as error:
-            text = f"the server cannot read this program's memory ({error.message}): it has to be its parent, and "
-            self._reply(errno.EPERM, text=text + "process_vm_readv(2) allowed in its container")
+            text = f"the server cannot read this program's memory ({error.message}): start the program from the server"
+            self._reply(errno.EPERM, text=text + ", and allow process_vm_readv(2) in their container")
             return False
 
         def client(shared: SharedMemory) -> ShimClient:

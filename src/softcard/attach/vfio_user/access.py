@@ -111,7 +111,7 @@ class ConfigSpace:
             if bar.index not in range(NUM_BARS) or size < SMALLEST_BAR or size & (size - 1) or size > 1 << 31:
                 raise ModelBug(
                     f"a BAR must have an index from 0 to {NUM_BARS - 1} and a size that is a power of two from "
-                    f"{SMALLEST_BAR} to 2**31, not {bar.index} and {size:#x}"
+                    f"{SMALLEST_BAR} to 2**31, not index {bar.index} and size {size:#x}"
                 )
             struct.pack_into("<I", self._writable, _BARS + 4 * bar.index, align_down(0xFFFF_FFFF, size))
         self._values = bytearray(SIZE)
@@ -203,7 +203,10 @@ class Regions:
             )
         offset, region, count = ACCESS.unpack_from(payload)
         if len(payload) != ACCESS.size + count:
-            raise _wrong_size(f"REGION_WRITE of {count} bytes has {len(payload) - ACCESS.size} bytes of data", payload)
+            raise _wrong_size(
+                f"the data of REGION_WRITE must have {count} bytes (its count), not {len(payload) - ACCESS.size}",
+                payload,
+            )
         self._check(offset, region, count, 0)
         self._write(offset, region, payload[ACCESS.size :])
         return payload[: ACCESS.size]
@@ -217,8 +220,8 @@ class Regions:
         room, rest = divmod(len(payload) - WriteMultiHead.size_bytes, SingleWrite.size_bytes)
         if rest or head.wr_cnt != room:
             raise _wrong_size(
-                f"REGION_WRITE_MULTI of {head.wr_cnt} writes has {len(payload) - WriteMultiHead.size_bytes} bytes "
-                f"of them, {SingleWrite.size_bytes} each",
+                f"the writes of REGION_WRITE_MULTI must have {head.wr_cnt} (its wr_cnt) times {SingleWrite.size_bytes} "
+                f"bytes, not {len(payload) - WriteMultiHead.size_bytes}",
                 payload,
             )
         starts = range(WriteMultiHead.size_bytes, len(payload), SingleWrite.size_bytes)

@@ -106,7 +106,7 @@ class Client:
         except OSError as error:
             sock.close()
             raise Disconnected(
-                f"no server at {path}: {error.strerror or error}"
+                f"cannot connect to a server at {path}: {error.strerror or error}"
             ) from None  # too long a path has no strerror
         client = cls(sock, timeout_s)
         client.negotiate()
@@ -184,7 +184,7 @@ class Client:
             poll.register(self.twin, select.POLLIN)
             ready = {fd for fd, _ in poll.poll(max(0.0, deadline - time.monotonic()) * 1000)}
             if not ready:
-                raise Timeout(f"the server was silent for {self.timeout_s:g} s")
+                raise Timeout(f"the server sent nothing for {self.timeout_s:g} s")
             if self.channel.fileno() in ready:
                 return
             self.serve_dma(0.0)

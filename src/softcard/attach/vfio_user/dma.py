@@ -42,8 +42,8 @@ class SharedFiles:
             status = os.fstat(fd)
             if request.offset + request.size > status.st_size:
                 raise _unmappable(
-                    f"the file has {status.st_size:#x} bytes, and the window would be "
-                    f"{request.offset:#x}..{request.offset + request.size:#x} of it"
+                    f"the DMA window needs bytes {request.offset:#x}..{request.offset + request.size:#x} of a file of "
+                    f"{status.st_size:#x} bytes"
                 )
             key = status.st_dev, status.st_ino, bool(request.flags & DmaMapFlags.WRITEABLE)
             whole = self._whole.get(key)
@@ -54,7 +54,7 @@ class SharedFiles:
             return self._new(key, fd, status.st_size, request)
         except (OSError, ValueError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            raise _unmappable(f"the descriptor cannot be mapped: {why}") from None
+            raise _unmappable(f"the file descriptor cannot be mapped: {why}") from None
 
     def _new(self, key: tuple[int, int, bool], fd: int, size: int, request: DmaMap) -> tuple[mmap.mmap, int]:
         """Map the whole file `fd`, and return the mapping and the offset in it of the DMA region `request`.
@@ -274,7 +274,7 @@ class DmaMemory:
                 rules.DMA_UNMAP_EXACT,
                 DmaUnmap,
                 "size",
-                f"a DMA window cannot lie at {here}: it must have a byte or more and end within 64 bits",
+                f"the range to unmap must have at least 1 byte and end at or below 2^64, not be {here}",
             )
         table = self._table
         first = bisect_left(table.bases, request.address)
@@ -285,7 +285,7 @@ class DmaMemory:
                     rules.DMA_UNMAP_EXACT,
                     DmaUnmap,
                     "address",
-                    f"unmapping {here} would cut the window at {_range(window.base, window.size)}",
+                    f"unmapping {here} would split the DMA window {_range(window.base, window.size)}: unmap all of it",
                 )
         gone = table.windows[first:after]
         if gone:
@@ -310,14 +310,14 @@ class DmaMemory:
                 rules.DMA_MAP_RANGE,
                 DmaMap,
                 "size",
-                f"a DMA window cannot lie at {here}: it must have a byte or more and end within 64 bits",
+                f"a DMA window must have at least 1 byte and end at or below 2^64, not be {here}",
             )
         if not request.flags or request.flags & ~(READABLE | WRITEABLE):
             raise rules.broken(
                 rules.DMA_MAP_FLAGS,
                 DmaMap,
                 "flags",
-                f"flags must be readable (1), writeable (2) or both, not {request.flags:#x}",
+                f"flags must be 1 (readable), 2 (writeable) or 3 (both), not {request.flags:#x}",
             )
         if len(table.windows) >= limit:
             raise rules.broken(
@@ -330,7 +330,7 @@ class DmaMemory:
                     rules.DMA_MAP_OVERLAP,
                     DmaMap,
                     "address",
-                    f"a window at {here} would overlap the one at {_range(near.base, near.size)}",
+                    f"the DMA window {here} would overlap the mapped DMA window {_range(near.base, near.size)}",
                 )
 
     def _share(self, request: DmaMap, fd: int | None) -> tuple[Window, str]:
@@ -409,7 +409,9 @@ class DmaMemory:
         messages = self._messages
         if messages is None:
             raise AccessFault(
-                f"{access} at {address:#x}: the client that mapped it is gone", address=address, access=access
+                f"{access} at {address:#x}: the client that mapped this DMA window has disconnected",
+                address=address,
+                access=access,
             )
         return messages
 

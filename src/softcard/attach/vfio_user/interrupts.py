@@ -205,7 +205,11 @@ def read_irq_set(message: Message, has_interrupt: bool) -> IrqAction:
     if data is IrqSetFlags.DATA_NONE:
         if not request.count:
             if action is not IrqSetFlags.ACTION_TRIGGER:
-                raise _broken(rules.IRQ_RANGE, "count", "count 0 disables interrupts, with ACTION_TRIGGER only")
+                raise _broken(
+                    rules.IRQ_RANGE,
+                    "count",
+                    f"count 0 (disable interrupts) must have ACTION_TRIGGER, not {action.name}",
+                )
             return IrqAction(action, disables=bool(count))
         return IrqAction(action, performed=True)
     if data is IrqSetFlags.DATA_BOOL:
@@ -223,7 +227,7 @@ def _flags(request: IrqSet) -> tuple[IrqSetFlags, IrqSetFlags]:
     action = [flag for flag in ACTION_FLAGS if request.flags & flag]
     if len(data) != 1 or len(action) != 1 or request.flags & ~int(IrqSetFlags.DATA | IrqSetFlags.ACTION):
         raise _broken(
-            rules.IRQ_FLAGS, "flags", f"flags must name one kind of data and one action, not {request.flags:#x}"
+            rules.IRQ_FLAGS, "flags", f"flags must be one DATA flag and one ACTION flag, not {request.flags:#x}"
         )
     return data[0], action[0]
 
@@ -239,7 +243,8 @@ def _check_range(request: IrqSet, has_interrupt: bool) -> int:
         raise _broken(
             rules.IRQ_RANGE,
             "start",
-            f"interrupt type {request.index} has {count} interrupts, not {request.count} from {request.start} on",
+            f"start and count must select some of the {count} interrupts of type {request.index}, "
+            f"not {request.count} from number {request.start} on",
         )
     return count
 
@@ -249,12 +254,15 @@ def _check_data(request: IrqSet, data: IrqSetFlags, message: Message) -> None:
     booleans = len(message.payload) - IrqSet.size_bytes
     wanted = request.count if data is IrqSetFlags.DATA_BOOL else 0
     if booleans != wanted:
-        raise WireError(f"{wanted} bytes of booleans must follow, not {booleans}", rule=rules.IRQ_DATA).at(
+        raise WireError(f"SET_IRQS must have {wanted} bytes of booleans, not {booleans}", rule=rules.IRQ_DATA).at(
             "byte", IrqSet.size_bytes
         )
     most = request.count if data is IrqSetFlags.DATA_EVENTFD else 0
     if len(message.fds) > most:
-        raise RuleError(f"{most} file descriptors at most must come, not {len(message.fds)}", rule=rules.IRQ_FD)
+        raise RuleError(
+            f"SET_IRQS must have at most {most} file descriptors with these flags, not {len(message.fds)}",
+            rule=rules.IRQ_FD,
+        )
 
 
 def _eventfd(message: Message) -> int | None:
@@ -262,7 +270,7 @@ def _eventfd(message: Message) -> int | None:
     if not message.fds:
         return None
     if not is_eventfd(message.fds[0]):
-        raise RuleError("the file descriptor must be an eventfd", rule=rules.IRQ_FD)
+        raise RuleError("the file descriptor of SET_IRQS must be an eventfd", rule=rules.IRQ_FD)
     fd = message.take_fd()
     assert fd is not None
     return fd

@@ -119,7 +119,7 @@ class Requests:
             why = waiter.failure or f"the client has not replied within {self._timeout_s:g} s"
             raise AccessFault(f"{what}: {why}", address=address, access=access)
         if reply.flags & HeaderFlags.ERROR:
-            raise AccessFault(f"{what}: the client answers with errno {reply.errno}", address=address, access=access)
+            raise AccessFault(f"{what}: the client replied with errno {reply.errno}", address=address, access=access)
         return reply.payload
 
     def _enter(self, command: Command, what: str, address: int, access: str) -> tuple[int, _Waiter]:
@@ -158,7 +158,7 @@ def receive_replies(channel: Channel, requests: Requests, refused: Callable[[Sof
     """Pass each reply that arrives on `channel` to `requests` until the connection ends; the body of a thread.
 
     `refused` is called with the error of each message that is not a reply to a pending command."""
-    reason = "the client is gone"
+    reason = "the client has disconnected"
     try:
         while True:
             message = channel.receive()
@@ -166,7 +166,10 @@ def receive_replies(channel: Channel, requests: Requests, refused: Callable[[Sof
             message.close_fds()
             try:
                 if not message.is_reply:
-                    raise RuleError("a command on the server's own socket", rule=rules.DIRECTION)
+                    raise RuleError(
+                        "the client sent a command on the socket of the server's commands, expected only replies",
+                        rule=rules.DIRECTION,
+                    )
                 requests.answer(message)
             except RuleError as error:
                 refused(message.place(error))

@@ -54,7 +54,7 @@ from softcard.core.record import Record
 BACKLOG: Final = 4096
 """The maximum number of messages queued while the receiving thread itself waits for a reply."""
 TAKES_FDS: Final = frozenset({Command.DMA_MAP, Command.DEVICE_SET_IRQS})
-GONE: Final = "the client is gone"
+GONE: Final = "the client has disconnected"
 RecordT = TypeVar("RecordT", bound=Record)
 
 
@@ -175,7 +175,9 @@ class Session:
                 self._backlog.append(message)
             else:
                 message.close_fds()
-                raise message.place(StreamError(f"{BACKLOG} messages came while a DMA reply was due"))
+                raise message.place(
+                    StreamError(f"the client sent {BACKLOG} commands and no reply to the server's DMA command")
+                )
         except ConnectionLost as error:
             self._requests.fail(error.message)
         except StreamError as error:
@@ -209,13 +211,17 @@ class Session:
         handler = self._handlers.get(message.command)
         if self._agreed is None and message.command != Command.VERSION:
             raise StreamError(
-                f"{command_name(message.command)} came before the version was agreed on", rule=rules.VERSION_FIRST
+                f"{command_name(message.command)} came before the version negotiation: send VERSION first",
+                rule=rules.VERSION_FIRST,
             )
         if handler is None:
             raise WireError(f"unknown command {message.command}", rule=rules.COMMAND).at("byte", 2, "of the header")
         if message.fds and (message.command not in TAKES_FDS or len(message.fds) > self._settings.max_msg_fds):
             most = self._settings.max_msg_fds if message.command in TAKES_FDS else 0
-            raise RuleError(f"{len(message.fds)} file descriptors came, {most} at most may", rule=rules.FDS)
+            raise RuleError(
+                f"{command_name(message.command)} takes at most {most} file descriptors, not {len(message.fds)}",
+                rule=rules.FDS,
+            )
         return handler(message)
 
     def _answer(self, message: Message) -> None:
@@ -251,11 +257,11 @@ class Session:
 
     def _version(self, message: Message) -> bytes:
         if self._agreed is not None:
-            raise RuleError("the version is agreed on already", rule=rules.VERSION_ONCE)
+            raise RuleError("VERSION must be sent once: the version was negotiated already", rule=rules.VERSION_ONCE)
         head, self._client = parse_version(message.payload)
         if head.major != MAJOR:
             raise StreamError(
-                f"the client speaks version {head.major}.{head.minor}, this server {MAJOR}.{MINOR}",
+                f"the client has protocol version {head.major}.{head.minor}, the server supports {MAJOR}.{MINOR}",
                 rule=rules.VERSION_MAJOR,
             ).at("byte", VersionHead.offset_of("major"))
         agreed = agree(self._client, self._settings)

@@ -218,7 +218,10 @@ def refsi(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         if check:
             _report_findings(wanted, findings, ran)
         if not server.sessions:
-            say("no program has opened a RefSi device (if its RPATH names another librefsidrv.so: --preload)")
+            say(
+                "no program has opened a RefSi device (if the program's RPATH names another librefsidrv.so, use "
+                "--preload)"
+            )
 
 
 @contextmanager

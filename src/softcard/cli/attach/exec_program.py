@@ -162,17 +162,17 @@ def exec_program(
     is_rocm = bool(agents) or "rocm" in (devices or ())
     has_checks = is_rocm or "refsi" in (devices or ())
     if poison and not is_rocm:
-        raise UsageError("--poison requires --agent (or --device rocm)")
+        raise UsageError("--poison requires --device rocm or --agent NAME")
     if no_large_bar and not is_rocm:
-        raise UsageError("--no-large-bar requires --agent (or --device rocm)")
+        raise UsageError("--no-large-bar requires --device rocm or --agent NAME")
     if trace_waves and not has_checks:
-        raise UsageError("--trace-waves requires --agent, --device rocm or refsi")
+        raise UsageError("--trace-waves requires --device rocm, --device refsi or --agent NAME")
     if registers_at and not is_rocm:
-        raise UsageError("--registers-at requires --agent (or --device rocm)")
+        raise UsageError("--registers-at requires --device rocm or --agent NAME")
     if registers_at and report is None:
-        raise UsageError("--registers-at needs --report FILE.html, which shows the registers")
+        raise UsageError("--registers-at requires --report FILE.html, which shows the registers")
     if (check or findings or suppressions) and not has_checks:
-        raise UsageError("--check, --findings and --suppressions require --agent, --device rocm or refsi")
+        raise UsageError("--check, --findings and --suppressions require --device rocm, --device refsi or --agent NAME")
     check_outputs(findings, suppressions, wanted.check, equal_stores)
     for path in code or ():
         with reading(path), path.open("rb") as file:

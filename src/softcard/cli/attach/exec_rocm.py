@@ -74,7 +74,7 @@ def why_not_counted(engine: str, check: str) -> str:
     names = (
         ", ".join(sorted(having(checks_of(check), lambda kind: kind.shadows_values))) if check and engine == JIT else ""
     )
-    return f"with --check {names} only --engine reference counts instructions" if names else ""
+    return f"with --check {names}, only --engine reference counts instructions" if names else ""
 
 
 VENDORS: Final = "/etc/OpenCL/vendors"

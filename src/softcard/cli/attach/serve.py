@@ -65,8 +65,8 @@ def acceldev(
         Sharing,
         typer.Option(
             "--shared-memory",
-            help="Guest memory to map: what is sealed against shrinking (QEMU's memory-backend-memfd with share=on), "
-            "any that the client passes (one that truncates it then kills this process by SIGBUS), or none.",
+            help="Guest memory to map: memory that is sealed against shrinking (QEMU's memory-backend-memfd with "
+            "share=on), any that the client passes (a client that truncates it kills this process by SIGBUS), or none.",
         ),
     ] = Sharing.SEALED,
     bus_master: Annotated[bool, typer.Option(help="Fail DMA until the driver has enabled bus mastering.")] = True,
@@ -95,9 +95,9 @@ def acceldev(
     -device '{"driver": "vfio-user-pci", "socket": {"type": "unix", "path": "PATH"}}'.
     Interrupt the command to end it."""
     if len(set(paths)) != len(paths):
-        raise UsageError("--vfio-user names a socket twice, expected a different one for each device")
+        raise UsageError("--vfio-user names the same socket twice, expected another socket for each device")
     if not 0 <= pause < inf:
-        raise UsageError(f"--pause is {pause}, expected a number of seconds of 0 or more")
+        raise UsageError(f"--pause is {pause}, expected 0 or a positive number of seconds")
     options = AcceldevSettings(
         execution=THREADED,
         poison=poison,
@@ -223,13 +223,13 @@ class Report:
                 self._say(f"client {number} connected")
             case session.Disconnected(session=number, error=error):
                 why = "" if error is None or error is self._reported else f": {error}"
-                self._say(f"client {number} is gone{why}")
+                self._say(f"client {number} has disconnected{why}")
             case session.Waits(time=time, session=number):
                 silent = "" if time else ", which has sent nothing"
                 text = f"another client waits: client {number} is connected{silent}"
                 self._findings.report("another client waited", text)
             case session.TurnedAway(reason=reason):
-                self._findings.report("turned away", f"connection turned away: {reason}")
+                self._findings.report("refused connection", f"connection refused: {reason}")
             case session.Refused(error=error):
                 if self._findings.report(f"refused {rule_of(error)}", f"refused: {error}"):
                     self._reported = error

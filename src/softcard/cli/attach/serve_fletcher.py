@@ -112,7 +112,7 @@ def load_kernel(name: str) -> Kernel:
         try:
             return find(name)
         except SoftcardError as error:
-            raise UsageError(f"{error.message}, or FILE.py:NAME") from None
+            raise UsageError(f"{error.message} or FILE.py:NAME") from None
     module = _run_file(Path(file))
     found = getattr(module, attribute, None)
     if not isinstance(found, Kernel):
@@ -141,7 +141,9 @@ def register_map(kernel: Kernel, schemas: list[Path], profile: str, offset: int)
 
     batches = read_files(schemas)
     if not batches and not kernel.schemas:
-        raise UsageError(f"kernel {kernel.name} takes RecordBatches of any schema: give --schema for each of them")
+        raise UsageError(
+            f"kernel {kernel.name} takes RecordBatches of any schema: give one --schema for each RecordBatch"
+        )
     named = cast("Profile", profile)
     return fletcher_map(batches or kernel.schemas, custom=kernel.custom, profile=named, offset=offset)
 
@@ -175,12 +177,12 @@ def _text(event: Event, trace: bool) -> tuple[str, str]:
             return f"host {number} connected", ""
         case session.Disconnected(session=number, error=error, freed=freed):
             left = f", without freeing {freed} allocations" if freed else ""
-            return f"host {number} is gone{left}" + (f": {error}" if error else ""), ""
+            return f"host {number} has disconnected{left}" + (f": {error}" if error else ""), ""
         case session.Waits(time=time, session=number):
             silent = "" if time else ", which has sent nothing"
             return f"another host waits: host {number} is connected{silent}", "another host waits"
         case session.TurnedAway(reason=reason):
-            return f"connection turned away: {reason}", "turned away"
+            return f"connection refused: {reason}", "refused connection"
         case session.Refused(error=error):
             return f"refused: {error}", f"refused {rule_of(error)}"
         case events.KernelText(text=text):

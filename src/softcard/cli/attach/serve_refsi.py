@@ -149,12 +149,12 @@ def event_printer(
                 say(f"RefSi {family.upper()}1 opened")
             case events.Disconnected(session=number, error=error, devices=count) if trace or error:
                 left = f", and left {count} device{'s' * (count > 1)} open" if count else ""
-                say(f"host {number} is gone{left}" + (f": {error}" if error else ""))
+                say(f"host {number} has disconnected{left}" + (f": {error}" if error else ""))
             case events.Waits(time=time, session=number):
                 silent = "" if time else ", which has sent nothing"
                 findings.report("waits", f"another host waits: host {number} is connected{silent}")
             case events.TurnedAway(reason=reason):
-                findings.report("turned away", f"connection turned away: {reason}")
+                findings.report("refused connection", f"connection refused: {reason}")
             case events.Told(error=error) if errors:
                 findings.report(f"error {rule_of(error)}", f"error: {error.in_full()}")
             case events.Checked(findings=found) if checks:

@@ -165,11 +165,11 @@ class KernelFile:
         if len(of_cpp) == 1:
             return of_cpp[0]
         some = ", ".join(self.kernels[:20]) + (", ..." if len(self.kernels) > 20 else "")
-        listed = f"the file has {some or 'none'}" if len(self.kernels) < 2 else f"the file has {some}"
+        listed = f"the file has {some or 'no kernels'}"
         if name:
             raise UsageError(f"unknown kernel {name!r}{close_to(name, self.kernels) or f': {listed}'}")
         if len(self.kernels) != 1:
-            raise UsageError(f"name the kernel to run: {listed}")
+            raise UsageError(f"expected the name of the kernel to run: {listed}")
         return self.kernels[0]
 
 
@@ -186,7 +186,7 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
     found = _read(path, options, header)
     if header != RawHeader() and not found.takes_header:
         options_of_raw = "--vgprs, --sgprs, --kernarg, --lds, --scratch and --user-sgpr"
-        raise UsageError(f"{options_of_raw} require raw GPU code, but {path} has a header with these values")
+        raise UsageError(f"{options_of_raw} require raw GPU code, but {path} has its own kernel headers")
     return found
 
 
@@ -300,8 +300,8 @@ def _check_typed(values: Sequence[Any]) -> None:
     for number, each in enumerate(values):
         if type(each) in (int, float):
             kind = "f32" if isinstance(each, float) else "u32"
-            text = f"argument {number} is {each}: the file has no metadata that gives the type of the argument"
-            raise UsageError(f"{text}, give the type, such as {kind}={each}")
+            text = f"argument {number} is {each}, expected a number with its type, such as {kind}={each}"
+            raise UsageError(f"{text}: the file has no metadata with types of arguments")
 
 
 def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:
@@ -327,12 +327,11 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
         from softcard.host.amdcl2.objects import Local
         from softcard.host.amdcl2.program import Program
 
-        counting = how.counts
-        engine = how.engine if counting or how.registers_at else _engine(how)
-        settings: dict[str, Any] = {"count_instructions": counting, "trace_waves": how.traced, **how.settings}
+        settings: dict[str, Any] = {"tier": how.tier, "count_instructions": how.counts, **how.settings}
+        settings["trace_waves"] = how.traced
         settings["snapshots"] = SNAPSHOTS if how.registers_at else 0
         settings["poison"] = how.poison
-        made = Program(container, engine, options.agent or None, **settings)
+        made = Program(container, how.engine, options.agent or None, **settings)
         with made as program, how.collecting(lambda: program.findings), ExitStack() as after:
             snapshot_at(program, how.registers_at)
             if how.report is not None:
@@ -350,16 +349,6 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
     return KernelFile("AMD OpenCL 2.0", agent, tuple(container.kernels), opened)
 
 
-def _engine(options: Options) -> Any:
-    """Return the engine for a GPU: its name, or a JIT engine that uses one tier only if `options` request this."""
-    if options.engine != "jit" or options.tier == "auto":
-        return options.engine
-    from softcard.device.hsa.compute import TIERS
-    from softcard.engine.gcn.tiered.engine import JitEngine
-
-    return JitEngine(tier=TIERS[options.tier])
-
-
 # ---- RefSi ---------------------------------------------------------------------------------------------------------
 
 
@@ -373,9 +362,9 @@ def _refsi(data: bytes) -> KernelFile:
         from softcard.host.refsi.refsi import RefSi
 
         if how.exact or how.machine_model != "large":
-            raise UsageError("--exact and --machine-model require a kernel for AMD HSA")
+            raise UsageError("--exact and --machine-model require a kernel for AMD HSA, not for RefSi")
         if how.poison is not None:
-            raise UsageError("--poison requires a kernel for GPUs")
+            raise UsageError("--poison requires a kernel for GPUs, not for RefSi")
         counting = how.counts
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "count_instructions": counting}
         settings |= {} if how.report is None else {"trace_instances": how.waves}
@@ -399,7 +388,7 @@ def _refsi(data: bytes) -> KernelFile:
                     )
                 for each in args:
                     if isinstance(each, Lds | tuple):
-                        raise UsageError("a kernel for RefSi takes numbers and arrays only")
+                        raise UsageError("a kernel for RefSi takes only numbers and arrays, not LDS or images")
                 values = [0 if each is None else each for each in args]
                 result = device.launch(kernel, grid if grid and len(grid) > 1 else (grid or (1,))[0], values)
                 return Outcome(result, result.console.decode("utf-8", "replace"))

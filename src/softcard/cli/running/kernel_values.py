@@ -164,7 +164,7 @@ def numbered(text: str, count: int, option: str) -> tuple[int, str]:
     if not equals or not number.isdecimal() or not rest:
         raise UsageError(f"{option} {text!r}: expected NUMBER=VALUE with the number of an argument, like 2=out.npy")
     if int(number) >= count:
-        raise UsageError(f"{option} {text!r}: the kernel has {count} arguments, counted from 0")
+        raise UsageError(f"{option} {text!r}: expected an argument below {count}, the number of the kernel's arguments")
     return int(number), rest
 
 
@@ -175,7 +175,7 @@ def expected(text: str, array: Any) -> Any:
     except UsageError:
         found = load(Path(text.removeprefix("@")), array.dtype if not text.endswith(".npy") else None)
         if found.size != array.size:
-            raise UsageError(f"{text} has {found.size} elements, the array has {array.size}") from None
+            raise UsageError(f"{text} has {found.size} elements, but the array has {array.size}") from None
         return found.reshape(array.shape)
     if len(values) not in (1, array.size):
         raise UsageError(f"{len(values)} values are given, but the array has {array.size} elements")

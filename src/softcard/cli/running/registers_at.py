@@ -45,7 +45,7 @@ def _of_option() -> Iterator[None]:
     try:
         yield
     except WireError as error:
-        raise UsageError(f"--registers-at {error.message}") from None
+        raise UsageError(f"--registers-at: {error.message}") from None
 
 
 class ProgramSnapshots:

@@ -199,7 +199,7 @@ def run(
     options = replace(options, equal_stores=equal_stores, registers_at=tuple(registers_at or ()))
     options = replace(options, poison=poison_of(poison))
     if registers_at and report is None:
-        raise UsageError("--registers-at needs --report FILE.html, which shows the registers")
+        raise UsageError("--registers-at requires --report FILE.html, which shows the registers")
     if registers_at and both_engines:
         raise UsageError(
             "--registers-at cannot be used with --both-engines: only the reference engine takes register snapshots"

@@ -367,4 +367,4 @@ def _why(write: bool, offset: int, size: int) -> str:
         r.MMIO.find(offset, "w" if write else "r")
     except WireError as error:
         return error.message
-    raise ModelBug(f"BAR0 + {offset:#x} is declared but not implemented")
+    raise ModelBug(f"the register at BAR0 + {offset:#x} is declared, but the device does not implement it")

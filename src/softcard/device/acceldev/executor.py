@@ -67,7 +67,8 @@ class Executor:
     def after_access(self) -> None:
         """Execute the commands that are ready after a register access, or wake the device's thread to do so."""
         if self._failure is not None:
-            raise ModelBug("the device's thread has failed") from self._failure
+            text = f"the device's thread has failed: {type(self._failure).__name__}: {self._failure}"
+            raise ModelBug(text) from self._failure
         if self._is_lost:
             raise RuleError(FORKED)
         if not self._processor.runnable:

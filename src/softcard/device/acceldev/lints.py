@@ -99,9 +99,9 @@ class Lints:
         if write or name != "CMD_FENCE_LAST":
             self.report(
                 "fence-wait-late",
-                f"CMD_FENCE_WAIT was set to {late:#x} after that FENCE was processed: no interrupt will be raised, "
-                "expected "
-                "it to be written before the FENCE is submitted, or a read of CMD_FENCE_LAST after it",
+                f"CMD_FENCE_WAIT was set to {late:#x} after the FENCE with this VAL was processed: no interrupt will "
+                "be "
+                "raised, expected a write before the FENCE is submitted, or a read of CMD_FENCE_LAST after the write",
                 rules.FENCE_COMPARES_WAIT,
             )
 
@@ -284,8 +284,8 @@ class Lints:
         """Emit a lint for a RUN without effect, because the error bit of context number `context` is set."""
         self.report(
             "run-errored",
-            f"RUN on context {context} does nothing: the error bit of its record is set, expected it to be cleared "
-            "when the context is opened",
+            f"RUN on context {context} does nothing: the error bit of its record is set, expected a driver that clears "
+            "the bit when it opens the context",
             rules.CONTEXT_ERROR,
         )
 

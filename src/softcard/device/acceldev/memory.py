@@ -317,7 +317,7 @@ def not_presented(table: int, virtual: int, entry: int) -> PageFault:
     """
     if virtual >= BUFFER_BYTES:
         return _fault(
-            f"virtual address {virtual:#x} is too large, expected one below {BUFFER_BYTES:#x} (22 bits)",
+            f"virtual address {virtual:#x} is too large, expected less than {BUFFER_BYTES:#x} (22 bits)",
             virtual,
             rules.VIRTUAL_22_BIT,
         )
@@ -351,7 +351,8 @@ def no_page(memory: Memory, table: int, virtual: int, fault: AccessFault) -> Acc
 def check_table(table: int) -> None:
     """Raise `PageFault` unless `table` is a page-aligned address of at most 40 bits."""
     if table > MAX_TABLE:
-        raise _fault(f"page table address {table:#x} is too large, expected 40 bits", table, rules.PHYSICAL_40_BIT)
+        text = f"page table address {table:#x} is too large, expected at most 40 bits"
+        raise _fault(text, table, rules.PHYSICAL_40_BIT)
     if table & PAGE_MASK:
         raise _fault(
             f"page table address {table:#x} is not aligned, expected a multiple of 4 KiB", table, rules.TABLE_ADDRESS

@@ -260,7 +260,7 @@ class Processor:
         context = self._context(command.context)
         if command.slot_number >= ACCELDEV_NUM_BUFFERS:
             raise WireError(
-                f"the slot of BIND_SLOT is {command.slot_number}, expected one below {ACCELDEV_NUM_BUFFERS}",
+                f"the slot number of BIND_SLOT is {command.slot_number}, expected 0 to {ACCELDEV_NUM_BUFFERS - 1}",
                 rule=rules.BIND_SLOT_NUMBER,
             )
         context.bind(command.slot_number, command.table)
@@ -280,7 +280,7 @@ class Processor:
     def _context(self, index: int) -> Context:
         if index >= ACCELDEV_MAX_CONTEXTS:
             raise WireError(
-                f"the context is {index}, expected one below {ACCELDEV_MAX_CONTEXTS}", rule=rules.INTR_CMD_ERROR
+                f"the context number is {index}, expected 0 to {ACCELDEV_MAX_CONTEXTS - 1}", rule=rules.INTR_CMD_ERROR
             )
         self._lints.configs_used()
         return Context(index, self.contexts_configs, self._memory)

@@ -192,7 +192,9 @@ class UserCommands:
     @staticmethod
     def _unbound(slot: int) -> NoReturn:
         if slot >= ACCELDEV_NUM_BUFFERS:
-            raise SlotFault(f"the slot is {slot}, expected one below {ACCELDEV_NUM_BUFFERS}", rule=rules.FILL_SLOT)
+            raise SlotFault(
+                f"the slot number is {slot}, expected 0 to {ACCELDEV_NUM_BUFFERS - 1}", rule=rules.FILL_SLOT
+            )
         raise SlotFault(f"no buffer is bound to slot {slot}", rule=rules.FILL_SLOT)
 
 

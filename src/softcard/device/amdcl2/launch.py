@@ -16,6 +16,7 @@ import numpy as np
 
 from softcard.core.errors import WireError
 from softcard.core.record import Record, u32
+from softcard.core.words import U16, U32
 from softcard.device.hsa.launch.first_state import Surroundings
 from softcard.device.hsa.launch.plan import read_plan
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
@@ -25,7 +26,6 @@ from softcard.image.amdcl2.arguments import Argument, Element, KernargLayout, Ki
 from softcard.image.hsa.records import KernelCode
 from softcard.isa.gcn.target import Target
 
-MASK32: Final = 0xFFFF_FFFF
 LDS_ARGUMENT_ALIGNMENT: Final = 16
 """The alignment in bytes of a local pointer argument's dynamic LDS if metadata lacks the argument's type."""
 
@@ -33,9 +33,9 @@ LDS_ARGUMENT_ALIGNMENT: Final = 16
 def special_buffer(around: Surroundings, lane_bytes: int) -> AmdQueue:
     """Return the buffer that S[6:7] point to in kernels with the feature usegeneric.
 
-    It is an amd_queue_t for private memory of `lane_bytes` per work-item. The ABI specification defines its dwords 16
-    and 17 only: the upper halves of the base addresses of LDS and scratch.
-    """
+    It is an amd_queue_t for private memory of `lane_bytes` per work-item. The ABI specification defines its
+    dwords 16 and 17 only: the upper halves of the base addresses of LDS and scratch. `around` has these
+    addresses."""
     scratch = around.scratch
     return AmdQueue(
         group_segment_aperture_base_hi=around.shared_base >> 32,
@@ -70,8 +70,11 @@ def setup_buffer(
         )
     grid = [*map(int, global_size), 1, 1][:3]
     group = [*map(int, local_size), 1, 1][:3]
-    if not all(0 < size <= 0xFFFF_FFFF for size in grid) or not all(0 < size <= 0xFFFF for size in group):
-        raise WireError(f"global size {tuple(grid)} or local size {tuple(group)} has a size that is 0 or too large")
+    if not all(0 < size <= U32 for size in grid) or not all(0 < size <= U16 for size in group):
+        raise WireError(
+            f"global size is {tuple(grid)} and local size {tuple(group)}, expected global sizes from 1 to 2^32 - 1 and "
+            "local sizes from 1 to 65535"
+        )
     return KernelDispatchPacket.over(
         dimensions,
         grid,

@@ -103,10 +103,9 @@ One work-item of the scheduler kernel in AMD's runtime handles one mask word of 
 
 @dataclass(frozen=True, slots=True)
 class QueueParts:
-    """The addresses of the parts of a device-side queue.
+    """The addresses of the parts of a device-side queue that follow its slots.
 
-    `parent` is the slot for the kernel that the host launches.
-    """
+    `parent` is the address of an additional slot, for the kernel that the host launches."""
 
     slot_mask: int
     event_mask: int

@@ -111,10 +111,10 @@ class Scheduler:
     # -- one step ----------------------------------------------------------------------------------------------------
 
     def _pass(self) -> int | None:
-        """Make one step of progress in the queue.
+        """Go through the occupied slots once, until a slot allows a step of progress; do this step.
 
-        Return 1 if a kernel was launched, 0 for any other progress, and None if no step is possible.
-        """
+        A step starts a kernel that is ready, processes a marker, or completes a kernel whose children have ended.
+        Return 1 if a kernel was launched, 0 for any other step, and None if no slot allows a step."""
         for slot, wrap in self._taken():
             if wrap.state == WrapState.READY and self._may_start(wrap):
                 return self._start(slot, wrap)

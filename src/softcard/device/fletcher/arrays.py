@@ -98,7 +98,9 @@ def as_rows(layout: BatchLayout, rows: pa.RecordBatch | Mapping[str, Any] | Sequ
     given = rows.keys() if isinstance(rows, Mapping) else names[: len(rows)]
     if set(given) != set(names) or len(rows) != len(names):
         shown = ", ".join(given) if isinstance(rows, Mapping) else f"{len(rows)} columns"
-        raise RuleError(f"RecordBatch {layout.name} has the fields {', '.join(names)}, not {shown}", rule=BUFFER_FORMAT)
+        shown = shown or "no columns"
+        text = f"the kernel writes {shown} to RecordBatch {layout.name}, expected the fields {', '.join(names)}"
+        raise RuleError(text, rule=BUFFER_FORMAT)
     columns = []
     for field, column in zip(schema, map(rows.get, names) if isinstance(rows, Mapping) else rows, strict=True):
         try:
@@ -132,7 +134,8 @@ def _check_schema(layout: BatchLayout, batch: pa.RecordBatch) -> None:
             "{" + ", ".join(type_of(field, named=True) for field in schema) + "}"
             for schema in (layout.schema, batch.schema)
         ]
-        raise RuleError(f"RecordBatch {layout.name} has the fields {shown[0]}, not {shown[1]}", rule=BUFFER_FORMAT)
+        text = f"the kernel writes a RecordBatch with the fields {shown[1]} to {layout.name}, expected {shown[0]}"
+        raise RuleError(text, rule=BUFFER_FORMAT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,8 @@ class _Buffer:
 class _Buffers:
     """The buffers of a RecordBatch in device memory.
 
-    Each one is identified by its array (the position in the schema) and its kind."""
+    Each one is identified by its array (the array's position in the schema) and its kind: validity, offsets or
+    values."""
 
     def __init__(self, layout: BatchLayout, addresses: Sequence[int], memory: Memory) -> None:
         self._layout = layout
@@ -189,14 +193,15 @@ class _Buffers:
         self._buffers = {(slot.node, slot.kind): _Buffer(slot, address, memory) for slot, address in pairs}
 
     def get(self, node: Node, kind: BufferKind) -> _Buffer | None:
-        """Return the buffer of kind `kind` of the array at `node`; None if the map has no register for it."""
+        """Return the buffer of kind `kind` of the array at `node`.
+
+        Return None if the design's register map has no register for this buffer."""
         return self._buffers.get((node, kind))
 
     def need(self, node: Node, kind: BufferKind, type_: pa.DataType) -> _Buffer:
-        """Return the buffer of kind `kind` of the array at `node`.
+        """Return the buffer of kind `kind` of the array at `node`, which is of type `type_`.
 
-        Raise `BeyondModel` if the map has no register for it.
-        """
+        Raise `BeyondModel` if the design's register map has no register for this buffer."""
         found = self._buffers.get((node, kind))
         if found is None:
             raise self.beyond(node, type_)
@@ -285,7 +290,11 @@ class _Reader(_Buffers):
             falls = part[1:] < part[:-1]
             if falls.any():
                 row = int(falls.argmax())
-                text = f"the offset of row {first + start + row + 1} is {part[row + 1]}, below {part[row]} before it"
+                text = (
+                    f"the offset of row {first + start + row + 1} is {part[row + 1]}, expected at least {part[row]}, "
+                    "the "
+                    "offset before it"
+                )
                 raise buffer.error(text, BUFFER_FORMAT)
         return offsets, pa.py_buffer(view)
 
@@ -328,7 +337,9 @@ class _Writer(_Buffers):
             self._lengths(array, node, first, continues)
 
     def _lengths(self, array: pa.Array, node: Node, first: int, continues: bool) -> None:
-        """Collect the bytes of an array of texts or lists: the offsets, then the characters or items."""
+        """Collect the bytes of an array whose rows have lengths, that is, texts or lists.
+
+        These are the bytes of the offsets, and then those of the characters or items."""
         type_, rows = array.type, len(array)
         buffer = self.need(node, "offsets", type_)
         base = self._base(buffer, first) if continues else 0
@@ -422,7 +433,7 @@ def _sound(array: pa.Array, values: _Buffer) -> pa.Array:
 
 
 def _own_offsets(array: pa.Array) -> NDArray[np.int32]:
-    """Return the offsets of `array` without validation, because pyarrow created them in this process."""
+    """Return the offsets of `array`, an array that pyarrow created in this process, without validation."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros(1, np.int32)

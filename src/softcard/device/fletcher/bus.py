@@ -248,7 +248,9 @@ class Response(IntEnum):
 
 
 class Reply(NamedTuple):
-    """The value and the response of a read. With the response SLVERR, the value is the last one on the bus."""
+    """The value and the response of a read.
+
+    With the response SLVERR, the value is that of the last read with the response OKAY."""
 
     value: int
     response: Response

@@ -35,8 +35,8 @@ from softcard.device.fletcher.rules import (
 class SpecBus(Stateful):
     """The registers as the Fletcher specification describes them.
 
-    If `shadow` is given, it repeats every allowed access on the hardware's register file, for comparison.
-    """
+    If `shadow` is given, every allowed access is repeated on `shadow`, a model of the generated hardware's
+    register file, to compare the two."""
 
     STATE = ("_shadow",)
 

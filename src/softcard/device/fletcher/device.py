@@ -157,7 +157,10 @@ class FletcherDevice(Stateful, Device[Settings]):
     # ---- the kernel ----------------------------------------------------------------------------------------------
 
     def step(self, slices: int = 1) -> int:
-        """Execute up to `slices` slices of a synchronous kernel, regardless of its pacing; return their number."""
+        """Execute up to `slices` slices of a synchronous kernel; return the number of executed slices.
+
+        The device's setting `pacing`, the number of slices in each register access, has no effect here. Raise
+        `RuleError` if the kernel has its own thread."""
         self._check_open()
         if self.settings.threaded:
             raise RuleError("step requires execution 'synchronous': a threaded device executes by itself")

@@ -56,7 +56,8 @@ class Execution:
 
     @property
     def is_at_rest(self) -> bool:
-        """True if the device's thread is not inside the kernel."""
+        """True if the kernel's own thread is not executing a slice of the kernel, or if the kernel has no own
+        thread."""
         return not self._settings.threaded or self._run is None or not self._run.is_in_step
 
     def after_fork(self) -> None:
@@ -111,9 +112,9 @@ class Execution:
     def after_access(self, *, started: bool = False) -> None:
         """Execute the slices of a synchronous kernel that are due after a register access.
 
-        `started` is True for the access that starts the kernel. Writes count as accesses, too, because the run-time
-        library checks the status of its writes, but not the values of its reads. So the write after the start can
-        report an error of the first slice."""
+        `started` is True for the access that starts the kernel. Slices are due after writes, too, not only after
+        reads: the run-time library checks the status of its writes, but not the values of its reads. An error of
+        the first slice is therefore reported to the library by the first write after the start."""
         if self._settings.threaded:
             if self._thread is None:  # in a child process, after a start in the parent process
                 self._wake()
@@ -152,10 +153,12 @@ class Execution:
         return done
 
     def raise_pending(self) -> None:
-        """Raise the error that the kernel has had since the last access, if there is one and the profile raises
-        errors."""
+        """Raise the kernel's error that has occurred since the last register access, if there is one.
+
+        In profile "hardware", raise only errors that are bugs in the kernel itself."""
         if self._failure is not None:
-            raise ModelBug("the device's thread has failed") from self._failure
+            text = f"the device's thread has failed: {type(self._failure).__name__}: {self._failure}"
+            raise ModelBug(text) from self._failure
         if self._is_lost:
             raise RuleError(FORKED)
         error, self._pending = self._pending, None

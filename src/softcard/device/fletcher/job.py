@@ -51,7 +51,7 @@ class JobRegisters(Protocol):
         """Set the 64-bit status register at `address` to `value`."""
 
     def alive(self) -> AbstractContextManager[None]:
-        """Return a context in which the host cannot end the job."""
+        """Return a context in which the host cannot end the job; entering it raises an error if the job has ended."""
 
 
 class Moved(Protocol):
@@ -67,9 +67,9 @@ class Moved(Protocol):
 class Job:
     """One start of a kernel. The index ranges and buffer addresses are those at the time of the start.
 
-    Custom registers have their current values. Many methods have the name of a RecordBatch as a parameter; it may
-    be omitted if there is only one RecordBatch of that direction (read or write). Error messages name the
-    register. Only the thread that runs the kernel may use this object."""
+    Custom registers have their current values. Many methods have the name of a RecordBatch as a parameter; it
+    may be omitted if there is only one RecordBatch of that direction (read or write). Error messages name the
+    register whose value is wrong. Only the thread that runs the kernel may use this object."""
 
     def __init__(
         self,
@@ -121,8 +121,8 @@ class Job:
     def batch(self, name: str | None = None) -> pa.RecordBatch:
         """Return the rows of a RecordBatch in the host's index range, as arrays that share device memory.
 
-        Raise `RuleError` if rows are missing.
-        """
+        Raise `RuleError` if the index range, a buffer address or an offset is wrong, for example if a buffer is too
+        small for the range."""
         layout = self._layout(name, Mode.READ)
         first, last = self._ranges[layout.first_index]
         return self._read(layout, first, last)
@@ -130,8 +130,8 @@ class Job:
     def slices(self, name: str | None = None, rows: int = SLICE_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the RecordBatch that `batch` returns in slices of at most `rows` rows.
 
-        Each slice is checked when it is reached.
-        """
+        The buffers' contents are checked slice by slice: an error in a slice is raised when the iteration reaches
+        it."""
         layout = self._layout(name, Mode.READ)
         first, last = self._ranges[layout.first_index]
         if first > last:

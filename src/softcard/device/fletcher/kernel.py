@@ -108,7 +108,7 @@ class Kernel(RichDisplay):
         for name, value in vars(sys.modules[home]).items() if home in sys.modules else ():
             if value is self:
                 return _named, (home, name)
-        raise WireError(f"kernel {self.name} cannot be pickled: it must be a global of module {home}")
+        raise WireError(f"kernel {self.name} cannot be pickled: assign it to a global variable of module {home}")
 
     def map(self, **options: Unpack[MapOptions]) -> FletcherMap:
         """Return the register map for the kernel's schemas and custom registers.
@@ -118,7 +118,7 @@ class Kernel(RichDisplay):
         from softcard.device.fletcher.map.build import fletcher_map
 
         if not self.schemas:
-            raise WireError(f"kernel {self.name} works on any schema, so it has no register map: give the device one")
+            raise WireError(f"kernel {self.name} works on any schema and has no register map: pass one to the device")
         return fletcher_map(self.schemas, custom=self.custom, **options)
 
 

@@ -52,7 +52,7 @@ class Lints:
 
     def start_ignored(self, state: str) -> None:
         """Emit a lint that a start had no effect, because the kernel was in `state`."""
-        then = "expected a reset first" if state == "done" else "expected it to be done"
+        then = "expected a reset first" if state == "done" else "expected a start after the kernel is done"
         self.report("start-ignored", f"start while the kernel is {state}: nothing happens, {then}", START)
 
 

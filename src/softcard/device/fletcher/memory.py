@@ -148,7 +148,9 @@ class DeviceMemory(Stateful):
             return region.view[address - region.base :][:size]
 
     def writable(self, address: int, size: int) -> memoryview:
-        """Return a writable view of `size` bytes at `address`; the caller must write them at once."""
+        """Return a writable view of `size` bytes at `address`.
+
+        The caller must write the bytes before any other call: a later `view` or `snapshot` shares them."""
         with self._lock:
             region = self._at(address, size, "write")
             if region.shared:
@@ -177,7 +179,10 @@ class DeviceMemory(Stateful):
             self._regions.clear()
 
     def snapshot(self) -> MemoryState:
-        """Return the state of all regions; only pinned ones are copied."""
+        """Return the state of all regions.
+
+        The bytes of pinned regions are copied. Other regions share their bytes with the snapshot until their next
+        write."""
         with self._lock:
             kept = []
             for region in self._regions:
@@ -226,7 +231,9 @@ class DeviceMemory(Stateful):
     def _at(self, address: int, size: int, access: str) -> Region:
         region = self.find(address)
         if size < 0 or region is None or address + size > region.end:
-            held = f"{region.end - address} are allocated there" if region is not None else "nothing is allocated there"
+            held = "no allocation contains this address"
+            if region is not None:
+                held = f"only {region.end - address} bytes are allocated there"
             raise AccessFault(f"{access} of {size} bytes at {address:#x}: {held}", address=address, access=access)
         return region
 
@@ -244,7 +251,9 @@ def _span(size: int) -> int:
 
 
 def _zeroed(size: int, address: int = 0) -> memoryview:
-    """Return `size` zero bytes whose pages use no memory until they are written."""
+    """Return `size` zero bytes whose pages use no memory until they are written.
+
+    Raise `AccessFault` if the host has too little memory; `address` is the device address in this error."""
     try:
         room = np.zeros(size + HOST_ALIGNMENT, np.uint8)
     except (MemoryError, ValueError):  # ValueError: more than any array can have

@@ -43,10 +43,10 @@ from softcard.device.fletcher.map.registers import COUNTERS
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The number of elements that one stream transfers.
+    """The numbers of a stream's elements, of the transfers that carry them, and of its packets.
 
-    `packets` is the number of lists whose last element the stream carries; None if the stream is not inside a list.
-    """
+    `packets` is the number of lists whose last element the stream carries; None if the stream is not inside a
+    list."""
 
     elements: int
     transfers: int
@@ -84,7 +84,9 @@ def traffic(node: tuple[int, ...], schema: pa.Schema, batch: pa.RecordBatch) -> 
 
 
 def own_offsets(array: Any) -> NDArray[np.int64]:
-    """Return the offsets of the rows of a list or string array, with the end of the last row."""
+    """Return the offsets array of a list or string array: one offset for each row, and the end of the last row.
+
+    Offsets of rows outside of `array` are omitted if `array` is a slice that shares its buffers."""
     buffer = array.buffers()[1]
     if not len(array) or buffer is None:
         return np.zeros(1, np.int64)
@@ -108,10 +110,9 @@ _OFFSETS: Final = {register.name: register.offset for register in COUNTERS}
 
 
 class Profiler:
-    """The profile counters of a design, which are status fields of the map.
+    """The profile counters of a design, which are status fields of its register map.
 
-    If `counts_elements` is False, the element counters stay 0, as in hardware.
-    """
+    If `counts_elements` is False, the counters called "elements" stay 0, as in hardware."""
 
     def __init__(self, layout: FletcherMap, store: FieldStore, *, counts_elements: bool) -> None:
         self._map = layout
@@ -135,7 +136,10 @@ class Profiler:
         self._tick(HANDSHAKE)
 
     def moved(self, layout: BatchLayout, batch: pa.RecordBatch, *, begins: bool, ends: bool) -> None:
-        """Count rows of a RecordBatch; `begins` and `ends` are True for the first and the last rows of a command."""
+        """Count rows of a RecordBatch that the kernel has read or written, in the counters of its streams.
+
+        `begins` is True if `batch` contains the first rows of a command to the hardware stream, `ends` if it
+        contains the last ones."""
         if not self.enabled or not self._map.streams:
             return
         number = next(index for index, each in enumerate(self._map.batches) if each is layout)

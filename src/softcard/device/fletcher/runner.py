@@ -88,10 +88,10 @@ def _abort(thread: int) -> None:
 
 
 def _let_abort_arrive() -> None:
-    """Catch an `Aborted` that is pending for this thread, so that it is not raised later.
+    """Raise and catch an `Aborted` on this thread, so that one that is pending cannot be raised later.
 
-    A pending exception cannot be cancelled. Otherwise the interpreter would check for it for ever, and in Python
-    3.11 it would hang in the next function that is traced."""
+    A pending asynchronous exception cannot be cancelled. If the thread did not wait for it here, the
+    interpreter would check for it for ever, and Python 3.11 would hang in the next function that is traced."""
     ctrl_c: KeyboardInterrupt | None = None
     while True:
         try:
@@ -162,7 +162,7 @@ class Run:
 
     @property
     def is_in_step(self) -> bool:
-        """True if a thread is inside the kernel."""
+        """True if a thread is executing the kernel's code, that is, a slice of the kernel."""
         return self._thread != 0
 
     def step(self) -> bool:

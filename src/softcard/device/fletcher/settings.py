@@ -59,7 +59,7 @@ class Settings(DeviceSettings):
     def verify(self) -> None:
         """Raise `WireError` if a threaded device has `pacing` or `latency`."""
         if self.threaded and (self.pacing != 1 or self.latency):
-            raise WireError("pacing and latency count register accesses, expected execution 'synchronous' with them")
+            raise WireError("pacing and latency require execution 'synchronous', since they count register accesses")
 
     @property
     def threaded(self) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack, overload
 
 import numpy as np
@@ -24,13 +25,11 @@ from softcard.core.device import Device, Telemetry
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError
 from softcard.core.event import Probes
 from softcard.core.findings import Finding as Found
-from softcard.core.findings import FindingLog, Findings, Locators
-from softcard.core.memory_check import MemoryCheck, log_of
 from softcard.core.space import Mappable
 from softcard.core.words import U32
 from softcard.device.hsa import rules
 from softcard.device.hsa.agents import Agent, PcieAtomic, agent, pcie_atomic, sh_mem_config
-from softcard.device.hsa.compute import Compute, host_order, packet_checks
+from softcard.device.hsa.compute import Compute, Reports, host_order, own_engine, packet_checks
 from softcard.device.hsa.events import InterruptSent, Trapped
 from softcard.device.hsa.executor import ALL, ConcurrentQueues, Executor
 from softcard.device.hsa.memory.device_memory import DeviceMemory
@@ -51,13 +50,11 @@ from softcard.device.hsa.queues.records import (
 from softcard.device.hsa.queues.signals import POLL_SECONDS, Signal, Timestamps
 from softcard.device.hsa.settings import STRICT, GpuOptions, Settings
 from softcard.device.hsa.snapshot import DeviceState, Keeper
-from softcard.device.hsa.wave_events import WaveCalls
+from softcard.device.hsa.wave_events import WaveCalls, WaveEvents
 from softcard.engine.gcn.api import Engine
-from softcard.engine.gcn.checks.registry import gcn_checks
 from softcard.engine.gcn.hooks import Checks
 from softcard.engine.gcn.memory_type import Mtype
 from softcard.engine.gcn.strict.findings import Finding
-from softcard.engine.gcn.tracepoints import Tracepoints
 from softcard.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:
@@ -89,20 +86,14 @@ class HsaDevice(Device[Settings]):
         self.desk = telemetry.desk
         self.era = 0
         """A number that `reset` and `restore` change, so that waits that began before such a call fail."""
-        self.findings: list[Finding | Found] = Findings()
-        check = MemoryCheck.of(settings, self.findings)
+        self.reports = reports = Reports(settings, self.desk)
+        self.findings: list[Finding | Found] = reports.findings
+        self.log, self.locators = reports.log, reports.locators
+        """The log that adds to `findings`, and the symbolizers of its findings."""
         self._interrupts: Observers[int] = Observers()
         self._executor = executor = Executor(settings, telemetry)
-        self._memory = memory = DeviceMemory(chosen, settings, executor, check)
-        self.log: FindingLog | None
-        """The log of the findings of checks, which `findings` returns; None if the device has no checks."""
-        self.log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
-        self.locators = Locators()
-        """The symbolizers, which map addresses in code to symbols and lines."""
-        if self.log is not None:
-            self.log.namers.append(self.locators.complete)
-            self.log.report_to(self.desk.found)
-        made = gcn_checks(settings.checks, memory.gpu, self.log, settings.equal_stores)
+        self._memory = memory = DeviceMemory(chosen, settings, executor, reports.memory_check)
+        made = reports.checks_of(memory.gpu)
         self._host_order = order = None if made.tracker is None else host_order(made.tracker, self._is_host)
         own = packet_checks(settings.checks, self.log, executor.queues)
         self.checks = checks = Checks(*([order] if order else []), *own, *made.every)
@@ -113,11 +104,12 @@ class HsaDevice(Device[Settings]):
         self._fences = fences = (
             _fences(memory.gpu, settings, telemetry, self.findings, checks, chosen.xccs) if strict else None
         )
-        self.tracepoints = Tracepoints(settings.snapshots) if settings.snapshots else None
         memory.gpu.on_read = checks.host_reads if checks.at_reads else None
         memory.gpu.on_write = checks.host_writes if checks.at_writes else None
-        compute = Compute(settings, fences, checks, self.tracepoints, order)
-        self._compute = compute
+        events = WaveEvents(telemetry, settings.trace_waves, settings.snapshots)
+        self.tracepoints = events.tracepoints
+        make = partial(own_engine, settings, fences)
+        self._compute = compute = Compute(settings, checks, events, make, fences=fences, host_order=order)
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._timestamps = timestamps = Timestamps(settings, ticks)
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry, chosen.target)
@@ -645,10 +637,10 @@ class HsaDevice(Device[Settings]):
         self.check_open()
 
     def make_room(self, queue: Queue, index: int) -> None:
-        """Wait until `queue` has a free slot for packet `index`, or process packets to free it.
+        """Try once to free the ring slot for packet `index`: process packets, or wait a short time for a change.
 
-        Raise an error if the slot cannot become free.
-        """
+        The caller repeats this until `queue` has room for the packet. Raise an error if the slot cannot become
+        free."""
         if self.process() or index - queue.load_read_index() < queue.size:
             return
         self.check_open()
@@ -656,7 +648,7 @@ class HsaDevice(Device[Settings]):
             raise queue.error
         if self.is_idle and not self.settings.threaded and not _others():
             raise RuleError(
-                f"queue {queue.number} is full, and its next packet waits for something that no pending work changes",
+                f"queue {queue.number} is full and stays full: no pending work can end the wait of its next packet",
                 rule=rules.QUEUE_FULL,
             )
         self.await_change(POLL_SECONDS)
@@ -759,7 +751,9 @@ class HsaDevice(Device[Settings]):
 
 
 def _others() -> bool:
-    """Return True if the process has threads besides this one and the simulator's, which may change a signal."""
+    """Return True if the host has other threads than the calling one; such a thread may change a signal.
+
+    Threads that belong to the simulator do not count."""
     me = threading.current_thread()
     return any(each is not me and not each.name.startswith("softcard") for each in threading.enumerate())
 

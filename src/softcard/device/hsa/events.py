@@ -44,7 +44,7 @@ class PacketStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class PacketBlocked(Event):
-    """The event of packet `index` of a queue that has to wait, for the reason `why`."""
+    """The event of a packet that has to wait: packet `index` of queue `queue`, for the reason `why`."""
 
     queue: int
     index: int

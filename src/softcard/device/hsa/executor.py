@@ -37,9 +37,9 @@ _LIMIT: Final = Q["limit"]
 class Executor(Stateful):
     """The scheduler of packets, which serves queues round robin, or in an order that a seed determines.
 
-    `lock` guards the list of queues and the identity of the thread that processes packets; `changed` is notified
-    of changes. Each queue has its own state. The scheduler's own state, while no thread processes packets, is
-    only the choice of the next queue."""
+    `lock` guards the list of queues and the identity of the thread that processes packets. Threads wait on
+    `changed` for changes of the scheduler or of a queue. A snapshot of the scheduler has only the list of
+    queues and the choice of the next one; each queue has its own state."""
 
     STATE = ("queues", "created", "_next", "_arbiter", "_changes", "_seen_changes")
 
@@ -106,7 +106,8 @@ class Executor(Stateful):
     def after_doorbell(self) -> None:
         """Process packets after a doorbell was written, or leave this to the thread that processes packets."""
         if self._failure is not None:
-            raise ModelBug("the device's thread has failed") from self._failure
+            text = f"the device's thread has failed: {type(self._failure).__name__}: {self._failure}"
+            raise ModelBug(text) from self._failure
         if self._is_threaded:
             self.notify()
         elif self._is_synchronous:
@@ -161,7 +162,7 @@ class Executor(Stateful):
             raise
 
     def _let_others_be_alone(self) -> None:
-        """Let threads that wait to enter `alone` go first; called between two packets."""
+        """Wait while other threads want to enter the context `alone`, so that they can enter it between two packets."""
         while self._waiting:
             self.changed.wait()
 
@@ -476,10 +477,10 @@ class ConcurrentQueues:
         self._compute = compute
 
     def __call__(self) -> None:
-        """Process packets of other queues while a kernel runs.
+        """Process packets of other queues while a kernel runs, until none of them has made progress for a short time.
 
-        Do nothing on a thread that only helps to run the kernel.
-        """
+        Do nothing if the calling thread is not the one that processes packets: such a thread only executes waves
+        of the kernel."""
         if not self._executor.is_mine:
             return
         until = 0.0

@@ -79,7 +79,8 @@ class CachedLaunch:
     guarded: list[Plain] = field(default_factory=list)
 
     def holds(self, memory: GpuMemory) -> bool:
-        """Return True if the kernel's header and the queue's private memory have not changed."""
+        """Return True if the launch is still valid: the kernel's header and the queue's private memory are
+        unchanged."""
         try:
             return all(memory.read(address, len(data)) == data for address, data in self.code_ranges)
         except AccessFault:
@@ -88,7 +89,8 @@ class CachedLaunch:
     def sgprs(self, memory: GpuMemory, packet_address: int, kernarg: int, index: int) -> Words32:
         """Return the initial scalar registers for the packet at `packet_address` with index `index`.
 
-        `kernarg` is the address of the packet's kernel arguments. Raise `DispatchRefused` as `launch` does."""
+        `kernarg` is the address of the packet's kernel arguments. Raise `DispatchRefused` if arguments have to be
+        preloaded into registers and cannot be read."""
         words = self.launch.dispatch.sgprs.copy()
         for name, value in (("packet_sgpr", packet_address), ("kernarg_sgpr", kernarg), ("id_sgpr", index)):
             at = self.registers[name]
@@ -156,7 +158,9 @@ class Templates:
         return None if why == IDLE_WHY else why
 
     def serve(self) -> None:
-        """Run waves that machine code has handed over to Python to their end; raise the errors of the guest."""
+        """Execute the waves that machine code could not finish, from their current state to their end.
+
+        Raise the errors of the guest program that occur."""
         cached = self._current()
         cached.launch.first.resume(int(self.queue.words[_WHY]))
         self._adopt(cached)
@@ -198,7 +202,9 @@ class Templates:
         return statistics
 
     def first(self, data: bytes, dispatch: Dispatch) -> Statistics:
-        """Run the packet `data` with the new launch `dispatch`; cache the launch if its key was seen before."""
+        """Run the packet `data` with its new launch `dispatch`, which is not in the cache.
+
+        Cache the launch if a packet with an equal key was run before, and if machine code can set its registers."""
         key = key_of(data)
         self._seen[key] = self._seen.pop(key, 0) + 1
         if len(self._seen) > 4 * MOST:
@@ -242,7 +248,10 @@ class Templates:
         self.queue.words[Q["count"]] = len(self._order)
 
     def _refresh(self) -> None:
-        """Drop table entries that refer to unmapped memory; use better optimised code if the engine has some."""
+        """Update the table for machine code after memory mappings changed or the engine finished compiling code.
+
+        Entries that refer to unmapped memory are dropped. The others use the newly compiled code, which is better
+        optimised."""
         if self._memory.version != self._version:
             self._version = self._memory.version
             for cached in self._order:
@@ -261,7 +270,7 @@ class Templates:
                 self.noted.append((_kernel_of(key), cached.launch.dispatch))
 
     def _adopt(self, cached: CachedLaunch) -> None:
-        """Use the engine's current table of compiled code for this launch."""
+        """Make the table entry of the launch `cached` refer to the engine's current table of compiled code."""
         table = cached.launch.code.table
         if cached.row is not None and table is not cached.table:
             cached.table = table
@@ -300,10 +309,11 @@ class Templates:
         self._lay_out()
 
     def _guards(self, code_ranges: list[Span]) -> tuple[npt.NDArray[np.uint64], list[Any], list[Plain]] | None:
-        """Return the comparisons that machine code makes before a packet, and the objects and memory they refer to.
+        """Return the comparisons by which machine code detects changes of memory before it processes a packet.
 
-        `code_ranges` are addresses and their expected bytes. The caller must keep the objects alive. Return None if
-        some of the compared memory is not plain RAM."""
+        `code_ranges` are addresses and the bytes that are expected there. Also return the objects that the
+        comparisons refer to, which the caller must keep alive, and the compared memory. Return None if some of
+        the compared memory is not plain RAM."""
         rows = np.zeros((len(code_ranges), ctypes.sizeof(Guard) // 8), np.uint64)
         alive: list[Any] = [rows]
         guarded = []
@@ -331,9 +341,10 @@ def _code(launch: Launch) -> list[Span]:
 
 
 def _registers(facts: LaunchFacts) -> dict[str, int] | None:
-    """Return the numbers of the registers whose values differ between packets, by name; -1 for a disabled register.
+    """Return the numbers of the user SGPRs whose values differ between packets, by the name of the value.
 
-    Return None if only a part of one of these values is in registers."""
+    The number is -1 for a value that the kernel does not get. Return None if only a part of a value is in
+    registers."""
     count = min(facts.compute_pgm_rsrc2.user_sgpr_count, MOST_USER_SGPRS)
     found, at = dict.fromkeys(_PATCHED.values(), -1), 0
     for name, size in USER_SGPRS:

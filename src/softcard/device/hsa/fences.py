@@ -76,8 +76,7 @@ class Fences(Stateful):
         self.engine.acquire(self._memory)
 
     def waited(self, signal: int) -> None:
-        """Report the findings about memory whose changes the host cannot see; called when its wait for `signal`
-        ends."""
+        """Report, at the end of the host's wait for `signal`, the memory whose changes the host cannot see."""
         self.report(self._unseen.pop(signal, []))
 
     def host_accessed(self, address: int, size: int) -> None:

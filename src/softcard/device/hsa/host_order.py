@@ -42,10 +42,9 @@ class HostOrder(Check):
     # ---- packets -------------------------------------------------------------------------------------------------
     @contextmanager
     def kernel(self, queue: int, *, is_barred: bool) -> Iterator[None]:
-        """Return a context in which a kernel of `queue` runs; its launch has already begun.
+        """Return a context in which a kernel of `queue` runs, namely the launch that the race tracker has begun last.
 
-        `is_barred` is True if the kernel's packet has the barrier bit.
-        """
+        `is_barred` is True if the kernel's packet has the barrier bit."""
         launch = self._tracker.launches.present.number
         with self._lock:
             self._running += 1
@@ -80,9 +79,10 @@ class HostOrder(Check):
             self._awaited.setdefault(queue, set()).update(known)
 
     def completes(self, queue: int, signal: int, launch: int | None) -> None:
-        """Record that a finished packet is about to complete its signal.
+        """Record that a packet of `queue` is done and is about to change its completion signal.
 
-        `launch` is the number of the packet's kernel, or None if the packet has no kernel."""
+        `signal` is the signal's address. `launch` is the number of the packet's kernel, or None if the packet has
+        no kernel."""
         with self._lock:
             own = set() if launch is None else {launch}
             self._announced.setdefault(signal, set()).update(self._awaited.get(queue, set()) | own)

@@ -75,8 +75,8 @@ class QueueBlock(ctypes.Structure):
 class Template(ctypes.Structure):
     """A launch that can be repeated for later packets with an equal kernel header and equal sizes.
 
-    The keys are bytes 2 to 39 of the packet. A register number is -1 if the kernel does not request that
-    register."""
+    The fields `key0` to `key4` are bytes 2 to 39 of the packet; a later packet matches if these bytes are
+    equal. A register number is -1 if the kernel does not request that register."""
 
     key0: int
     key1: int
@@ -166,8 +166,7 @@ _END_TS_AT: Final = AmdSignal.offset_of("end_ts")
 def consume(queue: QueueBlock, budget: int) -> int:
     """Process up to `budget` packets of a queue.
 
-    Return the reason for the return: `IDLE`, `OTHER`, `SERVE`, `COMPLETE` or `BUDGET`.
-    """
+    Return the reason why processing ended: `IDLE`, `OTHER`, `SERVE`, `COMPLETE` or `BUDGET`."""
     limit, active = ctypes.addressof(queue) + _LIMIT_AT, ctypes.addressof(queue) + _ACTIVE_AT
     read_index, bits = queue.queue + _READ_AT, queue.bits
     queue.done = 0
@@ -248,8 +247,8 @@ def host_time(queue: QueueBlock, otherwise: int) -> int:
 def retire(queue: QueueBlock, index: int, start: int, instructions: int) -> int:
     """End a packet: advance the device's clock and free the packet's slot in the ring; return the end time.
 
-    The end time is later than `start` plus the packet's duration if packets of other queues were processed
-    meanwhile."""
+    The end time is `start` plus `instructions` plus 1. If packets of other queues were processed meanwhile
+    and the clock is already later, it is the time of the clock."""
     end = max(start + instructions + 1, U64.at(queue.clock)[0])
     U64[queue.clock] = end
     A16.release(queue.ring + (index & queue.mask) * PACKET_BYTES, PacketType.INVALID)
@@ -261,7 +260,7 @@ def retire(queue: QueueBlock, index: int, start: int, instructions: int) -> int:
 def count_down(queue: QueueBlock, signal: int, start: int, end: int) -> int:
     """Complete a packet: decrement its completion signal at address `signal`, and return the previous value.
 
-    If the queue has profiling enabled, write the timestamps `start` and `end` to the signal before."""
+    If the queue has profiling enabled, first write the timestamps `start` and `end` to the signal."""
     if U32[queue.queue + _PROPERTIES_AT] & QueueProperties.ENABLE_PROFILING:
         U64[signal + _START_TS_AT], U64[signal + _END_TS_AT] = start, end
     if queue.bits == 64:
@@ -341,7 +340,9 @@ def consumer() -> Callable[[int, int], int]:
 
 @cache
 def ending() -> tuple[Callable[[int, int, int, int], int], Callable[[int, int, int, int], int]]:
-    """Return `retire` and `count_down` as callables whose first argument is a `QueueBlock`'s address."""
+    """Return the two functions that end a packet, `retire` and `count_down`, as machine code.
+
+    The first argument of both is the address of a `QueueBlock`."""
     code, word = link(ObjectCache(default_folder()), retire, count_down), ctypes.c_void_p
     first, second = (
         code.function(each.name, ctypes.c_uint64, word, word, word, word, is_brief=True)

@@ -100,7 +100,7 @@ def _oddities(data: bytes) -> Iterator[tuple[str, str, Rule]]:
         )
     kernarg = int.from_bytes(data[40:48], "little") if header & 0xFF == PacketType.KERNEL_DISPATCH else 0
     if kernarg % KERNARG_BYTES:
-        text = f"kernarg_address {kernarg:#x} is not a multiple of {KERNARG_BYTES}"
+        text = f"kernarg_address is {kernarg:#x}, expected a multiple of {KERNARG_BYTES}"
         yield "kernarg-alignment", text, rules.KERNARG_ALIGNMENT
     if names := reserved_names(data):
         yield "reserved", f"{', '.join(names)} must be 0", rules.PACKET_TYPES

@@ -60,7 +60,7 @@ from softcard.device.hsa.queues.records import QueueFeature, SignalKind
 from softcard.device.hsa.queues.signals import VALUE_AT, Condition, Signal, Timestamps, event_of, notify
 from softcard.device.hsa.rules import IS_PTR64
 from softcard.device.hsa.settings import Settings
-from softcard.device.hsa.wave_events import SnapshotEmitter, WaveCalls, WaveEmitter
+from softcard.device.hsa.wave_events import WaveCalls
 from softcard.engine.gcn.api import INSTRUCTION_FETCH, Dispatch, Statistics, StepLimit
 from softcard.engine.gcn.jit import layout
 from softcard.engine.gcn.tiered.engine import JitEngine
@@ -158,8 +158,6 @@ class Processor:
         self._pm4 = Pm4(memory.gpu, compute.fences)
         self._telemetry = telemetry
         self._probes = telemetry.probes
-        self._waves = WaveEmitter(telemetry, settings.trace_waves)
-        self._snapshots = SnapshotEmitter(telemetry, compute.tracepoints)
         self._log = PacketLog(telemetry, 32 if settings.small else 64)
         self._handlers: dict[int, Handler] = {
             PacketType.KERNEL_DISPATCH: self._kernel,
@@ -259,10 +257,9 @@ class Processor:
         return done
 
     def _finish(self, queue: Queue, templates: Templates, why: int) -> int:
-        """Finish the packet that machine code left unfinished for the reason `why`.
+        """Finish the packet whose waves or completion machine code left to Python, for the reason `why`.
 
-        Return 1 if the packet is done, and 0 if it failed.
-        """
+        Return 1 if the packet is done, and 0 if it failed."""
         words = queue.words
         index, handle, start = int(words[Q["id"]]), int(words[Q["signal"]]), int(words[Q["start"]])
         try:
@@ -310,7 +307,10 @@ class Processor:
             handler = self._handlers.get(kind)
             if handler is None:
                 raise PacketRefused(
-                    f"packet type {kind} is not valid on this queue", QueueError.INVALID_PACKET, rules.PACKET_TYPES
+                    f"packet type {kind} is not valid on this queue, expected 0 (vendor specific), 2 (kernel "
+                    "dispatch), 3 (barrier-AND) or 5 (barrier-OR)",
+                    QueueError.INVALID_PACKET,
+                    rules.PACKET_TYPES,
                 )
             fences = self._compute.fences
             if fences is not None:
@@ -368,10 +368,11 @@ class Processor:
         return done
 
     def _has_read_value(self, tracker: Tracker, queue: Queue, index: int, data: bytes) -> bool:
-        """Order later accesses of the queue after the kernels whose signals a packet has waited for.
+        """Tell the race detector which signals packet `index` has waited for; return True if kernels stored its word.
 
-        Return True if the word for which the packet waited was stored only by kernels. Later packets are then ordered
-        only after the accesses that these kernels have released."""
+        Later accesses of the queue are ordered after the kernels that completed these signals. The result is True
+        if the packet is a barrier-value packet whose word was stored only by kernels. The caller then does not
+        order later packets after all earlier kernels."""
         word, is_stored = 0, False
         for signal in signals_waited_for(data) or ():
             word = signal + VALUE_AT
@@ -407,16 +408,14 @@ class Processor:
         if dispatch.scratch_lane_bytes and self._memory.gpu.guard is not None and not dispatch.scratch_gap:
             around = self._scratch.bounded(queue, around, dispatch.scratch_lane_bytes)
             dispatch = launch(around, packet, queue.packet_address(index), index, plan=plan, **options)
-        dispatch = self._waves.follow(dispatch)
         try:
-            with self._snapshots.of(queue.number, index):
-                statistics = self._ran(plan, data, dispatch, templates)
+            run = partial(self._ran, plan, data, templates)
+            statistics = self._compute.events.run(dispatch, run, queue.number, index)
         except AccessFault as error:
             if self._memory.gpu.guard is None:
                 error.message += _private_overflow(error, dispatch)
             raise
         finally:
-            self._waves.emit(dispatch, queue.number, index)
             if dispatch.lds_note[0]:
                 self._lds_beyond(packet.kernel_object, dispatch)
         queue.progress.note(index, statistics.interpreted)
@@ -447,12 +446,12 @@ class Processor:
         if self.on_lint is not None:
             self.on_lint(LDS_BEYOND, text)
 
-    def _ran(self, plan: LaunchPlan, data: bytes, dispatch: Dispatch, templates: Templates | None) -> Statistics:
+    def _ran(self, plan: LaunchPlan, data: bytes, templates: Templates | None, dispatch: Dispatch) -> Statistics:
         """Run `dispatch` on the engine that the kernel needs; return the statistics of the run."""
         if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
             if self._compute.fences is not None:
                 self._compute.fences.flush()
-            if self._compute.tracepoints is not None:
+            if self._compute.events.tracepoints is not None:
                 raise BeyondModel("snapshots are not supported for a kernel that enables floating-point exceptions")
             if self._settings.checks:
                 raise BeyondModel(
@@ -662,8 +661,7 @@ class Processor:
             raise error
 
     def _meanwhile(self, queue: Queue, index: int) -> str:
-        """Return a text for the error of a kernel that does not end: a list of the work that cannot start until it
-        ends.
+        """Return a text for the error of a kernel that does not end, with the work that waits for the kernel's end.
 
         The kernel may depend on this work. Return "" if there is none."""
         waiting = []

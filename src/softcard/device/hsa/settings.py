@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypedDict
 
 from softcard.core.checks import having
 from softcard.core.errors import BeyondModel, WireError
@@ -36,13 +36,42 @@ def fill_of(poison: int | None, checks: Collection[str]) -> int | None:
     return JUNK if poison is None and having(checks, lambda kind: kind.fills_junk) else poison
 
 
-def check_poison(poison: int | None) -> None:
-    """Raise `WireError` if the setting `poison` has more than 32 bits."""
-    if poison is not None and poison > U32:
-        raise WireError(f"poison {poison:#x} does not fit 32 bits")
+class WaveOptions(TypedDict, total=False):
+    """The settings of `WaveFields`, as keywords."""
+
+    trace_waves: int
+    snapshots: int
+    poison: int | None
 
 
-class GpuOptions(KernelOptions, total=False):
+@dataclass(frozen=True, kw_only=True)
+class WaveFields:
+    """The settings that all devices with waves have in addition to those of `KernelSettings`.
+
+    - `trace_waves`: the number of waves of each launch that emit an event when they start and when they end. They
+      are the waves of its first work-groups, which then run one after another. Launches are then not cached.
+    - `snapshots`: the maximum number of events that contain a wave's registers. They are emitted at a failure or
+      trap, and at the tracepoints of the device. Waves then run on the reference engine, which has all registers.
+    - `poison`: the 32-bit word that undefined registers, LDS and memory hold. None selects `JUNK` with check
+      "init", and 0 otherwise."""
+
+    LEAST: ClassVar[Mapping[str, int]] = {"trace_waves": 0, "snapshots": 0, "poison": 0}
+
+    trace_waves: int = 0
+    snapshots: int = 0
+    poison: int | None = None
+
+
+def check_waves(waves: WaveFields, settings: KernelSettings) -> None:
+    """Raise `WireError` if `poison` has more than 32 bits, and `BeyondModel` if `snapshots` is set together with a
+    check that cannot run on the reference engine."""
+    if waves.poison is not None and waves.poison > U32:
+        raise WireError(f"poison {waves.poison:#x} does not fit 32 bits")
+    if waves.snapshots and having(settings.checks, lambda kind: not kind.with_snapshots):
+        raise BeyondModel(f"snapshots cannot be used with check {settings.check!r}: set only one of the two")
+
+
+class GpuOptions(KernelOptions, WaveOptions, total=False):
     """The settings of a GPU, as keywords; `Settings` describes them."""
 
     execution: str
@@ -55,51 +84,44 @@ class GpuOptions(KernelOptions, total=False):
     seed: int | None
     quantum: int
     step_limit: int | None
-    poison: int | None
     dynamic_scratch: bool
     profiling: bool
     pcie_atomics: bool | None
     machine_code: bool
-    trace_waves: int
-    snapshots: int
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(KernelSettings):
-    """The settings of one HSA device, in addition to those of `KernelSettings`.
+class Settings(WaveFields, KernelSettings):
+    """The settings of one HSA device, in addition to those of `KernelSettings` and `WaveFields`.
 
     - `execution`: "synchronous" (packets are processed inside the store to the doorbell), "manual" (they are
-      processed when `process` is called or a thread waits) or "threaded" (a thread of the device processes them).
+      processed when `process` is called or a thread waits) or "threaded" (a thread of the device processes
+      them).
     - `engine`: the engine that executes the waves, "jit" or "reference". `threads` applies to "jit" only.
     - `coherence`: "coherent" or "strict". With "strict", compute units have caches of their own, fences of
-      packets synchronise a second-level cache with the host, and stores are delayed. A read that may return stale
-      data then does return it, and `HsaDevice.findings` reports the read. Waves run as slowly as on the reference
-      engine.
-    - `machine_model`: "large" (64-bit pointers) or "small" (32-bit pointers). In the small model all memory is
-      below 4 GiB, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
-    - `own_addresses`: the range of addresses for the device's own allocations, "low" or "high". The range "high"
-      begins at 2**47, so that mappings at addresses of a host process (`HsaDevice.map_at`) never overlap it.
-    - `seed`: determines the order of queues, the number of packets in each time slice, and the order of waves.
-      With None, queues are served round robin.
+      packets synchronise a second-level cache with the host, and stores are delayed. A read that may return
+      stale data then does return it, and `HsaDevice.findings` reports the read. Waves run as slowly as on the
+      reference engine.
+    - `machine_model`: "large" (64-bit pointers) or "small" (32-bit pointers). In the small model all memory
+      is below 4 GiB, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
+    - `own_addresses`: the range of addresses for the device's own allocations, "low" or "high". The range
+      "high" begins at 2**47, so that mappings at addresses of a host process (`HsaDevice.map_at`) never
+      overlap it.
+    - `seed`: determines the order of queues, the number of packets in each time slice, and the order of
+      waves. With None, queues are served round robin.
     - `quantum`: the number of packets in the time slice of one queue.
     - `step_limit`: the maximum number of instructions of one wave, s_sleep not counted. With None, only
       `time_limit_seconds` ends kernels. Use None for kernels that wait for the host.
-    - `poison`: the 32-bit word that undefined registers, LDS, private and device memory hold. None selects `JUNK`
-      with check "init", and 0 otherwise.
     - `dynamic_scratch`: True if private memory is allocated when a packet needs it, as the runtime's error
       handler does.
     - `profiling`: True if queues write timestamps into completion signals.
     - `timestamps`: the unit of these timestamps: "instructions", as in `HsaDevice.time`, or "host" for
       nanoseconds of the host's clock, which differ from run to run.
-    - `pcie_atomics`: True if the platform has PCIe atomics, for memory allocated or mapped with ``host=True``.
-      None selects the value in the agent table.
-    - `machine_code`: True if machine code processes repeated launches. If probes have subscribers, machine code
-      may run only the packet's waves, and Python completes the packet.
-    - `trace_waves`: the number of waves of each launch that emit an event when they start and when they end. They
-      are the waves of its first work-groups, which then run one after another. Launches are then not cached.
-    - `snapshots`: the maximum number of events that contain a wave's registers. They are emitted at a failure or
-      trap, and at the points of `HsaDevice.tracepoints`. Waves then run on the reference engine, which has all
-      registers."""
+    - `pcie_atomics`: True if the platform has PCIe atomics, for memory allocated or mapped with
+      ``host=True``. None selects the value in the agent table.
+    - `machine_code`: True if the packets of repeated launches are processed by native code of the simulator;
+      False if Python code processes all packets. If probes have subscribers, the native code may run only a
+      packet's waves, and Python code then completes the packet."""
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "execution": (SYNCHRONOUS, MANUAL, THREADED),
@@ -110,14 +132,7 @@ class Settings(KernelSettings):
         "timestamps": (INSTRUCTIONS, HOST),
         **KernelSettings.CHOICES,
     }
-    LEAST: ClassVar[Mapping[str, int]] = {
-        "quantum": 1,
-        "threads": 1,
-        "step_limit": 1,
-        "poison": 0,
-        "trace_waves": 0,
-        "snapshots": 0,
-    }
+    LEAST: ClassVar[Mapping[str, int]] = {**WaveFields.LEAST, "quantum": 1, "threads": 1, "step_limit": 1}
 
     execution: str = SYNCHRONOUS
     engine: str = JIT
@@ -129,29 +144,24 @@ class Settings(KernelSettings):
     seed: int | None = None
     quantum: int = 1024
     step_limit: int | None = STEP_LIMIT
-    poison: int | None = None
     dynamic_scratch: bool = True
     profiling: bool = False
     pcie_atomics: bool | None = None
     machine_code: bool = True
-    trace_waves: int = 0
-    snapshots: int = 0
 
     def verify(self) -> None:
         """Raise an error for combinations of settings that are not supported."""
         KernelSettings.verify(self)
-        check_poison(self.poison)
+        check_waves(self, self)
         if self.count_instructions and self.coherence == STRICT:
             raise WireError(f"count_instructions is not supported with coherence={STRICT!r}")
         if self.count_instructions and self.engine == JIT and having(self.checks, lambda kind: kind.shadows_values):
             what = f"count_instructions with check={self.check!r}"
             raise BeyondModel(f"{what} is not supported by engine {JIT!r}: use engine {REFERENCE!r}")
-        unseen = having(self.checks, lambda kind: not kind.with_snapshots)
-        if self.snapshots and (unseen or self.coherence == STRICT):
-            what = f"check {self.check!r}" if self.coherence == COHERENT else f"coherence {STRICT!r}"
-            raise BeyondModel(f"snapshots cannot be used with {what}: set one of them only")
+        if self.snapshots and self.coherence == STRICT:
+            raise BeyondModel(f"snapshots cannot be used with coherence {STRICT!r}: set only one of the two")
         if self.coherence == STRICT and having(self.checks, lambda kind: not kind.with_strict_waves):
-            raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set one of them only")
+            raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set only one of the two")
 
     @property
     def translates(self) -> bool:

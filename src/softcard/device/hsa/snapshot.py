@@ -75,8 +75,9 @@ class Keeper(Stateful):
         self._go_back(state, "restored")
 
     def _go_back(self, state: DeviceState, what: str) -> None:
-        """End running kernels, then return the device to a saved state; `what` names the operation in error
-        messages."""
+        """End running kernels, then return the device to the saved `state`.
+
+        `what` names the operation in error messages: "restored", or another word for a reset."""
         if not self._executor.is_mine:
             self._executor.stop(f"the device was {what}")
         with self._between_packets("a restore" if what == "restored" else "a reset"):

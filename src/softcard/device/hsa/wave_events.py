@@ -18,14 +18,15 @@ from softcard.device.hsa.launch.plan import read_plan
 from softcard.device.hsa.memory.device_memory import AgentState
 from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.queues.records import QueueProperties
-from softcard.engine.gcn.api import Dispatch
+from softcard.engine.gcn.api import Dispatch, Statistics
 from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.tracepoints import Tracepoints
 from softcard.engine.gcn.wave_log import WaveLog
 from softcard.isa.gcn.state import EXEC, M0, Wave
 from softcard.isa.gcn.target import Target
 
 if TYPE_CHECKING:
-    from softcard.engine.gcn.tracepoints import Snapshot, Tracepoints
+    from softcard.engine.gcn.tracepoints import Snapshot
 
 
 @made_quickly
@@ -83,7 +84,9 @@ class WaveEmitter:
         self._most = most
 
     def follow(self, dispatch: Dispatch) -> Dispatch:
-        """Return `dispatch`, which is about to run, with a log of its waves added if wave events are wanted."""
+        """Return a copy of `dispatch`, which is about to run, with a log of its waves.
+
+        Return `dispatch` itself if no wave events are to be emitted."""
         if not self._most or not self._telemetry.wants(*KINDS):
             return dispatch
         counts = dispatch.shapes.waves[dispatch.groups[:, 3]]
@@ -150,7 +153,9 @@ class RegistersLeftOut(Event):
 
 
 class SnapshotEmitter:
-    """The emitter of events for the register snapshots that `moments` collects; it emits none if that is None."""
+    """The emitter of events for the register snapshots that `moments` collects.
+
+    It emits no events if `moments` is None."""
 
     def __init__(self, telemetry: Telemetry, moments: Tracepoints | None) -> None:
         self._telemetry = telemetry
@@ -188,6 +193,38 @@ class SnapshotEmitter:
                 telemetry.emit(lambda time: RegistersLeftOut(time, queue, index, more))
 
 
+# ---- all events of waves ---------------------------------------------------------------------------------------------
+
+
+class WaveEvents:
+    """The emitter of all events about the waves of a device.
+
+    These are the starts and ends of at most `trace_waves` waves of each launch, and at most `snapshots` snapshots of
+    registers, at the points in `tracepoints`, which is None if `snapshots` is 0."""
+
+    def __init__(self, telemetry: Telemetry, trace_waves: int, snapshots: int) -> None:
+        self.tracepoints = Tracepoints(snapshots) if snapshots else None
+        self._waves = WaveEmitter(telemetry, trace_waves)
+        self._snapshots = SnapshotEmitter(telemetry, self.tracepoints)
+
+    def run(
+        self,
+        dispatch: Dispatch,
+        run: Callable[[Dispatch], Statistics],
+        queue: int | None = None,
+        index: int | None = None,
+    ) -> Statistics:
+        """Run `dispatch` by the function `run`, and emit the events of its waves.
+
+        `queue` and `index` identify the dispatch's packet; they are None without a packet."""
+        dispatch = self._waves.follow(dispatch)
+        try:
+            with self._snapshots.of(queue, index):
+                return run(dispatch)
+        finally:
+            self._waves.emit(dispatch, queue, index)
+
+
 # ---- messages and traps ----------------------------------------------------------------------------------------------
 # Messages and traps of waves to the device.
 
@@ -223,10 +260,10 @@ class WaveCalls:
 
     @staticmethod
     def hint_of(queue: Queue) -> Callable[[Wave, str, int], None]:
-        """Return the function that handles messages that waves of `queue` send.
+        """Return the function that engines call for hints of waves of `queue`, which include s_sendmsg.
 
-        If a wave executes s_sendmsg with an interrupt message, the device sends an interrupt with the low 8 bits of
-        M0."""
+        If a wave executes s_sendmsg with an interrupt message, the device sends an interrupt with the low 8 bits
+        of M0. Other hints have no effect."""
 
         def hint(wave: Wave, what: str, number: int) -> None:
             if what == "sendmsg" and number & 0xF == MSG_INTERRUPT:

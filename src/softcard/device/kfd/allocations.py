@@ -57,7 +57,7 @@ class Allocation:
 
     @property
     def once(self) -> int:
-        """The bytes of the allocation, where a ring that is mapped twice in succession counts only once."""
+        """The bytes of the allocation; the memory of a ring, which is mapped twice in succession, counts only once."""
         return self.size // 2 if self.flags & AllocFlags.AQL_QUEUE_MEM else self.size
 
     def map_twice(self) -> None:
@@ -107,11 +107,11 @@ class Allocations:
         return found
 
     def seen_at(self, address: int, size: int) -> list[tuple[int, int, int]]:
-        """Return the parts of `size` bytes of the program's memory at `address` that agents have mapped.
+        """Return those ranges of the program's memory between `address` and `address + size` that agents see.
 
-        Each part has the address that agents use, the program's address, and the number of bytes. For memory that the
-        driver allocated, both addresses are equal.
-        """
+        These are the ranges that belong to allocations of the driver. Each is a tuple of the address that agents
+        use, the program's address, and the number of bytes. The two addresses are equal for memory that the
+        driver allocated."""
         found = []
         with self._lock:
             for each in self._known.values():
@@ -129,8 +129,8 @@ class Allocations:
         kind = flags & _KINDS
         if not arguments.size or arguments.size % PAGE_SIZE or arguments.va_addr % PAGE_SIZE:
             raise Refused(
-                f"cannot allocate {arguments.size:#x} bytes at {arguments.va_addr:#x}: both must be multiples of the "
-                "page size"
+                f"cannot allocate {arguments.size:#x} bytes at {arguments.va_addr:#x}: expected a size above 0 and an "
+                f"address, both multiples of {PAGE_SIZE:#x}"
             )
         with self._lock:
             self._made += 1
@@ -148,7 +148,10 @@ class Allocations:
         `address` is the memory's address in the program, if the program itself has allocated it."""
         size = made.once
         if size % PAGE_SIZE:
-            raise Refused(f"the ring has {made.size:#x} bytes and is mapped twice, expected an even number of pages")
+            raise Refused(
+                f"the AQL queue buffer has {made.size:#x} bytes, expected an even number of pages: its first half is "
+                "mapped twice"
+            )
         offset = 0
         if kind == AllocFlags.USERPTR:
             self._user.tidy()
@@ -181,9 +184,10 @@ class Allocations:
         return offset
 
     def _put_fill(self, made: Allocation, data: npt.NDArray[np.uint8]) -> None:
-        """Fill `data`, new device memory, with the junk word.
+        """Fill `data`, the new device memory of the allocation `made`, with the word for undefined memory.
 
-        Do nothing if more than `MOST_FILLED` bytes of the program would be filled."""
+        Do nothing for the memory of a ring, or if more than `MOST_FILLED` bytes of the program would then be
+        filled."""
         if self._filled + data.size <= MOST_FILLED and not made.flags & AllocFlags.AQL_QUEUE_MEM:
             data.view(np.uint32)[:] = self._fill_word
             self._filled += data.size
@@ -225,7 +229,7 @@ class Allocations:
         with self._lock:
             found = self.find(handle)
             if found.mapped:
-                raise Refused(f"{found.name} is still mapped", errno.EBUSY)
+                raise Refused(f"{found.name} is still mapped: unmap it before the free", errno.EBUSY)
             del self._known[handle]
             if found.offset >= 0:
                 self._shared.free(found.offset, found.once)

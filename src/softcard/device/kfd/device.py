@@ -171,7 +171,7 @@ class KfdDevice:
         self.time += 1
         try:
             if process is None:
-                raise Refused(f"no program has number {number} and the driver open")
+                raise Refused(f"program {number} has not opened the driver")
             answer = process.ioctl(request, data, minor)
         except Refused as error:
             refused, code = error.message, error.errno

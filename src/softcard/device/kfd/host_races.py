@@ -1,13 +1,16 @@
 """Races between loads and stores of a program on the host and the work of its GPUs.
 
-Two kinds of races are found: host accesses to memory before work that was already submitted and that writes
-the memory has begun, and host stores to pinned memory that submitted work has not yet read.
+Two kinds of races are found. In the first kind, work that writes memory was submitted, and the host
+accesses this memory before the work has begun. In the second kind, work that reads pinned memory was
+submitted, and the host stores to this memory before the work has read it.
 
-Pinned and managed memory is saved at each submission of work to a stream. When a packet of that work has run,
-and before the host can learn this, the memory is compared with the saved contents. Bytes that differ, and
-that no kernel or copy engine has written, are stores of the host that are not ordered with the packet.
+Pinned and managed memory is saved at each submission of work to a stream. When a packet of that work has
+run, and before the host can learn this, the memory is compared with the saved contents. Bytes that
+differ, and that no kernel or copy engine has written, are stores of the host that are not ordered with
+the packet.
 
-The program's shim (a library in the program) reports accesses to memory that work writes; see `HostAccesses`."""
+The program's shim (a library in the program) reports accesses to memory that work writes; see
+`HostAccesses`."""
 
 from __future__ import annotations
 
@@ -109,7 +112,7 @@ class HostAccesses:
     def begin(self, queue: int, index: int) -> bool:
         """Record that the kernel of packet `index` begins.
 
-        Return True if accesses are recorded that the host made before."""
+        Return True if the host made one of the recorded accesses between the submission of the packet and now."""
         with self._lock:
             self._running[queue] = index
             return any(each.is_before(queue, index) for each in self._accesses)
@@ -141,9 +144,10 @@ class HostAccesses:
                 tracker.report_copy(each.kind, LOAD, each.address, 0, memory)
 
     def _take(self, queue: int, index: int) -> list[Access]:
-        """Return the accesses that the host made before packet `index` of `queue` began.
+        """Return the accesses that the host made after the submission of packet `index` and before the packet began.
 
-        Drop the accesses that were made before no other remaining packet."""
+        Then delete the records that no later packet needs: those of accesses that precede no other unfinished
+        packet."""
         found = [each for each in self._accesses if each.is_before(queue, index)]
         for each in self._accesses:
             if queue in each.work and each.work[queue][1] <= index + 1:
@@ -283,9 +287,9 @@ class PinnedOrder:
             if self._bytes + size > MOST_BYTES:
                 self._exceeded(
                     "bytes",
-                    f"the program has {self._bytes + size} bytes of pinned memory, but racing host stores are looked "
-                    "for in "
-                    f"{MOST_BYTES} bytes only: those at {address:#x} are not checked, and further ones may not be",
+                    f"the program has {self._bytes + size} bytes of pinned memory, but the check finds racing host "
+                    f"stores only in {MOST_BYTES} bytes: stores from {address:#x} on are not checked, and stores to "
+                    "memory that is pinned later may not be checked",
                 )
                 return
             self._known[address] = Pinned(address, size, seen)
@@ -326,7 +330,7 @@ class PinnedOrder:
         return bool(self._work())
 
     def _copy(self) -> None:
-        """Save the contents of pinned memory for work that was submitted since they were last saved."""
+        """Save the contents of pinned memory for the work that was submitted after the previous call of this method."""
         with self._lock:
             if not self._known:
                 return
@@ -438,8 +442,9 @@ class PinnedOrder:
                         tracker.report_copy(STORE, LOAD, address, count, "pinned memory")
 
     def stored(self, to: int, size: int) -> None:
-        """Record that a copy engine has written `size` bytes at `to`, so that they do not count as stores of the
-        host."""
+        """Record that a copy engine has written `size` bytes at `to`.
+
+        The bytes are added to the saved contents, so that they do not count as stores of the host."""
         if not self._known:
             return
         with self._lock:
@@ -502,7 +507,7 @@ class PinnedOrder:
             tracker.report_unordered(STORE, one, is_exact=True)
 
     def _of(self, queue: int, position: int) -> Copy | None:
-        """Return the contents that were saved when the packet at `position` was submitted, or None.
+        """Return the contents of pinned memory that were saved when the packet at `position` was submitted, or None.
 
         Drop the contents that were saved for earlier packets, which are done."""
         entries = self._pending.get(queue, [])
@@ -534,9 +539,8 @@ class PinnedOrder:
             if id(oldest) in needed:
                 self._exceeded(
                     "copies",
-                    f"the host has changed pinned memory {MOST_COPIES} times while work that was given to a stream "
-                    "before waits: host stores that race with that work, and with further work that waits as "
-                    "long, are not found",
+                    f"the host has changed pinned memory {MOST_COPIES} times while earlier work of a stream waits: "
+                    "host stores that race with that work, and with later work that waits as long, are not found",
                 )
         return Copy(parts)
 

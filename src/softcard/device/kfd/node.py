@@ -233,7 +233,9 @@ def _link(start: int, end: int, flags: int) -> Properties:
 
 
 def _cache(level: int, kib: int) -> str:
-    """Return the properties of a cache that the first SIMDs use, as text."""
+    """Return the properties of one cache of an agent as text: its level, its size in KiB, and constant values.
+
+    The text says that the agent's first SIMDs share the cache."""
     numbers = {
         "processor_id_low": FIRST_SIMD, "level": level, "size": kib, "cache_line_size": CACHE_LINE,
         "cache_lines_per_tag": 1, "association": 16, "latency": 1, "type": DATA_OF_SIMDS,

@@ -144,7 +144,8 @@ class KfdProcess:
                 node = self._of_minor(minor)
                 return drm.answer(number, data.ljust(ioctls.MOST_BYTES, b"\0"), node, self.client)[: len(data)]
             if kind != ioctls.TYPE or minor:
-                raise Refused(f"ioctl {request:#x} of this device is not modelled", errno.ENOTTY)
+                path = f"/dev/dri/renderD{minor}" if minor else "/dev/kfd"
+                raise Refused(f"ioctl {request:#x} of {path} is not modelled", errno.ENOTTY)
             return self._kfd(number, data)
         except NoHostMemory as error:
             raise Refused(error.message, errno.ENOMEM) from None
@@ -152,7 +153,7 @@ class KfdProcess:
     def _kfd(self, number: int, data: bytes) -> bytes:
         record, handler = self._handlers.get(number, (None, None))
         if record is None or handler is None:
-            raise Refused(f"ioctl {number:#x} of the driver is not modelled")
+            raise Refused(f"ioctl {number:#x} of /dev/kfd is not modelled")
         answer = handler(record.parse(data.ljust(record.size_bytes, b"\0")))
         if answer is None:
             return data
@@ -160,7 +161,9 @@ class KfdProcess:
 
     def _of_minor(self, minor: int) -> Node:
         if not 0 <= minor - FIRST_RENDER_MINOR < len(self.nodes):
-            raise Refused(f"there is no render node {minor}", errno.ENODEV)
+            last = FIRST_RENDER_MINOR + len(self.nodes) - 1
+            text = f"there is no render node {minor}, expected {FIRST_RENDER_MINOR} to {last}"
+            raise Refused(text, errno.ENODEV)
         return self.nodes[minor - FIRST_RENDER_MINOR]
 
     # ---- made at first use ----------------------------------------------------------------------
@@ -296,8 +299,9 @@ class KfdProcess:
         return ioctls.AvailableMemory(available=self.allocations.available(node), gpu_id=arguments.gpu_id)
 
     def _xnack(self, arguments: ioctls.SetXnackMode) -> Record:
-        """Return the reply that waves never retry page faults (XNACK); raise `Refused` for an attempt to enable
-        retries."""
+        """Return the reply that waves never retry page faults (XNACK).
+
+        Raise `Refused` for an attempt to enable retries."""
         if arguments.xnack_enabled > 0:
             raise Refused("XNACK cannot be enabled: no GPU of the machine supports it", errno.EPERM)
         return ioctls.SetXnackMode(xnack_enabled=0)
@@ -344,7 +348,10 @@ class KfdProcess:
         """Check the mask of compute units, which has no effect on results."""
         self.queues.check(arguments.queue_id)
         if not 0 < arguments.num_cu_mask <= MOST_MASK_BITS or arguments.num_cu_mask % 32:
-            raise Refused(f"the mask has {arguments.num_cu_mask} bits for compute units, expected a multiple of 32")
+            raise Refused(
+                f"the mask has {arguments.num_cu_mask} bits for compute units, expected a multiple of 32 up to "
+                f"{MOST_MASK_BITS}"
+            )
         self.client.read(arguments.cu_mask_ptr, arguments.num_cu_mask // 8)
 
     def _trap_handler(self, arguments: ioctls.SetTrapHandler) -> None:

@@ -56,8 +56,9 @@ class AgentQueues:
         self._known: dict[int, Queue | SdmaQueue] = {}
 
     def create(self, number: int, arguments: CreateQueue) -> int:
-        """Create queue `number`, which uses the doorbell with the same number; return the doorbell's offset in its
-        page."""
+        """Create queue `number`, which uses the doorbell with the same number.
+
+        Return the byte offset of this doorbell in the agent's page of doorbells."""
         if arguments.queue_type == QueueKind.COMPUTE_AQL:
             self._known[number] = self._adopted(number, arguments)
             self._aql_service.add(number, 0 if self.node.is_legacy else NEVER_RUNG)
@@ -162,7 +163,9 @@ class Queues:
         return len(self._owners)
 
     def create(self, arguments: CreateQueue) -> tuple[int, int]:
-        """Carry out the ioctl CREATE_QUEUE; return the queue's number, and the offset of its doorbell in the page."""
+        """Carry out the ioctl CREATE_QUEUE; return the queue's number, and the byte offset of its doorbell.
+
+        The offset counts from the start of the agent's page of doorbells."""
         if arguments.queue_type not in (QueueKind.COMPUTE_AQL, QueueKind.SDMA):
             raise Refused(f"the queue type is {arguments.queue_type}, expected AQL (2) or SDMA (1)")
         size = arguments.ring_size

@@ -249,8 +249,9 @@ class SdmaQueue:
         self.limit = self.end_of(value)
 
     def end_of(self, value: int) -> int:
-        """Return the end of the packets that the doorbell value `value` announces, in bytes since the queue was
-        created."""
+        """Return the end of the packets that the doorbell value `value` announces.
+
+        It is in bytes since the queue was created, as `position` and `limit` are."""
         if self._is_legacy:
             return self.position + (value - self.position) % self.size
         return min(value, self.position + self.size) if value > self.position else self.limit
@@ -278,7 +279,7 @@ class SdmaQueue:
         return done
 
     def _one(self) -> int:
-        """Execute the next packet; return its size in bytes, 0 if it has to wait."""
+        """Execute the next packet; return its size in bytes, or 0 if the packet has to wait."""
         header = self._bytes(4)
         handler = self._handlers.get(header[0])
         if handler is None:
@@ -289,7 +290,7 @@ class SdmaQueue:
         """Return the next `size` bytes of the ring, which wraps around."""
         if size > self.limit - self.position:
             raise RuleError(
-                f"the SDMA packet has {size} bytes, but the doorbell covers only {self.limit - self.position}"
+                f"the SDMA packet has {size} bytes, but the doorbell announces only {self.limit - self.position}"
             )
         start = self.position % self.size
         first = min(size, self.size - start)
@@ -313,7 +314,7 @@ class SdmaQueue:
         if header[1] == SubOpcode.LINEAR_RECT:
             return self._copy_rect(CopyLinearRect.parse(self._bytes(CopyLinearRect.size_bytes)))
         if header[1] != SubOpcode.LINEAR:
-            raise BeyondModel(f"the SDMA copy has kind {header[1]}: only linear and rectangular copies are modelled")
+            raise BeyondModel(f"SDMA copy of kind {header[1]} is not modelled, only linear and rectangular copies are")
         packet = CopyLinear.parse(self._bytes(CopyLinear.size_bytes))
         self._move(packet.destination, packet.source, self._count(packet.count))
         return packet.size_bytes
@@ -331,7 +332,7 @@ class SdmaQueue:
         return packet.size_bytes
 
     def _move(self, to: int, source: int, size: int) -> None:
-        """Copy bytes, and report the copy to the race check."""
+        """Copy `size` bytes from address `source` to address `to`, and report the copy to the check for races."""
         self._space.copy(to, source, size)
         if self._order is not None:
             self._order.copied(self.number, self.position, to, source, size)
@@ -359,14 +360,16 @@ class SdmaQueue:
     def _atomic(self, header: bytes) -> int:
         packet = AtomicPacket.parse(self._bytes(AtomicPacket.size_bytes))
         if packet.operation != Atomic.ADD_64:
-            raise BeyondModel(f"SDMA atomic {packet.operation}: only {Atomic.ADD_64:d} (add, 64 bits) is modelled")
+            raise BeyondModel(
+                f"SDMA atomic {packet.operation} is not modelled, only {Atomic.ADD_64:d} (add, 64 bits) is"
+            )
         Word(self._space.memory, packet.address).rmw("add", packet.data)
         return packet.size_bytes
 
     def _fill(self, header: bytes) -> int:
         packet = ConstFill.parse(self._bytes(ConstFill.size_bytes))
         if packet.fill_size != DWORDS:
-            raise BeyondModel(f"SDMA fill of size {packet.fill_size}: only {DWORDS} (dwords) is modelled")
+            raise BeyondModel(f"SDMA fill of size {packet.fill_size} is not modelled, only {DWORDS} (dwords) is")
         self._space.fill(packet.address, packet.data, self._count(packet.count))
         if self._order is not None:
             self._order.stored(packet.address, self._count(packet.count))
@@ -375,7 +378,7 @@ class SdmaQueue:
     def _timestamp(self, header: bytes) -> int:
         if header[1] != SubOpcode.TIMESTAMP_GET_GLOBAL:
             raise BeyondModel(
-                f"SDMA timestamp of kind {header[1]}: only {SubOpcode.TIMESTAMP_GET_GLOBAL:d} is modelled"
+                f"SDMA timestamp of kind {header[1]} is not modelled, only {SubOpcode.TIMESTAMP_GET_GLOBAL:d} is"
             )
         packet = Timestamp.parse(self._bytes(Timestamp.size_bytes))
         self._space.store(packet.address, memoryview(bytearray(boot_nanoseconds().to_bytes(8, "little"))))

@@ -205,7 +205,7 @@ class Service:
         """The exception that ended the thread, or None."""
 
     def add(self, slot: int, value: int) -> None:
-        """Poll doorbell `slot`, which was not rung yet; `value` is its initial value."""
+        """Start to poll doorbell `slot`, whose queue is new; `value` is the initial value of the doorbell."""
         self._doorbells.clear(slot, value)
         with self._lock:
             self._slots[slot] = value
@@ -226,7 +226,7 @@ class Service:
             self._pause.set()
 
     def close(self) -> None:
-        """End the thread, which may be processing a packet."""
+        """End the thread; if it is processing a packet, wait until it has ended this."""
         self._is_closed = True
         if self._thread is not None:
             self._thread.join()

@@ -62,7 +62,9 @@ class SharedMemory:
             raise NoHostMemory(f"cannot share {size:#x} bytes with a program: {error.strerror}") from None
 
     def allocate(self, size: int) -> int:
-        """Return the offset of zeroed pages with at least `size` bytes; raise `NoHostMemory` if the area is full."""
+        """Return the offset in the file of zeroed pages with at least `size` bytes.
+
+        Raise `NoHostMemory` if the file has no free range of this size."""
         with self._lock:
             offset = self._free.allocate(align_up(size, PAGE_SIZE), PAGE_SIZE)
         if not offset:

@@ -145,8 +145,7 @@ class UserMemory:
     def _allocate(self, size: int) -> int:
         """Return the offset in the shared file of `size` new bytes.
 
-        If the area is full, reuse memory that the program has unmapped.
-        """
+        If the file has no free range of this size, first free shared memory that the program has unmapped."""
         try:
             return self._shared.allocate(size)
         except NoHostMemory:

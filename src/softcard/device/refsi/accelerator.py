@@ -94,7 +94,8 @@ class Accelerator(Stateful):
     - `active` is the number of harts that the last kernel command used. As in the reference driver, only the
       counters of these harts can be read. 0, before the first command, stands for all harts.
     - `step_limit` bounds the instructions of one kernel command, `time_limit_seconds` its time.
-    - `threads` is the number of harts that run at once (None: as many as the host has processors).
+    - `threads` is the number of harts that may run at the same time, each on a thread of the host. None
+      stands for the number of the host's processors.
     - `trace_instances` is the number of instances of a command that emit events."""
 
     STATE = ("active", "counters")
@@ -179,7 +180,9 @@ class Accelerator(Stateful):
         return self._began + self.engine.compiling_seconds - self._compiled
 
     def places(self, count: int) -> list[tuple[str, str]]:
-        """Return the locations of the first `count` harts, each with its pc, for `note_interrupt`."""
+        """Return the location of each of the first `count` harts as a pair of texts for `note_interrupt`.
+
+        A pair is, for example, ("pc", "0x10040 of hart 3")."""
         return [("pc", f"{hart.pc:#x} of hart {hart.index}") for hart in self.harts[:count]]
 
     def create(self, count: int) -> None:
@@ -233,7 +236,7 @@ class Accelerator(Stateful):
             hart.words[RETURN_ADDRESS] = address
 
     def revive(self, hart: Hart) -> None:
-        """Reset a hart. Its counters are not reset; they continue to count."""
+        """Reset a hart after a kernel has failed, so that it can run again; its counters keep their values."""
         retired = hart.retired
         kept = {
             COUNTER_CSR + slot: hart.csr.get(COUNTER_CSR + slot, 0) for slot in range(NUM_HART_COUNTERS) if slot != 1

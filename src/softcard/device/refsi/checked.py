@@ -55,8 +55,9 @@ class CheckedPort:
         return self._reported("atomic", address, size, lambda: self._port.exchange(address, size, new))
 
     def check_reservable(self, address: int, size: int, access: str) -> None:
-        """Raise an error unless the bytes can be reserved; see `SpecPort.check_reservable`. Allocations are not
-        checked."""
+        """Raise an error unless LR and SC may access `size` bytes at `address`; see `SpecPort.check_reservable`.
+
+        This method does not check that the bytes are in an allocation."""
         self._port.check_reservable(address, size, access)
 
     def page(self, address: int, access: str) -> int | None:
@@ -68,9 +69,9 @@ class CheckedPort:
         return self._port.page(address, access) if start <= page and page + PAGE_SIZE <= end else None
 
     def whole_page(self, address: int) -> int | None:
-        """Return the host address minus the guest address for loads from a page, even if the page is not allocated.
+        """Return the host address minus the guest address for the page of `address`, allocated or not.
 
-        See `SpecPort.page`."""
+        The result is for loads that the memory check does not observe. See `SpecPort.page`."""
         return self._port.page(address, "load")
 
     def extent(self, address: int, access: str) -> tuple[int, int]:
@@ -124,7 +125,7 @@ class CheckedAllocator:
             self._check.allocations.forget(each.base)
 
     def allocate(self, size: int, alignment: int) -> int:
-        """Allocate with a guard zone after the allocation, if there is room for one; see `Allocator.allocate`."""
+        """Allocate `size` bytes, with a guard zone after them if there is room for one; see `Allocator.allocate`."""
         address = self._allocator.allocate(size + GAP, alignment) or self._allocator.allocate(size, alignment)
         if address:
             self._check.allocations.add("device memory", address, max(size, 1), HOST)
@@ -135,7 +136,8 @@ class CheckedAllocator:
         self._check.allocations.add("program", address, size, HOST)
 
     def free(self, address: int) -> None:
-        """Free memory, or report an address at which no allocation starts."""
+        """Free the allocation that starts at `address`; report an error of the program if no allocation starts
+        there."""
         freed = self._check.freed(address)
         if freed is None:
             return

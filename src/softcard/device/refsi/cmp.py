@@ -75,7 +75,8 @@ class CommandProcessor(Stateful):
     """The executor of command buffers.
 
     `registers` are the 40 CMP registers, 64-bit words that other components of the device access, too.
-    `accelerator` has the harts and the time limits. With `compiled`, commands are executed by machine code."""
+    `accelerator` has the harts and the time limits. The functions of `native_commands` execute most commands;
+    if `compiled`, these functions run as machine code, otherwise as Python code."""
 
     STATE = ("registers",)
 
@@ -157,7 +158,7 @@ class CommandProcessor(Stateful):
             machine.flush()
 
     def _serve(self, why: int, words: Words, chunks: int, begun: bytes, progress: Progress) -> None:
-        """Carry out the request with which machine code stopped at a command, or raise the command's error.
+        """Carry out the request with which the native function stopped at a command, or raise the command's error.
 
         `why` is the request, a constant of `native_commands`. The buffer is the first `chunks` elements of `words`.
         `begun` is a copy of the buffer's first bytes, made before its first command."""
@@ -210,7 +211,7 @@ class CommandProcessor(Stateful):
         self.telemetry.emit(lambda time: CommandFinished(time, *event))
 
     def _noted(self, progress: Progress) -> Iterator[Event]:
-        """Yield the events of commands that machine code has executed since the last call, for listeners."""
+        """Yield the events of the commands that the native function has executed since the last call."""
         time, ticket = self.telemetry.clock(), progress.ticket
         _, index, chunk, command = progress.event
         for kind, at, place, header, one, two, three in self.machine.events():

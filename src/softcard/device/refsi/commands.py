@@ -196,7 +196,7 @@ class Command(RichDisplay):
         payload = self.payload
         for number, value in enumerate(payload, 1):
             if not 0 <= value < 1 << 64:
-                raise WireError(f"{self.opcode.name}: chunk {number} must hold 64 bits, not {value:#x}")
+                raise WireError(f"{self.opcode.name}: chunk {number} is {value:#x}, expected 64 bits")
         return encode_header(Header(self.opcode, len(payload), self.inline)), *payload
 
 
@@ -393,9 +393,9 @@ def decode(
 ) -> tuple[Command, int]:
     """Decode the command whose header is chunk `index`; return the command and the index of the next header.
 
-    `end` is the number of chunks in the buffer (default: all of `words`). A payload that exceeds the buffer is an
-    error. With `lenient` it is read from `words` instead, and as zeros after their end. Raise `WireError` with
-    the rule, the chunk and the byte offset."""
+    `end` is the number of chunks in the buffer (default: all of `words`). A payload that exceeds the buffer
+    is an error. With `lenient`, such a payload is read from the chunks of `words` after the buffer; chunks
+    after the end of `words` count as zeros. Raise `WireError` with the rule, the chunk and the byte offset."""
     size = len(words) if end is None else end
     if not 0 <= index < size:
         raise WireError(f"no chunk {index} in a buffer of {size} chunks", rule=rules.CHUNKS)
@@ -445,7 +445,7 @@ def decode_all(words: Sequence[int] | memoryview[int], *, lenient: bool = False)
 
 
 def encode_all(commands: Sequence[Command]) -> bytes:
-    """Return the bytes of a command buffer."""
+    """Return the bytes of a command buffer that consists of `commands`."""
     return b"".join(word.to_bytes(CHUNK_BYTES, "little") for command in commands for word in command.encode())
 
 
@@ -457,9 +457,10 @@ def encode_all(commands: Sequence[Command]) -> bytes:
 class BufferStatus(RichDisplay):
     """The result of one submitted buffer. `ok` is False if there is an `error`.
 
-    `commands` is the number of completed commands, `steps` the number of instructions that its kernels retired.
-    After a failure, `command` is the index of the failed command in the buffer, `chunk` the index of its header
-    and `offset` the header's byte offset. If a kernel failed, `hart`, `pc` and `instance` tell where."""
+    `commands` is the number of completed commands, `steps` the number of instructions that kernels of the
+    buffer retired. After a failure, `command` is the index of the failed command in the buffer, `chunk` the
+    index of its header and `offset` the header's byte offset. If a kernel failed, `hart`, `pc` and `instance`
+    are the location."""
 
     ticket: int
     address: int

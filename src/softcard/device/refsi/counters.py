@@ -62,9 +62,10 @@ class PerfCounters(Stateful):
         self._frozen = None
 
     def begin_time_slice(self, hart: Hart) -> None:
-        """Freeze the slots of `hart` until `end_time_slice`; they exclude instructions that retire in this time.
+        """Freeze the counters of `hart` until `end_time_slice`.
 
-        See the choice counter-moment."""
+        Until then, reads of the counters do not include instructions that retire in the time slice (choice
+        counter-moment)."""
         self._frozen = (hart, hart.retired)
 
     def end_time_slice(self) -> None:
@@ -74,7 +75,7 @@ class PerfCounters(Stateful):
     def read_slot(self, slot: int, unit: Unit) -> int | None:
         """Return the value of slot `slot` (0 to 63).
 
-        Return None if `unit` may not read it: only harts may read slots 0 to 31, which are their own."""
+        Slots 0 to 31 belong to the accessing hart. Return None if `unit` is not a hart and `slot` is one of these."""
         if slot >= NUM_HART_COUNTERS:
             return self.shared[slot - NUM_HART_COUNTERS]
         if unit.kind != HART:

@@ -94,9 +94,9 @@ class KernelStatus:
 class RefSiDevice(Stateful, Device[Settings]):
     """A RefSi M1 (`family` "m") or G1 ("g"). Its options are `settings`, or single options of `Settings` by name.
 
-    Submitted buffers run, in order, when the host waits or accesses the device. Raise `WireError` for an invalid
-    option. `ram` makes the device's plain memories; it is `SharedRam` for memory that another process maps.
-    `findings` are the findings of checks, by site."""
+    Submitted buffers run, in order, when the host waits or accesses the device. Raise `WireError` for an
+    invalid option. `ram` makes the device's plain memories; it is `SharedRam` for memory that another process
+    maps. `findings` is the list of the findings of checks."""
 
     STATE = ("memory", "accelerator", "allocator", "processor", "_g1_harts", "_next_ticket", "_finished")
 
@@ -113,7 +113,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.settings = settings = Settings.of(settings, options)
         self._ram = ram
         if family == "g" and settings.profile == SPEC:
-            raise BeyondModel("RefSi G1 has no command processor and no document: it exists in the profile refsidrv")
+            raise BeyondModel("RefSi G1 is modelled only in profile refsidrv, since no document describes it")
         self.family, self.profile_name, self.scale_encoding = family, settings.profile, settings.scale_encoding
         self.cores, self.harts_per_core = settings.cores, settings.harts
         self.probes = Probes()
@@ -204,7 +204,7 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     @property
     def _is_translated(self) -> bool:
-        """True if harts run as machine code."""
+        """True if harts execute their code as translated by the JIT; False if the reference engine interprets it."""
         count = self.cores * self.harts_per_core
         if self.settings.engine != JIT or self.settings.snapshots or self.checks:
             return False
@@ -219,10 +219,9 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     @property
     def _notes_stores(self) -> bool:
-        """True if translated code may record its stores.
+        """True if translated code can record its stores, for the check of stores to code.
 
-        That needs the profile "spec" with eager coherence, and RAM with room for the records.
-        """
+        That needs the profile "spec" with eager coherence, and RAM with room for the records."""
         has_room = self._ram is Ram or self._is_shared
         return self.profile_name == SPEC and self.settings.coherence == EAGER and has_room
 
@@ -338,7 +337,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         have it."""
         if self._shadow_check is not None and self._ram is not Ram and not self._is_shared:
             raise BeyondModel(
-                f"check {self.settings.check!r} requires memory made by Ram or SharedRam, not by another `ram`"
+                f"check {self.settings.check!r} requires memory of the class Ram or SharedRam, not made by `ram`"
             )
         if self._judges_code and self._is_translated:
             return _store_ram(self._is_shared)
@@ -531,29 +530,33 @@ class RefSiDevice(Stateful, Device[Settings]):
                 (self.allocator if self._checked is None else self._checked).free(address)
 
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
-        """Run all submitted buffers, then read `size` bytes as `unit`; raise `AccessFault` for a refused access."""
+        """Run all submitted buffers, then read `size` bytes at `address` of the address space that `unit` sees.
+
+        Raise `AccessFault` for a refused access."""
         with self.telemetry.desk:
             self._drain_for("read", address, size, unit)
             return self.memory.read(address, size, unit)
 
     def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
-        """Run all submitted buffers, then write `data` as `unit`; raise `AccessFault` for a refused access."""
+        """Run all submitted buffers, then write `data` at `address` of the address space that `unit` sees.
+
+        Raise `AccessFault` for a refused access."""
         with self.telemetry.desk:
             self._drain_for("write", address, len(data), unit)
             self.memory.write(address, data, unit)
 
     def check_range(self, address: int, size: int, unit: Unit = HOST, access: str = "write") -> None:
-        """Run all submitted buffers, then raise `AccessFault` unless `unit` may access all the bytes.
+        """Run all submitted buffers, then raise `AccessFault` unless `unit` may access all `size` bytes at `address`.
 
         `access` is "read" or "write"."""
         self.drain()
         self.memory.check_range(address, size, unit, access)
 
     def view(self, address: int, size: int) -> memoryview | None:
-        """Return the bytes as a view that shares memory with the device; None if they are not plain memory.
+        """Return `size` bytes at `address` as a view that shares memory with the device.
 
-        If code is written through the view, the next buffer executes the new code.
-        """
+        Return None if the bytes are not plain memory. If code is written through the view, the next buffer
+        executes the new code."""
         if self._log is None:
             return self._view(address, size)
         with self.desk:
@@ -567,10 +570,10 @@ class RefSiDevice(Stateful, Device[Settings]):
         return view
 
     def _drain_for(self, access: str, address: int, size: int, unit: Unit) -> None:
-        """Run queued buffers before an access of the host.
+        """Run the queued buffers, because the host or another `unit` is about to access `size` bytes at `address`.
 
-        If the race check is enabled and the host has not waited for these buffers, compare the access with those of
-        the buffers."""
+        If the race check is enabled and the host has not waited for these buffers, compare an access of the host
+        with those of the buffers."""
         races = self._races
         if races is None or unit != HOST or not self._queue or self._busy_lock or not size:
             self.drain()
@@ -643,7 +646,7 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     def _processor(self) -> CommandProcessor:
         if self.processor is None:
-            raise RuleError("RefSi G1 has no command processor: kernels are executed directly")
+            raise RuleError("RefSi G1 has no command processor: run kernels with execute_kernel")
         return self.processor
 
     # -- G1: direct execution -----------------------------------------------------------------------------------
@@ -654,7 +657,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         When hart 0 reaches `entry`, the counters of all harts are set to zero."""
         self._check_open()
         if self.family != "g":
-            raise RuleError("RefSi M1 executes kernels by command buffers only")
+            raise RuleError("RefSi M1 runs kernels only from command buffers: submit a command buffer")
         before = self.steps
         try:
             with self._busy_lock:

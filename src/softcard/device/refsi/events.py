@@ -230,7 +230,7 @@ class InstanceFilter:
         self._instances, self.traced = instances, instances if instances <= most else min(instances, whole)
 
     def begin_group(self, first: int) -> None:
-        """Begin the group of the command that has instance `first`."""
+        """Begin the group of harts that runs instance `first` and the instances after it."""
         self._telemetry.leaves_out = None if first < self.traced else is_of_a_hart
 
     def end(self) -> None:

@@ -28,22 +28,27 @@ class MemorySystem(Protocol):
     with the guest address and, in `spec`, the rule that was violated."""
 
     def read(self, address: int, size: int, unit: Unit) -> bytes:
-        """Read `size` bytes as `unit`. Any size is allowed for memory; registers can only be read as a whole."""
+        """Read `size` bytes at `address` of the address space that `unit` sees.
+
+        Any size is allowed for memory; registers can only be read as a whole."""
 
     def write(self, address: int, data: bytes, unit: Unit) -> None:
-        """Write `data` as `unit`."""
+        """Write `data` at `address` of the address space that `unit` sees."""
 
     def check_range(self, address: int, size: int, unit: Unit, access: str) -> None:
-        """Raise `AccessFault` unless all the bytes are memory that `unit` may access; `access` is "read" or "write"."""
+        """Raise `AccessFault` unless `unit` may access `size` bytes at `address`, and all of them are memory.
+
+        `access` is "read" or "write"."""
 
     def view(self, address: int, size: int) -> memoryview | None:
-        """Return a writable view of the bytes that shares memory with the device; None if they are not plain memory."""
+        """Return a writable view of `size` bytes at `address`, which shares memory with the device.
+
+        Return None if the bytes are not plain memory."""
 
     def copy64(self, source: int, target: int, count: int, unit: Unit) -> None:
         """Carry out COPY_MEM64: copy `count` 8-byte elements, one by one.
 
-        They are read as `unit` and written as the command processor.
-        """
+        `source` is an address in the address space that `unit` sees, `target` one in that of the command processor."""
 
     def window_register(self, number: int, value: int) -> None:
         """Apply a write of `value` to CMP register 8..39, which may move, open or close its window.
@@ -66,8 +71,9 @@ class MemorySystem(Protocol):
         """Complete all outstanding asynchronous DMA transfers of all units."""
 
     def sync(self, flags: int) -> None:
-        """Execute SYNC_CACHE in the memory system: write back and invalidate the caches in `flags` that are
-        modelled."""
+        """Execute SYNC_CACHE in the memory system: write back and invalidate the caches that `flags` names.
+
+        Flags of caches that are not modelled have no effect."""
 
     def reset(self) -> None:
         """Reset to the state at open; RAM contents are zeroed."""
@@ -84,5 +90,6 @@ class MemorySystem(Protocol):
         """
 
     def restore(self, state: Any) -> None:
-        """Return to a state that `snapshot` of an equal memory system returned. The host addresses of RAM do not
-        change."""
+        """Return to a state that `snapshot` of an equal memory system returned.
+
+        The host addresses of RAM do not change."""

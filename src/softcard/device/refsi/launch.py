@@ -75,7 +75,9 @@ class KernelPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunInstances:
-    """The fields of RUN_INSTANCES and the registers that it uses; `harts` is the number of harts to run it."""
+    """The fields of RUN_INSTANCES and the registers that it uses.
+
+    `harts` is the number of harts that run the instances."""
 
     entry: int
     return_address: int

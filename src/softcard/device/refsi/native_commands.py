@@ -204,7 +204,9 @@ class Pending(ctypes.Structure):
 
 @native
 def commands(block: Block) -> int:
-    """Execute commands from `position` on, up to the end or one that needs Python; return why it stopped."""
+    """Execute commands from chunk `block.position` on, until the buffer ends or a command needs Python.
+
+    Return the reason why execution stopped."""
     words, registers = U64.at(block.words), U64.at(block.registers)
     end, lenient, listens, why = block.end, block.is_lenient, block.listens, DONE
     limit, listed, work, work_limit = block.limit, block.listed, 0, block.work_limit
@@ -279,9 +281,10 @@ def word(block: Block, at: int) -> int:
 
 @inlined
 def checked(block: Block, opcode: int, inline: int, at: int) -> int:
-    """Check a command after its payload count; return `DONE`, or the reason why Python must handle it.
+    """Check whether this module can execute a command whose number of payload chunks was already checked.
 
-    Some opcodes have restricted fields, others need harts. `at` is the index of the command's header."""
+    Return `DONE`, or the reason why Python must handle the command: it needs harts, or a field is invalid.
+    `at` is the index of the command's header."""
     if opcode == Opcode.RUN_KERNEL_SLICE or opcode == Opcode.RUN_INSTANCES:
         return ELSEWHERE
     if block.is_lenient:
@@ -382,7 +385,7 @@ def written(block: Block, number: int, value: int, opens: int) -> int:
 
 @inlined
 def set_register(block: Block, number: int, value: int) -> None:
-    """Set a CMP register, without any other effect."""
+    """Set CMP register `number` to `value`, without any other effect."""
     U64.at(block.registers)[number] = value
     if block.listens:
         note(block, REGISTER_WRITTEN, 0, 0, 0, number, value, 0)
@@ -530,9 +533,9 @@ def meets(one: int, size: int, other: int, other_size: int) -> int:
 
 @native
 def dma_awaited(block: Block, number: int) -> None:
-    """Perform the outstanding transfers with IDs up to `number`, the newest first.
+    """Perform the outstanding transfers that a wait for the transfer with ID `number` completes, the newest first.
 
-    Perform all outstanding transfers if no transfer has the ID `number` yet."""
+    These are the transfers with IDs up to `number`, or all of them if no transfer has this ID yet."""
     due = block.last
     if number <= block.started:
         due = block.first
@@ -607,7 +610,7 @@ class Machine:
         block.low = (1 << 64) - 1
 
     def run(self, listens: bool, is_live: bool) -> int:
-        """Execute commands up to the end or one that needs Python; return a result of `native.commands`.
+        """Execute commands until the buffer ends or a command needs Python; return a result of `native.commands`.
 
         `listens` is True if a listener wants events; they are then recorded. `is_live` is True if the listener must
         get the event of a command before the command has any effect."""

@@ -157,7 +157,9 @@ class SpecProfile:
                 f"CMP_ENTRY_PT_FN holds {value:#x}, expected an entry point of 32 bits", rule=rules.ENTRY_32_BIT
             )
         if not value:
-            raise RuleError("CMP_ENTRY_PT_FN was not set before a kernel command", rule=rules.ENTRY_SET)
+            raise RuleError(
+                "CMP_ENTRY_PT_FN is 0, expected an entry point before a kernel command", rule=rules.ENTRY_SET
+            )
         if value & 1:
             raise RuleError(f"CMP_ENTRY_PT_FN holds {value:#x}, expected an even entry point", rule=rules.ENTRY_SET)
 
@@ -239,9 +241,9 @@ class SpecProfile:
         memory.dma.started(COMMAND_PROCESSOR, number, (source[0], target[0]), sides)
 
     def windows_written(self, values: dict[int, int]) -> None:
-        """Set all window registers in `values` at once.
+        """Set all window registers in `values` together.
 
-        Machine code made no access through a window between these writes."""
+        The order of the writes does not matter, because machine code made no access through a window between them."""
         self._spec_memory.window_registers(values)
 
     def wrote(self, host: int, size: int) -> None:
@@ -280,7 +282,9 @@ class RefsidrvProfile:
         return ram.view[offset : offset + reachable * CHUNK_BYTES].cast("Q"), chunks
 
     def check_register(self, number: int) -> None:
-        """Raise `RuleError` if `number` is not one of the 40 registers; register 7 is allowed."""
+        """Raise `RuleError` if `number` is not one of the 40 registers.
+
+        Register 7 is allowed, although the RefSi M1 specification does not list it."""
         if number >= NUM_CMP_REGISTERS:
             raise RuleError(
                 f"there is no CMP register {number}, expected 0 to {NUM_CMP_REGISTERS - 1}", rule=rules.REG_IDX

@@ -56,14 +56,15 @@ class Settings(KernelSettings):
       written for it. "auto" selects the meaning that the profile defines.
     - `step_limit`: the maximum number of instructions of one kernel command.
     - `time_limit_seconds`: the maximum time of one kernel command.
-    - `profile_level`: the reference driver's CA_PROFILE_LEVEL.
+    - `profile_level`: the equivalent of CA_PROFILE_LEVEL in the reference driver. From level 3 on, the device
+      counts executed instructions by class.
     - `vlen`: the vector length in bits (a power of two, 64 to 65,536).
     - `seed`: a number that is stored, but has no effect on the present schedules.
     - `trace_instances`: the number of instances of a kernel command for which all events are emitted. These are
       the first instances; one event states how many more there are.
-    - `snapshots`: the maximum number of events that contain a hart's registers. They are emitted at a failure,
-      and at the points of `RefSiDevice.tracepoints`. If it is not 0, harts run on the reference engine, which is
-      slow. The check "waits" also selects that engine if the profile is "refsidrv" or coherence is strict."""
+    - `snapshots`: the maximum number of events that contain a hart's registers. They are emitted at a
+      failure, and at the points of `RefSiDevice.tracepoints`. If it is not 0, harts run on the slow reference
+      engine. The check "waits" also selects that engine if the profile is "refsidrv" or coherence is strict."""
 
     RUNS_HARTS: ClassVar[bool] = True
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -110,13 +111,13 @@ class Settings(KernelSettings):
         For example, the profile "refsidrv" supports only the numbers of cores and harts of the RefSi M1."""
         KernelSettings.verify(self)
         if self.snapshots and having(self.checks, lambda kind: not kind.with_snapshots):
-            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set one of them only")
+            raise BeyondModel(f"snapshots cannot be used with check {self.check!r}: set only one of the two")
         if self.profile == REFSIDRV and having(self.checks, lambda kind: not kind.only_engine):
             others = ", ".join(sorted(having(CHECKS, lambda kind: kind.only_engine)))
             raise BeyondModel(
-                f"check {self.check!r} is not supported in profile refsidrv, only {others}; use the profile spec; for "
-                "a host written for the reference driver use profile='spec' with window_scale='driver' (on "
-                "the command line --profile spec --window-scale driver)"
+                f"check {self.check!r} is not supported in profile refsidrv, only {others}: use profile='spec', for a "
+                "host that was written for the reference driver with window_scale='driver' (on the command line "
+                "--profile spec --window-scale driver)"
             )
         if self.profile == REFSIDRV and self.window_scale == DOCUMENT:
             raise WireError(
@@ -135,4 +136,7 @@ class Settings(KernelSettings):
         if self.vlen is not None:
             check_vlen(self.vlen)
         if self.profile == REFSIDRV and (self.cores, self.harts, self.coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):
-            raise WireError("the profile refsidrv has one core of 4 harts without caches, as the reference driver")
+            raise WireError(
+                f"profile refsidrv requires cores={r.M1_CORES}, harts={r.M1_HARTS} and coherence={EAGER!r}, which the "
+                "reference driver has"
+            )

@@ -72,11 +72,11 @@ class StepLimit(GuestFault):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shapes:
-    """The shapes of work-groups in a dispatch, by index.
+    """The S different shapes of work-groups in a dispatch; a shape is named by its index in these arrays.
 
-    `waves` (uint32[S]) is the number of waves of a group, `execs` (uint64[S, W]) the EXEC mask of each wave, and
-    `vgprs` (uint32[S, W, N, 64]) the first N vector registers of each wave.
-    """
+    `waves` (uint32[S]) is the number of waves of a group, at most W. `execs` (uint64[S, W]) is the initial
+    EXEC mask of each wave, and `vgprs` (uint32[S, W, N, 64]) the initial values of its first N vector
+    registers."""
 
     waves: Words32
     execs: Words64
@@ -224,8 +224,9 @@ class Dispatch:
     """The handler of s_trap n, which returns True to continue the wave. Without a handler a trap is a fault."""
 
     def __post_init__(self) -> None:
-        """Raise `ModelBug` if fields contradict each other; the code that creates the launch should have prevented
-        that."""
+        """Raise `ModelBug` if fields contradict each other.
+
+        The code that creates the launch should have prevented that."""
         shapes, groups = self.shapes, self.groups
         registers = (*self.group_id_sgprs, self.group_info_sgpr, self.wave_offset_sgpr)
         windows = (self.shared_base | self.private_base) >> 32 & WINDOW_MASK
@@ -233,7 +234,10 @@ class Dispatch:
         is_table = groups.dtype == np.uint32 and groups.ndim == 2 and groups.shape[1] == 4
         claims = (
             (is_table, "groups must be uint32[G, 4]"),
-            (shapes.vgprs.shape[:2] == shapes.execs.shape, "shapes must agree on the number of shapes and waves"),
+            (
+                shapes.vgprs.shape[:2] == shapes.execs.shape,
+                "the arrays of shapes must have the same numbers of shapes and waves",
+            ),
             (shapes.vgprs.shape[2] <= VGPRS, f"a wave has {VGPRS} vector registers at most"),
             (shapes.execs.shape[1] <= MAX_WAVES, f"a work-group has {MAX_WAVES} waves at most"),
             (shapes.most_waves <= shapes.execs.shape[1], "every wave of a shape must have an EXEC mask"),

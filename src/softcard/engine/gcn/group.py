@@ -120,10 +120,11 @@ _BELOW: Final = _Below()
 def poll_watch(dispatch: Dispatch, wave: Wave, began: float, run_borrowed: Callable[[], None] | None = None) -> float:
     """Poll the watch, which may end the waves of a dispatch with an error; then let other kernels run.
 
-    The error contains the pc of `wave` and its progress; `began` is the time at which the dispatch began. Other
-    kernels run in `Watch.pass_time`. They may in turn wait for the waves of this dispatch. Therefore they can
-    call `run_borrowed`, which runs these waves for a short time. This function likewise calls the `run_borrowed`
-    of each suspended kernel below it on the thread. Return the time in seconds that was spent on other kernels."""
+    The error contains the pc of `wave` and its progress; `began` is the time at which the dispatch began.
+    Other kernels run on this thread inside `Watch.pass_time`. If such a kernel waits for waves of this
+    dispatch, it calls `run_borrowed`, which runs these waves for a short time. If this kernel itself runs
+    inside the `Watch.pass_time` of other kernels, this function calls `run_borrowed` of each of these. Return
+    the time in seconds that was spent on other kernels."""
 
     def doing() -> str:
         words = wave.words

@@ -125,8 +125,7 @@ class Shadow(Protocol):
     def starts(self, dispatch: Dispatch, waves: Sequence[Wave], first_slot: int) -> ShadowStarts:
         """Return the initial shadow registers of waves for the compiled scheduler.
 
-        `first_slot` is the first slot of the waves' private memory.
-        """
+        The private memory of these waves is in consecutive slots, of which `first_slot` is the first."""
 
     def operations(self, plain: Any) -> Any:
         """Return an operations interface of the reference engine that evaluates shadows along with values.
@@ -156,16 +155,15 @@ class GroupState(Protocol):
 
 
 class Speculation(Protocol):
-    """The concurrent execution of a launch's work-groups by speculation, although a tracker orders them.
+    """Speculative execution of a launch's work-groups: they run concurrently, and are repeated if they conflict.
 
-    A tracker, such as the race detector, otherwise needs work-groups one after the other.
-    """
+    Without it, a tracker such as the race detector needs work-groups to run one after the other."""
 
     def parts(self, count: int) -> Sequence[Any]:
         """Return the states of the threads that run work-groups: one for each of `count` threads, or fewer."""
 
     def is_due(self, entry: int) -> bool:
-        """Return True if work-groups of the kernel launch that begins now should run by speculation."""
+        """Return True if the launch of the kernel at `entry` that begins now should run work-groups by speculation."""
 
     def failed(self, entry: int) -> None:
         """Record that speculation failed for the kernel at `entry`."""
@@ -173,11 +171,11 @@ class Speculation(Protocol):
     def begin(
         self, groups: Sequence[Any], launched: Any, chosen: range, count: int, waves: int, shadow: Shadow | None
     ) -> bool:
-        """Prepare the work-groups `chosen` of a launch's `count` groups to run; each has at most `waves` waves.
+        """Prepare the work-groups `chosen` to run concurrently. They belong to a launch with `count` work-groups.
 
-        Return False if not enough wave numbers are left for them. `groups` are the states of the threads, `launched` is
-        that of the launch.
-        """
+        Return False if the tracker has too few wave numbers left for the launch. `groups` has the tracker's state
+        for each thread, and `launched` its state for the launch. `waves` is the maximum number of waves of a
+        work-group. `shadow` is shadow memory that `undo` restores as well."""
 
     def merge(self) -> bool:
         """Commit the effects and accesses of the groups; return False if they conflict.
@@ -186,7 +184,7 @@ class Speculation(Protocol):
         """
 
     def undo(self) -> None:
-        """Restore memory to its contents before the groups ran."""
+        """Restore memory and shadow memory to their contents before the work-groups ran."""
 
     def forget(self) -> None:
         """Discard the recorded accesses of the groups."""
@@ -248,9 +246,9 @@ class Tracker(Protocol):
     ) -> AbstractContextManager[None]:
         """Return a context in which the kernel of a queue's packet runs, ordered after the packets before it.
 
-        `seen` has, for each queue, the number of packets that were submitted so far; `done` has the number of those
-        that are complete. `is_stream` is True if another program's run-time library has created the queue, for streams.
-        """
+        `seen` has, for each queue, the number of packets that were submitted so far; `done` has the number of
+        those that are complete. `is_stream` is True if the queue belongs to the run-time library of another
+        program, which uses it for its streams."""
 
     def begin(self) -> None:
         """Begin a kernel that is ordered after all other kernels."""
@@ -359,7 +357,7 @@ class Check:
 
     @property
     def instrumentation(self) -> Instrumentation:
-        """The check's part in translated code."""
+        """The code that the check inserts into translated code."""
         return PLAIN if self.points == PLAIN.points else Instrumentation((self.name,), points=self.points)
 
     # launches

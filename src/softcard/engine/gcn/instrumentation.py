@@ -19,10 +19,10 @@ Perform = Callable[[Insn], None]
 
 @dataclass(frozen=True, slots=True)
 class HookPoints:
-    """The classes of instructions at which checks are called, as far as translation depends on them.
+    """The classes of instructions that checks observe, and for which code is therefore translated differently.
 
-    The reference engine executes instructions of all these classes except `order`, and calls the checks'
-    observers."""
+    The reference engine executes the instructions of all selected classes except `order`, and calls the
+    checks' observers."""
 
     order: bool = False
     """True if checks are called for accesses of memory and the instructions that order them.
@@ -81,15 +81,15 @@ class Instrumentation:
 
     @classmethod
     def of(cls, parts: Iterable[Instrumentation]) -> Instrumentation:
-        """Join the parts of several checks.
+        """Return one instrumentation with the inserted code of several checks.
 
-        Raise `ModelBug` if two of them have a part that may exist only once.
-        """
+        Raise `ModelBug` if two of the checks define an attribute that only one check may define, such as
+        `accesses`."""
         found = PLAIN
         for part in parts:
             for name in ("performer", "is_source", "accesses"):
                 if getattr(found, name) is not None and getattr(part, name) is not None:
-                    raise ModelBug(f"checks {found.kinds} and {part.kinds}: both define {name}, expected one at most")
+                    raise ModelBug(f"checks {found.kinds} and {part.kinds} both define {name}, expected one at most")
             found = cls(
                 found.kinds + part.kinds,
                 found.shadows + part.shadows,

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 class Launch:
     """One launch of a kernel, with the queue and the packet that started it.
 
-    `seen` is the number of packets that each queue had at the start. `is_stream` is True if another program's
-    run-time library has created the queue, for streams. `before` and `acquired` are sets of launches as bit
-    masks, see `Launches.bit`. `before` has the launches that ended before this one began. `acquired` has further
-    launches that happen before everything that follows this launch, because its waves have read what other
-    launches released."""
+    `seen` is the number of packets that each queue had at the start. `is_stream` is True if the queue belongs
+    to the run-time library of another program, which uses it for its streams. `before` and `acquired` are
+    sets of launches as bit masks, see `Launches.bit`. `before` has the launches that ended before this one
+    began. `acquired` has further launches that happen before everything that follows this launch, because its
+    waves have read what other launches released."""
 
     number: int
     queue: int = 0
@@ -113,7 +113,7 @@ class Launches:
         self._waited[queue] = self._waited.get(queue, 0) | launches
 
     def acquired_from(self, launches: Iterable[Launch]) -> int:
-        """Return, as a bit mask, the launches that happen before what the given launches have released."""
+        """Return, as a bit mask, the launches that happen before every release by the given launches."""
         found = 0
         for each in launches:
             if each.number > self._over:
@@ -121,10 +121,9 @@ class Launches:
         return found
 
     def is_before(self, launch: Launch) -> bool:
-        """Return True if a launch happens before the present one.
+        """Return True if `launch` happens before the present launch, or may do so.
 
-        A packet that was submitted after the end of the launch may have waited for it.
-        """
+        If the present launch's packet was submitted after `launch` ended, the host may have waited for that end."""
         present = self.present
         if launch is present or launch in self.running:
             return False

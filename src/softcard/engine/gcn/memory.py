@@ -47,7 +47,7 @@ Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
 if sys.byteorder != "little":
-    raise ModelBug("guest memory is shared with the host and needs a little-endian one")
+    raise ModelBug("the host is big-endian, expected a little-endian host, which shares its memory with guests")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

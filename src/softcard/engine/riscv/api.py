@@ -148,7 +148,7 @@ class Engine(Protocol):
         """
 
     def worked(self, hart: Hart, instructions: int) -> None:
-        """Count `instructions` that a hart has retired in the function from `translated`."""
+        """Count `instructions` more retired instructions of `hart`: it has run the function from `translated`."""
 
     def flush_code(self, hart: Hart) -> None:
         """Drop the cached instructions of `hart` (after fence.i, SYNC_CACHE or reset)."""
@@ -166,8 +166,9 @@ class Engine(Protocol):
         """
 
     def remapped(self) -> None:
-        """Note that addresses may now map to other memory. The simulated translation buffers of harts keep their
-        entries."""
+        """Note that addresses may now map to other memory.
+
+        The harts' simulated translation buffers keep their entries."""
 
     def instruction_counts(self) -> dict[int, int]:
         """Return the number of times that the instruction at each pc has retired since the engine was made.

@@ -139,7 +139,9 @@ class Evaluator(Vectors, IntegerOps):
     # -- memory
 
     def load(self, w: int, address: int) -> int:
-        """Return a value from memory, little-endian: aligned, or at any address if the hart has Zicclsm."""
+        """Load a little-endian value of `w` bits.
+
+        A misaligned address causes a trap unless the hart has Zicclsm."""
         size = w >> 3
         if address & (size - 1):
             if not self.takes_misaligned:
@@ -156,7 +158,9 @@ class Evaluator(Vectors, IntegerOps):
             raise Trap(LOAD_ACCESS, address, fault) from None
 
     def store(self, w: int, address: int, v: int) -> None:
-        """Store a value, little-endian: aligned, or at any address if the hart has Zicclsm."""
+        """Store the low `w` bits of `v`, little-endian.
+
+        A misaligned address causes a trap unless the hart has Zicclsm."""
         size = w >> 3
         if address & (size - 1):
             if not self.takes_misaligned:
@@ -271,8 +275,7 @@ class Evaluator(Vectors, IntegerOps):
         return 0
 
     def _check_reservable(self, w: int, address: int, access: str, cause: int) -> None:
-        """Raise a trap if the hart's port does not allow reservations at an address, for example at device
-        registers."""
+        """Raise a trap if the hart's port allows no reservations at `address`, for example at device registers."""
         if address & ((w >> 3) - 1) or self._direct(address, access) or self._reserving is None:
             return
         try:

@@ -45,7 +45,7 @@ MASK64: Final = (1 << 64) - 1
 Words: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.uint64]]"
 
 if sys.byteorder != "little":
-    raise ModelBug("guest memory is shared with the host and needs a little-endian one")
+    raise ModelBug("the host is big-endian, expected a little-endian host, which shares its memory with guests")
 
 _CELL = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
 
@@ -147,10 +147,9 @@ class PageTables:
         self._tlb[:] = 0
 
     def remapped(self) -> None:
-        """Forget the cached memory of pages outside of the translation buffer.
+        """Clear the cached differences between host and guest addresses of all pages.
 
-        Addresses may map to other memory now.
-        """
+        Addresses may map to other memory now. Pages in the translation buffer keep their table entries."""
         for known in self._known.values():
             known[self._noted] = 0
         self._noted.clear()
@@ -228,10 +227,9 @@ class PageTables:
         self._tlb[slot] = page + 1
 
     def _note(self, address: int, access: str, addend: int) -> None:
-        """Cache the memory of the page of `address` if all of the page maps to the same memory.
+        """Cache `addend` for the page of `address` if it applies to the whole page.
 
-        `addend` is host minus guest address.
-        """
+        `addend` is host minus guest address."""
         page = address >> PAGE_BITS
         if self._port is not None:
             start, end = self._port.extent(address, access)

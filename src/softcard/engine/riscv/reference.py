@@ -84,12 +84,12 @@ class ReferenceEngine:
 
     - `coherent`: if true, a store changes code immediately, even if that code was fetched before. Otherwise the
       old code runs until `flush_code` is called.
-    - `tlb_entries`: if given, the engine behaves like the RefSi reference simulator. That simulator keeps address
-      translations in a direct-mapped cache with this many entries, and decoded instructions in one with 1,024
-      entries, until they are flushed. A trap flushes both caches, too.
+    - `tlb_entries`: if given, the engine behaves like the RefSi reference simulator. That simulator keeps
+      address translations in a direct-mapped cache with this many entries, and decoded instructions in one
+      with 1,024 entries, until they are flushed. A trap flushes both caches, too.
     - `on_retire`: called after every retired instruction.
     - `counting`: if true, `instruction_counts` returns the number of times that each instruction retired.
-    - `dress`: wraps a hart's evaluator with the one that executes its instructions."""
+    - `dress`: a function that returns a wrapper of a hart's evaluator; the wrapper then executes instructions."""
 
     def __init__(
         self,
@@ -195,7 +195,9 @@ class ReferenceEngine:
             self.flush_code(hart)
 
     def remapped(self) -> None:
-        """Forget the cached memory of pages outside of the simulated translation buffers."""
+        """Clear all cached differences between host and guest addresses: addresses may map to other memory now.
+
+        Pages in the simulated translation buffers keep their entries."""
         for context in list(self._contexts):
             context.pages.remapped()
 
@@ -240,11 +242,11 @@ class ReferenceEngine:
         return context
 
     def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
-        """Return a context of this engine's class."""
+        """Return a new `Context` for a hart; subclasses return a `Context` of their own class."""
         return Context(self, hart, pages, evaluator)
 
     def make_evaluator(self, hart: Hart, pages: PageTables) -> Evaluator:
-        """Return an evaluator of this engine's class."""
+        """Return a new `Evaluator` for a hart; subclasses may return one with additions."""
         return Evaluator(hart, pages, self._stored, self._fenced)
 
     def steps(self, hart: Hart, fuel: int, entries: Container[int] = (), least_steps: int | None = None) -> Exit | None:
@@ -331,10 +333,9 @@ class ReferenceEngine:
             return None
 
     def _peek_parcel(self, hart: Hart, address: int) -> int | None:
-        """Return the halfword of code at `address`, which may never be executed.
+        """Return the halfword of code at `address` without executing it.
 
-        Return None if reading it could have side effects.
-        """
+        Return None if reading it could have side effects."""
         if self._addend(hart, address) is None and not isinstance(hart.port, CachingPort):
             return None
         return hart.port.fetch(address)

@@ -43,10 +43,9 @@ class Snapshot:
 class HartTracepoints:
     """The points at which snapshots of harts are taken, and the callback that receives the snapshots.
 
-    The points are: before instructions at `pcs`; at faults; and, if `at_end` is true, at the end of each instance. At
-    most `most` snapshots are taken. `on_snapshot` is called with each, and once with None when the first one is
-    dropped.
-    """
+    The points are: before instructions at `pcs`; at faults; and, if `at_end` is true, at the end of each
+    instance. At most `most` snapshots are taken. `on_snapshot` is called with each of them, and once with None
+    when the limit prevents the first snapshot."""
 
     most: int
     on_snapshot: Callable[[Snapshot | None], None]

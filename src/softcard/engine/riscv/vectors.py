@@ -41,16 +41,24 @@ class Vectors:
     # -- what is in force
 
     def vector(self, *, resumes: bool = False) -> VType:
-        """Begin an instruction that depends on vtype, and return vtype."""
+        """Begin an instruction that depends on vtype, and return vtype.
+
+        Only an instruction that `resumes` may begin with vstart other than 0."""
         self.vector_untyped(resumes=resumes)
         found = vtype.parse(self.words[VTYPE], self.hart.vlen)
         if found is None:
-            why = "vector instruction while vtype.vill is set: no vset* instruction has run, or its setting was illegal"
+            why = (
+                "vector instruction while vtype.vill is set: no vset* instruction has run, or the last one had an "
+                "illegal "
+                "setting"
+            )
             raise IllegalInstruction(why, rule=rules.VILL_ILLEGAL)
         return found
 
     def vector_untyped(self, *, resumes: bool = False) -> None:
-        """Begin a vector instruction that does not depend on vtype."""
+        """Begin a vector instruction that does not depend on vtype.
+
+        Only an instruction that `resumes` may begin with vstart other than 0."""
         vectorstate.use(self.hart)
         if not resumes and self.words[VSTART]:
             why = (
@@ -200,7 +208,9 @@ class Vectors:
         return sum(bits[k] for k in self._body(masked, len(bits)))
 
     def v_find(self, mask: Mask, masked: bool) -> int:
-        """Return the index of the first active mask bit that is 1, or -1."""
+        """Return the index of the first active element whose bit in `mask` is 1; if there is none, -1 modulo 2**64.
+
+        If `masked`, only the elements that the mask in v0 selects are active."""
         bits = self._bits(mask.n, self.words[VL])
         return next((k for k in self._body(masked, len(bits)) if bits[k]), MASK64)
 
@@ -230,7 +240,7 @@ class Vectors:
     # -- memory
 
     def _addresses(self, walk: Walk, count: int) -> list[int]:
-        """Return the addresses of elements 0 to count - 1 of a vector access."""
+        """Return the addresses of elements 0 to `count` - 1 of a vector access whose addresses `walk` describes."""
         base, step = walk.base, walk.step
         return [base + offset * step & MASK64 for offset in self._column(walk.offsets, count)]  # type: ignore[operator]
 
@@ -244,10 +254,11 @@ class Vectors:
         fields: int = 1,
         first_fault: bool = False,
     ) -> None:
-        """Load the first `count` elements of `fields` register groups from the addresses of `walk`.
+        """Load the first `count` elements of `fields` adjacent register groups from the addresses of `walk`.
 
-        The fields of an element are adjacent in memory. A fault sets vstart to the index of its element. With
-        `first_fault`, a fault after element 0 does not trap, but sets vl to the index of its element."""
+        `dest` is the first group. The fields of an element are adjacent in memory. If `masked`, only elements that
+        the mask in v0 selects are loaded. A fault sets vstart to the index of its element. With `first_fault`, a
+        fault after element 0 does not trap, but sets vl to the index of its element."""
         words, width = self.words, dest.width
         places = [self._elements(dest.n + field * dest.registers, width) for field in range(fields)]
         addresses = self._addresses(walk, count)
@@ -274,9 +285,10 @@ class Vectors:
         *,
         fields: int = 1,
     ) -> None:
-        """Store the first `count` elements of `fields` register groups to the addresses of `walk`.
+        """Store the first `count` elements of `fields` adjacent register groups to the addresses of `walk`.
 
-        The fields of an element are adjacent in memory. A fault sets vstart to the index of its element."""
+        `source` is the first group. The fields of an element are adjacent in memory. If `masked`, only elements
+        that the mask in v0 selects are stored. A fault sets vstart to the index of its element."""
         words, width = self.words, source.width
         places = [self._elements(source.n + field * source.registers, width) for field in range(fields)]
         addresses = self._addresses(walk, count)

@@ -85,18 +85,23 @@ OptionalShadow = ShadowBits | None
 
 
 def bits_of(o: Any, w: int, shadow: OptionalShadow) -> Any:
-    """Return the shadow bits as a value of width `w`, 0 for None."""
+    """Return `shadow` as a value of width `w`, which is 0 if `shadow` is None (no shadow bit is set)."""
     return o.const(w, 0) if shadow is None else shadow.bits(o)
 
 
 def whole_of(o: Any, shadow: OptionalShadow) -> Any:
-    """Return a value of width 1: 1 if any shadow bit is set, else 0."""
+    """Return a value of width 1: 1 if any bit of `shadow` is set, else 0.
+
+    The result is 0 if `shadow` is None."""
     return o.const(1, 0) if shadow is None else shadow.whole(o)
 
 
 # ---- how marks travel ------------------------------------------------------------------------------------------------
 def opaque(o: Any, w: int, *shadows: OptionalShadow) -> OptionalShadow:
-    """Return the shadow bits of a `w`-bit result, each bit of which may depend on all bits of all operands."""
+    """Return the shadow bits of the `w`-bit result of an operation whose data flow is not known bit by bit.
+
+    Each bit of the result counts as dependent on all bits of all operands. `shadows` are the operands' shadow
+    bits."""
     found = None
     for shadow in shadows:
         if shadow is not None:

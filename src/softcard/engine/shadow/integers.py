@@ -10,7 +10,7 @@ from softcard.engine.shadow.bits import OptionalShadow, ShadowBits
 
 
 class Shadowed:
-    """A value of an engine, with its shadow bits for each kind of shadow.
+    """A value of an engine, with its shadow bits for each kind of shadow, for example undefined bits.
 
     `number` is the value if it is a constant, else None."""
 
@@ -37,7 +37,9 @@ class Listener(Protocol):
 
 
 class ShadowedIntegers:
-    """An implementation of `isa.word.IntegerAlgebra` on values with shadow bits; `base` is the engine's own one."""
+    """An implementation of `isa.word.IntegerAlgebra` on values with shadow bits.
+
+    `base` is the engine's implementation for plain values. `kinds` has one listener for each kind of shadow."""
 
     def __init__(self, base: Any, kinds: Sequence[Listener]) -> None:
         self.base = base
@@ -154,10 +156,10 @@ class ShadowedIntegers:
 
 
 def binary(name: str, narrow: bool = False) -> Callable[..., Shadowed]:
-    """Return a method for the operation `name` on two integers.
+    """Return a method for `ShadowedIntegers` that applies the operation `name` to two integers.
 
-    Each bit of its result counts as dependent on all bits of both operands. With `narrow`, the result has width 1.
-    """
+    Each bit of its result counts as dependent on all bits of both operands. With `narrow`, the result has
+    width 1."""
 
     def operation(self: ShadowedIntegers, w: int, a: Shadowed, b: Shadowed) -> Shadowed:
         value = getattr(self.base, name)(w, a.value, b.value)
@@ -167,7 +169,7 @@ def binary(name: str, narrow: bool = False) -> Callable[..., Shadowed]:
 
 
 def unary(name: str) -> Callable[..., Shadowed]:
-    """Return a method for the operation `name` on one integer.
+    """Return a method for `ShadowedIntegers` that applies the operation `name` to one integer.
 
     Each bit of its result counts as dependent on all bits of the operand."""
 

@@ -294,9 +294,8 @@ class Context:
     def create_buffer(self, size: int, kind: str = DATA) -> Buffer:
         """Create a zeroed buffer of `size` bytes, 1 to 4 MiB (ACCELDEV_IOCTL_CREATE_BUFFER).
 
-        Data buffers take the lowest free slot. Raise `DriverError` EINVAL for a wrong size or kind, ENOSPC if all 16
-        slots are taken, and ENOMEM.
-        """
+        `kind` is "data" or "code". Data buffers take the lowest free slot. Raise `DriverError` EINVAL for a wrong
+        size or kind, ENOSPC if all 16 slots are taken, and ENOMEM if there is not enough free memory."""
         with self._device.lock:
             self._check_open()
             slot = None
@@ -324,21 +323,21 @@ class Context:
         """Queue the user commands in `size` bytes of a code buffer, from byte `address` on (ACCELDEV_IOCTL_RUN).
 
         By default `size` is the rest of the buffer. Raise `DriverError` EIO if the context has failed. Raise
-        `DriverError` EINVAL if `code` is not a code buffer of this context, or if a value does not fit the command.
-        Ranges past the buffer's end are detected by the device, not by the driver.
-        """
+        `DriverError` EINVAL if `code` is not a code buffer of this context, if `address` or `size` does not fit
+        32 bits, or if `address` is not a multiple of 4. Ranges past the buffer's end are detected by the device,
+        not by the driver."""
         with self._device.lock:
             self._check_open()
             if self.is_errored:
                 raise self._errored()
             if code not in self._codes:
-                raise DriverError(errno.EINVAL, "the buffer is not an open code buffer of this context")
+                raise DriverError(errno.EINVAL, "cannot run the buffer, expected an open code buffer of this context")
             length = code.size - address if size is None else size
             if address % WORD_BYTES or not 0 <= address <= U32 or not 0 <= length <= U32:
                 raise DriverError(
                     errno.EINVAL,
-                    f"cannot run {length} bytes at {address:#x}: both must fit 32 bits, and the address be a "
-                    f"multiple of {WORD_BYTES}",
+                    f"cannot run {length} bytes at {address:#x}, expected a size and an address that fit 32 bits, and "
+                    f"an address that is a multiple of {WORD_BYTES}",
                 )
             command = RunCommand(context=self.index, table=code.table, offset=address, size=length)
             self._device.queue.put(command)
@@ -399,9 +398,9 @@ class Context:
         self._record[:] = bytes(ContextConfig.size_bytes)
 
     def _close_buffer(self, buffer: Buffer, release: Callable[[], None]) -> None:
-        """Unbind a buffer, and call `release` to free its pages when the device does not use them any more.
+        """Unbind a buffer, and register `release`, which frees its pages.
 
-        This is when all commands that were queued before the call have finished."""
+        The driver calls `release` when the device has finished all commands that were queued before."""
         with self._device.lock:
             command: NopCommand | BindSlotCommand = NopCommand()
             if buffer.slot is None:

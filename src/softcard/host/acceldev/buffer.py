@@ -1,4 +1,4 @@
-"""Buffers: pages that the device accesses through a page table, and Python as contiguous memory."""
+"""Buffers: memory pages that the device accesses through a page table and Python sees as contiguous bytes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,10 @@ class Buffer:
 
 
 def make_buffer(port: AcceldevPort, size: int, kind: str, slot: int | None, closer: Closer) -> Buffer:
-    """Return a buffer with allocated pages and a page table; raise `DriverError` EINVAL or ENOMEM."""
+    """Return a zeroed buffer of `size` bytes: allocate its pages, and write its page table.
+
+    `closer` is the function that the buffer's `close` calls with the buffer and a function that frees its
+    memory. Raise `DriverError` EINVAL for a wrong size or kind, and ENOMEM if there is not enough free memory."""
     if kind not in (CODE, DATA):
         raise DriverError(errno.EINVAL, f"the kind of buffer is {kind!r}, expected {CODE!r} or {DATA!r}")
     if not 1 <= size <= BUFFER_BYTES:

@@ -101,7 +101,7 @@ class LocalPort:
 
     @property
     def line(self) -> Line:
-        """The device's interrupt."""
+        """The device's interrupt line."""
         return self.device.line
 
     @property

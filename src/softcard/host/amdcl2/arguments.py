@@ -10,13 +10,11 @@ import numpy as np
 
 from softcard.core.display import count
 from softcard.core.errors import WireError
-from softcard.core.space import Ram
 from softcard.device.amdcl2.device import OpenclDevice
 from softcard.device.amdcl2.launch import Value, local_offsets
 from softcard.device.amdcl2.queue_records import QueueShape
 from softcard.host.amdcl2.objects import DeviceQueue, Image, Local, Sampler, checked_array, integer
 from softcard.image.amdcl2.arguments import Argument, Kind, Slot
-from softcard.image.amdcl2.objects import image_object
 
 Given: TypeAlias = Value | bytes | bytearray | Image | Sampler | Local | DeviceQueue | None
 """A value for an argument of a kernel: see `Kernel.run`."""
@@ -58,55 +56,44 @@ class Mappings:
         if known is not None and known[1] == array.flags.writeable:
             return known[0]
         flat = array.reshape(-1).view(np.uint8)
-        address = self.keep(self.device.map(flat, name, array.flags.writeable))
+        address = self.device.map(flat, name, array.flags.writeable)
+        self._addresses.append(address)
         self._by_place[place] = address, array.flags.writeable
         self._arrays.append((address, array, name))
         return address
 
-    def copy(self, data: bytes | bytearray, name: str) -> tuple[int, memoryview]:
-        """Copy `data` into newly allocated pages of device memory; return the copy's device address, and a view of
-        it."""
-        address, ram = self.device.allocate(len(data), name)
-        ram.view[: len(data)] = data
-        return self.keep(address), ram.view
-
-    def keep(self, address: int) -> int:
-        """Register device memory at `address` to be freed by `release` at the end of the run; return `address`."""
-        self._addresses.append(address)
+    def copy(self, data: bytes | bytearray, name: str) -> int:
+        """Copy `data` into device memory in pages of its own; return the copy's device address."""
+        address, view = self.allocate(len(data), name)
+        view[: len(data)] = data
         return address
 
+    def allocate(self, size: int, name: str) -> tuple[int, memoryview]:
+        """Allocate device memory until the end of the run; return its address, and a view of it."""
+        address, ram = self.device.allocate(size, name)
+        self._addresses.append(address)
+        return address, ram.view
+
     def defer(self, action: Callable[[], None]) -> None:
-        """Register `action` to be called at the end of a successful run."""
-        self._deferred.append(action)
+        """Register `action` to be called once at the end of a successful run."""
+        if action not in self._deferred:
+            self._deferred.append(action)
 
     def finish(self) -> None:
-        """Complete a successful run: let checks inspect the arrays that the host gets back, then run deferred
-        actions."""
+        """Complete a successful run: apply checks to the arrays that return to the host, then run deferred actions."""
         for address, array, name in self._arrays if self.device.checks.at_results else ():
             self.device.checks.host_gets(address, array, f"the array for {name}")
         for action in self._deferred:
             action()
 
     def release(self) -> None:
-        """Unmap all buffers, and free the memory that was registered by `keep`."""
+        """Unmap all buffers, and free all memory that was allocated for the run."""
         for address in self._addresses:
             self.device.release(address)
         self._addresses.clear()
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Placed:
-    """An image in device memory: the address of its image object, and its texels.
-
-    `comes_back` is True if the texels are copied back to the host after the run.
-    """
-
-    address: int
-    texels: Ram
-    comes_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +107,19 @@ class Converter:
     maps: Mappings
     static_lds_bytes: int
     queue: Callable[[QueueShape | None], int]
-    images: dict[int, _Placed] = field(default_factory=dict)
+    images: dict[int, tuple[int, Callable[[], None]]] = field(default_factory=dict)
+    """The images in device memory by identity: the address of the image object, and a function that copies back."""
 
     def convert(self, slots: Sequence[Slot], args: Iterable[Given]) -> tuple[dict[int, Value], int]:
-        """Convert the arguments `args` for `slots`; return their values by index, and the LDS bytes for local pointers.
+        """Convert the arguments `args` to values for the parameters `slots`.
 
-        A value is an address, an LDS offset or a number. Raise `WireError` that names the argument if a value does
-        not fit it."""
+        Return the values by parameter index, and the size in bytes of the LDS blocks that local pointers need. A
+        value is an address, an LDS offset or a number. Raise a `WireError` that names the argument if it does not
+        fit its parameter."""
         given = _listed(args)
         if len(given) != len(slots):
             names = ", ".join(slot.argument.described() for slot in slots)
-            raise WireError(f"the kernel takes {count(len(slots), 'argument')}, not {len(given)}: {names or 'none'}")
+            raise WireError(f"the kernel takes {count(len(slots), 'argument')} ({names or 'none'}), not {len(given)}")
         self._prepare_queue(given)
         values: dict[int, Value] = {}
         locals_: dict[int, tuple[int, int]] = {}
@@ -150,7 +139,7 @@ class Converter:
         """Resize the device's queue if a `DeviceQueue` among the arguments requests another size."""
         shapes = {shape for each in given if isinstance(each, DeviceQueue) and (shape := each.shape()) is not None}
         if len(shapes) > 1:
-            raise WireError(f"the device has one queue, but the arguments ask for {len(shapes)} different sizes of it")
+            raise WireError(f"the arguments must give the device's only queue one size, not {len(shapes)} sizes")
         if shapes:
             self.queue(shapes.pop())
 
@@ -167,7 +156,7 @@ class Converter:
                 return self._image(argument, given)
             case Kind.SAMPLER:
                 _expect(argument, given, Sampler)
-                return self.maps.copy(given.pack(), f"sampler object of {argument.name}")[0]
+                return self.maps.copy(given.pack(), f"sampler object of {argument.name}")
             case Kind.QUEUE:
                 _expect(argument, given, DeviceQueue)
                 return self.queue(None)
@@ -188,17 +177,17 @@ class Converter:
         run.
         """
         _check_image(argument, image)
+
+        def allocate(size: int, content: str) -> tuple[int, np.ndarray]:
+            address, view = self.maps.allocate(size, f"{content} of {argument.name}")
+            return address, np.frombuffer(view, np.uint8, size)
+
         if id(image) not in self.images:
-            texels, ram = self.device.allocate(image.texels.size_bytes, f"texels of {argument.name}")
-            self.maps.keep(texels)
-            image.upload(ram.view)
-            data = image_object(self.device.target.level, image.texels, texels).pack()
-            self.images[id(image)] = _Placed(self.maps.copy(data, f"image object of {argument.name}")[0], ram)
-        placed = self.images[id(image)]
-        if argument.access != "read_only" and not placed.comes_back:
-            placed.comes_back = True
-            self.maps.defer(lambda: image.download(placed.texels.view))
-        return placed.address
+            self.images[id(image)] = image.copy_in(self.device.target.level, allocate)
+        address, back = self.images[id(image)]
+        if argument.access != "read_only":
+            self.maps.defer(back)
+        return address
 
     def _structure(self, argument: Argument, given: Any) -> int:
         """Copy the bytes of a structure into device memory, and return the address of the copy."""
@@ -206,8 +195,9 @@ class Converter:
             given = given.tobytes()
         _expect(argument, given, bytes, bytearray)
         if len(given) != argument.structure_bytes:
-            raise WireError(f"structure {argument.type_name} has {argument.structure_bytes} bytes, not {len(given)}")
-        return self.maps.copy(given, f"structure {argument.name}")[0]
+            text = f"structure {argument.type_name} takes {argument.structure_bytes} bytes"
+            raise WireError(f"{text}, not {len(given)}")
+        return self.maps.copy(given, f"structure {argument.name}")
 
 
 def _expect(argument: Argument, given: Any, *kinds: type) -> None:

@@ -61,22 +61,27 @@ class Image:
         self.format: ImageFormat = image_format(order, type)
         self.array = checked_array(array, "an image's texels")
         if array.dtype != np.dtype(self.format.dtype):
-            raise WireError(f"texels of {type.name} are {self.format.dtype}, not {array.dtype}")
+            raise WireError(f"texels of type {type.name} must be {self.format.dtype}, not {array.dtype}")
         shape = array.shape
         axes = kind.axes if kind is not None else len(shape) - (self.format.words > 1)
         if len(shape) == axes + 1 and shape[-1] == self.format.words:
             shape = shape[:-1]
         elif self.format.words > 1:
-            raise WireError(f"texels of {order.name} have {self.format.words} words: the last axis must have as many")
+            raise WireError(
+                f"the last axis of an array of {order.name} texels must have {self.format.words} elements, not "
+                f"{shape[-1] if shape else 0}"
+            )
         if kind is None and len(shape) not in KINDS_BY_AXES:
-            raise WireError(f"an image has 1, 2 or 3 axes, not {len(shape)}")
+            raise WireError(f"an image must have 1, 2 or 3 axes, not {len(shape)}")
         self.texels: Texels = texels(kind if kind is not None else KINDS_BY_AXES[len(shape)], self.format, shape)
 
     def __repr__(self) -> str:
         return f"<image {self.texels.kind.name} of {self.array.dtype}{list(self.array.shape)}>"
 
     def rows(self, memory: HostBytes) -> np.ndarray:
-        """Return the image's texels in device memory as an array: slices, rows, columns, words."""
+        """Return an array that shares `memory`, the image's bytes in device memory, and contains its texels.
+
+        The array has the axes slices, rows, columns and words of a texel."""
         t = self.texels
         count = t.size_bytes // np.dtype(self.format.dtype).itemsize
         flat: np.ndarray = np.frombuffer(bytes_of_buffer(memory), np.dtype(self.format.dtype), count)
@@ -103,11 +108,22 @@ class Image:
         kind = IMAGE_TYPES.get(type_name, self.texels.kind)
         if kind is not self.texels.kind or type_name == SAMPLER_TYPE:
             raise WireError(f"{type_name} cannot take an image of kind {self.texels.kind.name}")
-        texels, memory = allocate(self.texels.size_bytes)
+        address, back = self.copy_in(level, lambda size, _: allocate(size))
+        return address, back if self.array.flags.writeable else None
+
+    def copy_in(
+        self, level: int, allocate: Callable[[int, str], tuple[int, np.ndarray]]
+    ) -> tuple[int, Callable[[], None]]:
+        """Copy the texels and the image object into device memory in the format of generation `level` (7, 8 or 9).
+
+        Return the address of the image object, and a function that copies the texels back. `allocate` allocates device
+        memory, whose content is named in its second argument.
+        """
+        texels, memory = allocate(self.texels.size_bytes, "texels")
         self.upload(memory)
-        address, object_ = allocate(ImageObject.size_bytes)
+        address, object_ = allocate(ImageObject.size_bytes, "image object")
         object_[...] = np.frombuffer(image_object(level, self.texels, texels).pack(), np.uint8)
-        return address, (lambda: self.download(memory)) if self.array.flags.writeable else None
+        return address, lambda: self.download(memory)
 
 
 @dataclass(frozen=True, slots=True)

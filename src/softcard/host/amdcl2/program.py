@@ -18,23 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final, Self, TypedDict, Unpack, cast
+from typing import Any, Final, Self, TypedDict, Unpack
 
 import numpy as np
 
 from softcard.core.display import RichDisplay, Rows
 from softcard.core.errors import RuleError, SoftcardError, WireError, with_console
 from softcard.core.files import bytes_of
-from softcard.core.findings import Finding
+from softcard.core.findings import CodePlace, Finding
 from softcard.core.limits import checked_time_limit
-from softcard.core.lint import LintDesk
 from softcard.core.run_statistics import RunStatistics, logged
-from softcard.core.settings import JIT, NOT_COUNTED, REFERENCE
+from softcard.core.settings import JIT
 from softcard.core.space import Unit
+from softcard.core.words import U32
 from softcard.device.amdcl2 import rules
 from softcard.device.amdcl2.device import TIME_LIMIT, OpenclDevice, ProgramState
 from softcard.device.amdcl2.launch import pack_arguments, setup_buffer
@@ -42,8 +42,7 @@ from softcard.device.amdcl2.queue_records import QueueShape
 from softcard.device.amdcl2.settings import ProgramOptions, Settings
 from softcard.device.hsa.launch.kernarg import MAX_KERNARG_BYTES
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
-from softcard.engine.gcn.api import CountingEngine, Engine, OnHint, OnTrap, Statistics
-from softcard.engine.gcn.tracepoints import Tracepoints
+from softcard.engine.gcn.api import Engine, OnHint, OnTrap, Statistics
 from softcard.host import printf
 from softcard.host.amdcl2.arguments import Converter, Given, Mappings
 from softcard.host.amdcl2.objects import DeviceQueue, Image, Local, Sampler, integer
@@ -82,7 +81,6 @@ class RunOptions(TypedDict, total=False):
     on_trap: OnTrap | None
 
 
-MASK32: Final = 0xFFFF_FFFF
 COUNTS: Final = {"step_limit": 1, "turn": 1, "seed": 0, "poison": 0}
 """The options of a run that are integers, with the smallest valid value of each."""
 CALLS: Final = ("on_hint", "on_trap")
@@ -98,47 +96,13 @@ def processor_of(target: Target | str) -> Target:
     return found
 
 
-def engine_of(engine: Engine | str, settings: Settings, tracepoints: Tracepoints | None) -> Engine:
-    """Return the engine for a program; `engine` is an engine object or a name.
-
-    Programs share an engine that is given by name, unless it counts instructions or takes snapshots at `tracepoints`.
-    Raise `WireError` for an unknown name, and for an engine object if the settings require a new engine.
-    """
-    counting = settings.count_instructions
-    if isinstance(engine, str):
-        name = REFERENCE if engine == JIT and settings.counts_races_too else engine
-        if not counting and tracepoints is None:
-            return _shared_engine(name, settings.tier)
-        from softcard.device.hsa.compute import make_engine
-
-        return make_engine(name, settings.tier, counting=counting, tracepoints=tracepoints)
-    if tracepoints is not None:
-        raise WireError(
-            "snapshots require engine='reference' or 'jit', not an engine object: the reference engine takes them"
-        )
-    if not callable(getattr(engine, "run", None)):
-        raise WireError(f"engine is {engine!r}, expected 'jit', 'reference' or an engine object")
-    if counting:
-        raise WireError(
-            "count_instructions requires engine='jit' or 'reference', or an engine object made with counting=True"
-        )
-    return engine
-
-
-@cache
-def _shared_engine(name: str, tier: str) -> Engine:
-    from softcard.device.hsa.compute import make_engine
-
-    return make_engine(name, tier)
-
-
 def checked_sizes(size: Size, what: str) -> tuple[int, ...]:
     """Return one or several sizes as a tuple; raise `WireError` unless they are 1 to 3 integers."""
     many = isinstance(size, (Sequence, np.ndarray)) and not isinstance(size, (str, bytes, bytearray))
     given: Any = size
     found = tuple(given) if many and np.ndim(given) == 1 else (given,)
     if len(found) > 3 or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in found):
-        raise WireError(f"{what} must be 1 to 3 integers, not {size!r}")
+        raise WireError(f"{what} is {size!r}, expected 1 to 3 integers")
     return tuple(int(each) for each in found)
 
 
@@ -151,7 +115,7 @@ def checked_offsets(offset: Size, bits: int) -> tuple[int, ...]:
 
 
 def check_options(options: RunOptions) -> None:
-    """Raise a `WireError` for options that a caller must not pass, and for invalid values."""
+    """Raise a `WireError` for an unknown option, and for an invalid value of an option."""
     given: dict[str, Any] = {**options}
     for name, value in given.items():
         if name not in COUNTS and name not in CALLS and name != TIME_LIMIT:
@@ -163,11 +127,11 @@ def check_options(options: RunOptions) -> None:
             continue
         if name in CALLS:
             if not callable(value):
-                raise WireError(f"option {name} must be callable, not {type(value).__name__}")
+                raise WireError(f"option {name} is {value!r}, expected a callable object")
         elif not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < COUNTS[name]:
-            raise WireError(f"option {name} must be an integer of {COUNTS[name]} or more, not {value!r}")
-    if (given.get("poison") or 0) > MASK32:
-        raise WireError(f"option poison must fit 32 bits, not {given['poison']:#x}")
+            raise WireError(f"option {name} is {value!r}, expected an integer of {COUNTS[name]} or more")
+    if (given.get("poison") or 0) > U32:
+        raise WireError(f"option poison is {given['poison']:#x}, expected 32 bits")
 
 
 # ---- programs --------------------------------------------------------------------------------------------------------
@@ -259,26 +223,22 @@ class Program(RichDisplay):
         **options: Unpack[ProgramOptions],
     ) -> None:
         self.container = container
-        self.settings = chosen = Settings.of(settings, options)
-        self.tracepoints = tracepoints = Tracepoints(chosen.snapshots) if chosen.snapshots else None
-        processor = processor_of(target) if target is not None else container.target
-        self.device = OpenclDevice(
-            container.bits, processor, engine_of(engine, chosen, tracepoints), chosen, tracepoints
-        )
-        self.findings, self._log = self.device.findings, self.device.log
-        self._made_of = engine, processor
-        self.target, self.probes = processor, self.device.probes
+        self.settings = Settings.of(settings, options)
+        self.target = processor_of(target) if target is not None else container.target
+        self.device = device = OpenclDevice(container.bits, self.target, engine, self.settings)
+        self.tracepoints = device.events.tracepoints
+        self.probes = device.telemetry.probes
+        self.desk = device.telemetry.desk
+        self.findings = device.reports.findings
+        self._engine_given = engine
         self.code: LoadedProgram = self._load()
-        self.desk = LintDesk()
-        if self._log is not None:
-            self._log.namers.append(self._complete)
-            self._log.report_to(self.desk.found)
-        self.printf_address, self._printf = self.device.allocate(printf.SIZE_BYTES, "printf buffer")
+        device.reports.locators.known.append(self._locate)
+        self.printf_address, self._printf = device.allocate(printf.SIZE_BYTES, "printf buffer")
         self._is_closed = False
         self._first = self.snapshot()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _loaded, (bytes(self.container.elf.data), *self._made_of, self.settings)
+        return _loaded, (bytes(self.container.elf.data), self._engine_given, self.target, self.settings)
 
     def __enter__(self) -> Self:
         self.check_open()
@@ -316,10 +276,7 @@ class Program(RichDisplay):
 
         Raise `WireError` unless the setting `count_instructions` is on and the engine was given by its name.
         """
-        if not self.settings.count_instructions:
-            raise WireError(NOT_COUNTED)
-        counts = cast("CountingEngine", self.engine).instruction_counts()
-        return self.device.checks.added_counts(counts)
+        return self.device.compute.instruction_counts()
 
     def read_code(self, address: int, size: int) -> bytes:
         """Return `size` bytes of the device's memory from `address` on."""
@@ -333,11 +290,7 @@ class Program(RichDisplay):
         symbol, and for a device without the setting `snapshots`.
         """
         self.check_open()
-        code = self.code
-        entries = {
-            name: place + self.container.kernel(name).header.kernel_code_entry_byte_offset
-            for name, place in code.kernels.items()
-        }
+        code, entries = self.code, {name: self._entry(name) for name in self.code.kernels}
         choose(self.tracepoints, points, entries, range(code.base, code.base + len(code.data), 4), lambda _: None)
 
     @property
@@ -376,12 +329,14 @@ class Program(RichDisplay):
         self.check_open()
         address = self.code.symbols.get(name)
         if address is None:
-            raise WireError(f"program has no symbol {name!r}, it has {', '.join(self.code.symbols) or 'none'}")
+            raise WireError(f"the program has no symbol {name!r}, it has {', '.join(self.code.symbols) or 'none'}")
         if integer(size, "the size of a symbol's data") < 1:
-            raise WireError(f"the size of symbol {name!r} must be 1 byte or more, not {size}")
+            raise WireError(f"the size of symbol {name!r} is {size} bytes, expected 1 or more")
         found = self.device.memory.plain(address, size)
         if found is None:
-            raise WireError(f"symbol {name!r} has fewer than {size} bytes: the program ends before")
+            raise WireError(
+                f"symbol {name!r} has fewer than {size} bytes: the program's memory ends before the last of them"
+            )
         shared: np.ndarray = found.bytes[address - found.base : address - found.base + size]
         return shared
 
@@ -396,7 +351,9 @@ class Program(RichDisplay):
         return self.device.snapshot()
 
     def restore(self, state: ProgramState) -> None:
-        """Restore a state that `snapshot` of this program returned; arrays returned by `symbol` stay shared."""
+        """Restore a state that `snapshot` of this program returned.
+
+        Arrays that `symbol` returned still share the device's memory afterwards."""
         self.check_open()
         self.device.restore(state)
 
@@ -418,7 +375,8 @@ class Program(RichDisplay):
         self.check_open()
         self._printf.clear()
         self._printf.write(0, printf.EMPTY, _HOST)
-        start, occurrences = perf_counter(), self.occurrences
+        reports, start = self.device.reports, perf_counter()
+        occurrences = reports.occurrences
         try:
             statistics, children = self.device.run(packet, uses_queue, options)
         except SoftcardError as error:
@@ -426,30 +384,25 @@ class Program(RichDisplay):
             raise
         time = perf_counter() - start
         printed, text = self._printed()
-        return Result(statistics, children, printed, time=time, text=text, findings=self.found(occurrences))
+        return Result(statistics, children, printed, time=time, text=text, findings=reports.since(occurrences))
 
     def _printed(self) -> tuple[bytes, str]:
         """Return the content of the printf buffer without its header, and the text that results from it."""
         printed = printf.written(self._printf.view)
         return printed, text_of(printed, self._formats, end="\n") if printed else ""
 
-    def found(self, occurrences: int) -> tuple[Finding, ...]:
-        """Return the findings that occurred after the first `occurrences` occurrences of findings."""
-        return () if self._log is None else self._log.since(occurrences)
+    def _locate(self, pc: int) -> CodePlace | None:
+        """Return the kernel and offset of the instruction at `pc`; None for other code."""
+        code = self.code
+        begun = [(place, name) for name, place in code.kernels.items() if place <= pc < code.base + len(code.data)]
+        if not begun:
+            return None
+        _, name = max(begun)
+        return CodePlace(f"{name}+{pc - self._entry(name):#x}", name)
 
-    @property
-    def occurrences(self) -> int:
-        """The total number of occurrences of findings so far, in all code locations."""
-        return 0 if self._log is None else self._log.occurrences
-
-    def _complete(self, finding: Finding) -> None:
-        """Set the kernel's name and the code location in a finding whose pc lies in a kernel of the program."""
-        at = finding.pc
-        begun = [(place, name) for name, place in self.code.kernels.items() if at is not None and place <= at]
-        if begun and at is not None and at < self.code.base + len(self.code.data):
-            start, finding.kernel = max(begun)
-            start += self.container.kernel(finding.kernel).header.kernel_code_entry_byte_offset
-            finding.at = f"{finding.kernel}+{at - start:#x}"
+    def _entry(self, name: str) -> int:
+        """Return the address of the first instruction of the kernel `name`."""
+        return self.code.kernels[name] + self.container.kernel(name).header.kernel_code_entry_byte_offset
 
     @cached_property
     def _formats(self) -> dict[int, PrintfFormat]:
@@ -543,13 +496,14 @@ class Kernel(RichDisplay):
             size = max(layout.size, self.image.header.kernarg_segment_byte_size, 16)
             if size > MAX_KERNARG_BYTES:
                 raise WireError(f"the argument buffer has {size} bytes, expected at most {MAX_KERNARG_BYTES}")
-            kernarg, _ = maps.copy(pack_arguments(layout, values, hidden, size), "kernel arguments")
+            kernarg = maps.copy(pack_arguments(layout, values, hidden, size), "kernel arguments")
             entry = program.code.kernels[self.name]
             packet = setup_buffer(grid, group, self.image.header, entry, kernarg, lds)
-            occurrences = program.occurrences
+            occurrences = program.device.reports.occurrences
             result = program.run(packet, bool(hidden["aqlwrap_pointer"]), **options)
             maps.finish()
-            return logged(replace(result, bytes=maps.bytes, kernel=self.name, findings=program.found(occurrences)))
+            findings = program.device.reports.since(occurrences)
+            return logged(replace(result, bytes=maps.bytes, kernel=self.name, findings=findings))
         except SoftcardError as error:
             raise error.at("kernel", self.name) from None
         finally:
@@ -574,7 +528,9 @@ class Kernel(RichDisplay):
         return grid, group
 
     def _hidden(self, global_offset: Size) -> dict[str, int]:
-        """Return the values of the setup arguments, which the run-time library fills in, by name."""
+        """Return the values of the kernel's setup arguments by name.
+
+        These are the arguments that the run-time library fills in, not the caller."""
         offsets = checked_offsets(global_offset, self.program.container.bits)
         needs_queue = self.metadata.uses_enqueue or any(a.kind is Kind.QUEUE for a in self.arguments)
         queue, parent = self.program.queue() if needs_queue else (0, 0)

@@ -122,10 +122,10 @@ class Context:
     def enable(self) -> None:
         """Make all queued buffers accessible to the device.
 
-        A second call raises `StatusError`. The kernel would read wrong rows of some RecordBatches, such as slices.
-        These raise `RuleError` on a strict platform, and cause a lint on others. If a strict platform knows its
-        register map, a queue that does not fit the map raises `RuleError`, since the run-time library would write
-        addresses to the wrong registers."""
+        A second call raises `StatusError`. If the kernel would read wrong rows of a RecordBatch, for example of a
+        slice, a strict platform raises `RuleError`, and other platforms report a lint. A strict platform that knows
+        its register map also raises `RuleError` for a queue that does not fit the map, since the run-time library
+        would write addresses to the wrong registers."""
         if self._is_enabled:
             raise StatusError("the context is enabled already: call enable() once")
         port = self.platform.port
@@ -168,7 +168,7 @@ class Context:
     def read_record_batch(self, index: int, rows: int | None = None) -> pa.RecordBatch:
         """Copy RecordBatch number `index` back from device memory, and return its first `rows` rows, by default all."""
         if not 0 <= index < len(self._first):
-            state = f"{len(self._first)} are on the device" if self._is_enabled else "call enable() before"
+            state = f"{len(self._first)} are on the device" if self._is_enabled else "call enable() first"
             raise StatusError(f"RecordBatch {index} cannot be copied back: {state}")
         queued = self._queued[index]
         buffers = self.device_buffers[self._first[index] :][: len(queued.buffers)]
@@ -194,8 +194,8 @@ class Context:
         if cut is not None:
             path, kind = cut
             raise RuleError(
-                f"{queued.name}.{'.'.join(path)} is of type {kind}: the run-time passes no buffers of it, nor of any "
-                "later field; expected a type of Fletcher's, or the storage of an extension array",
+                f"{queued.name}.{'.'.join(path)} is of type {kind}, expected a type that Fletcher supports (for an "
+                "extension array, its storage): the run-time passes no buffers of this field and of later fields",
                 rule=CUT_BATCH,
             )
         if not queued.whole:

@@ -184,7 +184,7 @@ class Platform(RichDisplay):
             return np.frombuffer(bytearray(found), np.uint8)
         room = bytes_of_buffer(buffer)
         if room.readonly or len(room) < size:
-            raise WireError(f"{size} bytes do not fit the buffer of {len(room)} bytes: pass a larger, writable one")
+            raise WireError(f"{size} bytes do not fit the buffer of {len(room)} bytes: pass a larger writable buffer")
         room[:size] = found
         return buffer
 
@@ -406,11 +406,11 @@ def _check_arguments(layout: FletcherMap, first: int, count: int) -> None:
     room = sum(-(-custom.width // REGISTER_BITS) for custom in layout.customs)
     if count > room:
         text = f"{count} arguments were given, but the design has {room} words of custom registers"
-        raise RuleError(f"{text}: the others would overwrite the registers after them", rule=CUSTOM_SIZE)
+        raise RuleError(f"{text}: further arguments would overwrite the registers after these", rule=CUSTOM_SIZE)
     own = layout.register_index(layout.customs[0].address)
     if first != own:
         text = f"argument 0 would be written to register {first}, but the design has {layout.customs[0].name} at {own}"
-        raise RuleError(f"{text}: queue all RecordBatches before", rule=SAME_IMPLEMENTATION)
+        raise RuleError(f"{text}: queue all RecordBatches before setting arguments", rule=SAME_IMPLEMENTATION)
 
 
 def _word(value: SupportsIndex, what: str, port: FletcherPort) -> int:
@@ -439,7 +439,7 @@ def _bits(value: SupportsIndex, width: int, what: str, port: FletcherPort) -> in
 
 
 def _taken_for(bits: int, name: str, types: dict[str, str]) -> int | float:
-    """Return the bits of one or two registers read as a number of the type called `name`.
+    """Interpret `bits`, the content of one or two registers, as a number of the type `name`; return the number.
 
     `types` maps the valid names to format characters of `struct`. Raise `StatusError` for another name."""
     if name not in types:

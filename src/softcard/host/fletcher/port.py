@@ -83,8 +83,9 @@ class FletcherPort(Protocol):
         The caller must free the address."""
 
     def stuck(self) -> SoftcardError | None:
-        """Return an error that explains why the kernel will never finish; None if it may finish, or if this is
-        unknown."""
+        """Return an error that explains why the kernel will never finish.
+
+        Return None if it may finish, or if the platform cannot tell."""
 
     def wait(self, timeout_seconds: float | None) -> None:
         """Wait until the kernel of a threaded device has finished; for other devices, return immediately.

@@ -1,9 +1,9 @@
 """Conversion of the arguments that a caller passes to a kernel into the bytes of the kernarg segment.
 
-If the code object has metadata, every value is converted to the type of its argument: Python numbers become numbers of
-that type, arrays become addresses, and `Local` becomes an offset in LDS. Code objects of mesa3d and stripped ones lack
-metadata. Then values are laid out as C does, and their own types determine their sizes.
-"""
+If the code object has metadata, every value is converted to the type of its argument: Python numbers become
+numbers of that type, arrays become addresses, and `Local` becomes an offset in LDS. Code objects for mesa3d
+and stripped code objects lack metadata. For these, the values are laid out like the members of a C struct,
+and the Python or NumPy type of a value determines its size."""
 
 from __future__ import annotations
 
@@ -123,10 +123,10 @@ class Packer:
     def pack(self, values: Sequence[Given] | bytes, hidden: Hidden, address: Address, group_bytes: int = 0) -> Segments:
         """Return the segments of a launch with the arguments `values`.
 
-        `values` contains one value for each explicit argument, or is the whole kernarg segment as bytes. `address`
-        returns the device address of an array or image. `group_bytes` of LDS are added to the kernel's own. Raise
-        `WireError` that names the argument if a value does not fit it.
-        """
+        `values` contains one value for each explicit argument, or is the whole kernarg segment as bytes. `hidden`
+        contains the values of hidden arguments. `address` returns the device address of an array or image.
+        `group_bytes` of LDS are added to the kernel's static LDS. Raise a `WireError` that names the argument if a
+        value does not fit it."""
         if group_bytes < 0:
             raise WireError(f"group_bytes is {group_bytes}, expected 0 or more")
         kernel, metadata = self._kernel, self._kernel.metadata
@@ -313,7 +313,10 @@ def _elements(argument: Argument, value: Given, count: int) -> list[np.generic]:
 
 
 def _number(dtype: np.dtype[np.generic], value: Given) -> bytes:
-    """Return a number as the type that the kernel expects; raise `WireError` if that changes its value."""
+    """Return `value` as the bytes of a number of type `dtype`.
+
+    Raise `WireError` if `value` is not a number. If `dtype` is an integer type, also raise it if `value` is not
+    a whole number or does not fit the width of the type; its sign may differ from that of the type."""
     if not isinstance(value, int | float | np.number | np.bool_):
         raise WireError(f"cannot pass {_what(value)}, expected a number")
     if dtype.kind == "f":

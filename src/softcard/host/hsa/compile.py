@@ -109,7 +109,7 @@ class Compiler:
 
 
 def compilers() -> tuple[Compiler, ...]:
-    """Return the compilers of this machine, the one that `compile_opencl` prefers first."""
+    """Return the compilers of this machine that can compile OpenCL C; the first is the default of `compile_opencl`."""
     return tuple(_writing(each) for each in clangs())
 
 
@@ -199,7 +199,7 @@ def _version(processor: str, version: str | None, options: Sequence[str]) -> tup
     wanted = f"V{asked[-1]}"
     if version is not None and version != wanted:
         raise WireError(
-            f"version {version} and the option -mcode-object-version={asked[-1]} differ: leave one of them out"
+            f"version {version} and the option -mcode-object-version={asked[-1]} differ: give only one of them"
         )
     return wanted, rest
 
@@ -212,9 +212,10 @@ def _loses_apertures(processor: str, version: str) -> bool:
 
 
 def _checked(processor: str, version: str) -> tuple[str, ...]:
-    """Return words to add to the cache key of objects that `_check_apertures` checks; empty if it is not needed.
+    """Return words to add to the cache key of a compiled object.
 
-    With them, objects that were cached before this check existed are not used."""
+    If `_check_apertures` applies to the object, they tell it from objects that were cached before that check
+    existed. Otherwise the result is empty."""
     return ("apertures",) if _loses_apertures(processor, version) else ()
 
 
@@ -333,23 +334,22 @@ def _compiled(
 
 
 def _object(compiler: Compiler, words: Sequence[str], folder: str) -> None:
-    """Compile the source file in `folder` to the object file kernel.o."""
+    """Compile the source file in `folder` to the object file kernel.o; `words` are the arguments for clang."""
     run([*compiler.clang, *words, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
 
 
 def _link(compiler: Compiler, folder: str) -> None:
-    """Link the object in a folder to a code object."""
+    """Link the object file kernel.o in `folder` to the code object kernel.co."""
     run([*compiler.linker, "-shared", "kernel.o", "-o", "kernel.co"], folder, compiler.name)
 
 
 def _compiled_hip(
     compiler: Compiler, source: str, processor: str, version: str, options: Sequence[str], library: Path
 ) -> bytes:
-    """Compile HIP to LLVM IR text, and that to an object; return the linked code object.
+    """Compile HIP to LLVM IR text and the text to an object file; return the linked code object.
 
-    Two clang drivers are needed: only the one for HIP removes host code, and only the one for OpenCL C works without
-    HIP's linker.
-    """
+    Two clang drivers are needed: only the one for HIP removes host code, and only the one for OpenCL C works
+    without HIP's linker."""
     number, folder_of_header = VERSIONS[version], str(library / _HIP)
     with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
         Path(folder, HIP_SOURCE).write_text(source, "utf-8")
@@ -369,7 +369,9 @@ def _compiled_hip(
 
 
 def _bitcode(compiler: Compiler, words: Sequence[str], library: Path) -> bytes:
-    """Return the bitcode of the C functions that are linked with OpenCL C."""
+    """Return the LLVM bitcode of Softcard's C functions that are linked with every OpenCL C source.
+
+    `words` are the arguments for clang, and `library` is the folder that contains the functions."""
     with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
         part = str(library / _PARTS / _LINKED)
         run([*compiler.clang, *words, "-x", "c", "-c", "-emit-llvm", part, "-o", "linked.bc"], folder, compiler.name)

@@ -178,7 +178,9 @@ class Executable(RichDisplay):
         choose(self._device.tracepoints, points, {**self.symbols, **entries}, code, self.place_of)
 
     def _locate(self, pc: int) -> CodePlace | None:
-        """Return the source location of the instruction at `pc`; None for other code."""
+        """Return the source location of the instruction at `pc`.
+
+        Return None if `pc` is not in this executable's code, or if the code object is not loaded."""
         at = self.name_at(pc) if self.is_loaded else ""
         if not at:
             return None
@@ -219,10 +221,10 @@ def fits(code: CodeObject, agent: str, any_target: bool = False) -> None:
     """
     if code.flagged and not any_target:
         text = (
-            f"e_flags {code.elf.header.flags:#x} name {code.flagged}, but the notes {code.target}: expected the same "
-            "processor"
+            f"e_flags {code.elf.header.flags:#x} name {code.flagged}, but the notes name {code.target}, expected the "
+            "same processor"
         )
-        raise RuleError(f"{text}; compile it again, or load it with any_target=True, which trusts the notes")
+        raise RuleError(f"{text}: compile the code again, or load it with any_target=True, which trusts the notes")
     if not code.target or targets.runs_on(code.target, agent):
         if not any_target:
             _fits_settings(code, AGENTS[agent])
@@ -246,7 +248,7 @@ def _fits_settings(code: CodeObject, agent: Agent) -> None:
     for feature, is_on in (("xnack", agent.xnack), ("sramecc", agent.sramecc)):
         wanted, own = code.features.get(feature, "any"), "on" if is_on else "off"
         if wanted not in ("any", own):
-            text = f"the code object needs {feature} {wanted}, the agent {agent.name} has it {own}"
+            text = f"the code object requires {feature} {wanted}, but agent {agent.name} has {feature} {own}"
             sign = "+" if is_on else "-"
             raise RuleError(f"{text}: compile it for {agent.name}:{feature}{sign}, or load it with any_target=True")
 

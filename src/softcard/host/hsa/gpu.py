@@ -172,10 +172,9 @@ class Gpu(RichDisplay):
 
     @property
     def findings(self) -> list[Finding | MemoryFinding]:
-        """The findings so far, one for each site.
+        """The findings so far, one for each code location.
 
-        They come from checks, and from a memory with ``coherence="strict"``.
-        """
+        They come from checks, and from a memory with ``coherence="strict"``."""
         return self.device.findings
 
     def instruction_counts(self) -> dict[int, int]:
@@ -196,7 +195,7 @@ class Gpu(RichDisplay):
         with self._lock:
             if self._users:
                 raise RuleError(
-                    f"cannot take a snapshot while {sum(self._users.values())} launches are open: wait for each before"
+                    f"cannot take a snapshot while {sum(self._users.values())} launches are open: wait for all launches"
                 )
             state = self.device.snapshot()
             return GpuState(state, self._arrays.snapshot(), self._queue, frozenset(self._mine))
@@ -516,7 +515,9 @@ class Gpu(RichDisplay):
             return used
 
     def _take_idle(self) -> Queue:
-        """Return a queue without other users, so that an error of another thread's launch does not affect this one."""
+        """Return a queue that no launch uses, and count one launch as its user until `_give` is called.
+
+        An error of another thread's launch then does not affect the launch. A new queue is made if all are in use."""
         with self._lock:
             for each in self._mine:
                 if each not in self._users and each.is_active:
@@ -579,7 +580,7 @@ class Gpu(RichDisplay):
                     printf.free()
 
         packet = template.filled(*header, private_bytes, segments.group_bytes, place + SIGNAL_BYTES, place)
-        occurrences = 0 if device.log is None else device.log.occurrences
+        occurrences = device.reports.occurrences
         began = perf_counter()
         try:
             index = queue.submit(packet)

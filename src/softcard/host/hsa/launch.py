@@ -333,7 +333,8 @@ def hidden_arguments(
 ) -> Hidden:
     """Return the hidden arguments of a launch on `queue`, with values that fit the device.
 
-    `given` maps value kinds to values that replace these. `printf` is the address of the printf buffer."""
+    `offset` is the global offset. `printf` is the address of the printf buffer. `given` maps value kinds of
+    hidden arguments, as in the kernel's metadata, to values that override the others."""
     apertures = device.apertures
     return Hidden(
         global_offset=offset,

@@ -120,7 +120,7 @@ class Arrays:
             block = self._holder(host_address(array), array.nbytes)
         if block is None or block.start != host_address(array):
             self._not_freed(array)
-            raise RuleError("cannot free the array: it is not one that gpu.array() returned, or only a part of it")
+            raise RuleError("cannot free the array, expected one that gpu.array() returned, not a part or a copy of it")
         self.drop(block)
 
     def _not_freed(self, array: NDArray[np.generic]) -> None:
@@ -153,7 +153,7 @@ class Arrays:
         return self._device.agent.target.level
 
     def block(self, array: NDArray[np.generic]) -> Block:
-        """Return the block of an array that is device memory."""
+        """Return the block of device memory that contains `array`, which must be device memory."""
         found = self._holder(host_address(array), array.nbytes)
         assert found is not None
         return found
@@ -258,7 +258,7 @@ class Borrowed:
         return found
 
     def read_back(self) -> None:
-        """Let checks inspect the arrays that the host gets back after the launch."""
+        """Report to the checks the arrays that the host gets back after the launch."""
         for address, array in self._seen:
             self._arrays.checks.host_gets(address, array, _name(array.dtype, array.shape))
 

@@ -178,8 +178,8 @@ def _check(data: bytes, name: str) -> None:
     """Raise an error unless the linked file `data`, called `name` in messages, can be loaded and has a kernel."""
     if thread_local_bytes(data):
         raise CompileError(
-            f"{name} needs thread-local variables (as errno, which strtol and others of a C library set), "
-            "which harts do not have: use a function without them"
+            f"{name} needs thread-local variables (such as errno, which strtol of a C library sets), "
+            "which harts do not have: use functions without such variables"
         )
     if not loadable(read_elf(data), data, ELF_BASE).kernels:
         raise CompileError(f"{name} has no kernel: make one of its functions global")

@@ -128,7 +128,8 @@ class RefSiDriver(RichDisplay):
         `OutOfDeviceMemory` if there is not enough."""
         if size < 0 or alignment < 1 or alignment & (alignment - 1):
             raise RuleError(
-                f"cannot allocate {size} bytes with alignment {alignment}, expected 0 bytes or more and a power of two"
+                f"cannot allocate {size} bytes with alignment {alignment}, expected 0 bytes or more and an alignment "
+                "that is a power of two"
             )
         address = self.port.allocate(size, alignment, kind)
         if address in FAILED_ALLOCATIONS:
@@ -144,14 +145,14 @@ class RefSiDriver(RichDisplay):
             port.free(address)
 
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
-        """Return `size` bytes of device memory or registers, read as `unit`.
+        """Return `size` bytes of device memory or registers at `address`.
 
-        PER_HART windows and performance counters can be read only as a hart.
-        """
+        `address` is an address as `unit`, the host or a hart, sees it. PER_HART windows and performance counters
+        can be read only as a hart."""
         return self.port.read(address, size, unit)
 
     def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
-        """Write `data` to device memory or registers at `address`, as `unit` (the host or a hart)."""
+        """Write `data` to device memory or registers at `address`, as `unit` (the host or a hart) sees that address."""
         self.port.write(address, data, unit)
 
     def map(self, address: int, size: int) -> memoryview | None:
@@ -171,8 +172,7 @@ class RefSiDriver(RichDisplay):
     def execute_command_buffer(self, address: int, size: int) -> int:
         """Queue the command buffer of `size` bytes at `address` in device memory (RefSi M1).
 
-        Return its ticket, the number that its status will have.
-        """
+        Return its ticket: a number that is also in the buffer's status, which `wait` returns."""
         return self.port.submit(address, size)
 
     def wait(self) -> list[BufferStatus]:

@@ -232,9 +232,9 @@ def grid_of(instances: int | Sequence[int]) -> tuple[int, int]:
     """Return (instances, slices) for a grid: the first dimension is the instances, the others the slices."""
     dimensions: list[int] = list(instances) if isinstance(instances, Iterable) else [instances]
     if not all(isinstance(size, int | np.integer) for size in dimensions):
-        raise WireError(f"sizes of a grid must be integers, not {instances!r}")
+        raise WireError(f"the grid is {instances!r}, expected integers as sizes")
     if not 1 <= len(dimensions) <= MAX_DIMENSIONS or any(size < 0 for size in dimensions):
-        raise WireError(f"a grid must have 1 to {MAX_DIMENSIONS} sizes of 0 or more, not {tuple(dimensions)}")
+        raise WireError(f"the grid is {tuple(dimensions)}, expected 1 to {MAX_DIMENSIONS} sizes of 0 or more")
     return int(dimensions[0]), int(np.prod(dimensions[1:], dtype=object))
 
 

@@ -62,7 +62,7 @@ ELF_BITS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Kernel(RichDisplay):
-    """A kernel of a loaded program: its name and entry point."""
+    """A kernel of a loaded program: its name, its entry point, and the types of its parameters if they are known."""
 
     name: str
     entry: int
@@ -117,11 +117,10 @@ class Program(RichDisplay):
             yield name, f"{self.image.symbol(name).address:#x}"
 
     def kernel(self, name: str, parameters: Sequence[str] | None = None) -> Kernel:
-        """Return the kernel called `name`; otherwise raise a `WireError` that lists the existing kernels.
+        """Return the kernel called `name`; raise a `WireError` that lists the existing kernels if there is none.
 
         `parameters` are the types of the function's parameters (see `Kernel`), by default those of the file's debug
-        information.
-        """
+        information."""
         entry = self.image.symbol(name).address
         if parameters is None:
             return Kernel(name, entry, self, self._signatures.get(name))
@@ -338,7 +337,7 @@ def _misplaced(segment: Segment) -> WireError:
 def check_loaded(program: Program | None) -> Program:
     """Return `program` if it is in device memory; raise a `RuleError` otherwise."""
     if program is None or not program.is_loaded:
-        raise RuleError("the program is not loaded: call load_elf before (a new program replaces the old one)")
+        raise RuleError("the program is not loaded: call load_elf first (a new program replaces the loaded one)")
     return program
 
 

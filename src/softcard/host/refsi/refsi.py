@@ -1,4 +1,4 @@
-"""A RefSi device for its users: programs from ELF files, buffers shared with NumPy, kernel launches.
+"""A RefSi device with a simple interface: programs from ELF files, buffers shared with NumPy, kernel launches.
 
 >>> import numpy as np
 >>> with RefSi.open() as device:
@@ -7,8 +7,7 @@
 ...     c = np.zeros(64, dtype=np.int32)
 ...     result = device.launch("vector_add", 4, [a, b, c, 16])
 >>> print(c[:5], result.status.ok)
-[100 101 102 103 104] True
-"""
+[100 101 102 103 104] True"""
 
 from __future__ import annotations
 
@@ -56,12 +55,11 @@ MAX_SLICES: Final = 1 << 16
 
 
 class RefSi(RefSiDriver):
-    """A RefSi M1 device: the driver's functions (see `RefSiDriver`) and what a runtime adds to them.
+    """A RefSi M1 device: the driver's functions (see `RefSiDriver`), and arrays, programs and kernel launches.
 
     >>> with RefSi.open(engine="reference") as device:
     ...     print(device.info.isa, device.info.harts_per_core, hex(device.allocate(256)))
-    RV64GCVZbc 4 0xbffff000
-    """
+    RV64GCVZbc 4 0xbffff000"""
 
     def __init__(self, port: RefSiPort) -> None:
         super().__init__(port)
@@ -323,10 +321,9 @@ class RefSi(RefSiDriver):
 
 
 def _found(log: FindingLog | None, occurrences: int, kernel: str) -> tuple[Finding, ...]:
-    """Return the findings in `log` after the first `occurrences` ones, with `kernel` as their kernel's name.
+    """Return the findings that `log` has recorded since its number of occurrences was `occurrences`.
 
-    The name is also set for findings in functions that the kernel calls.
-    """
+    Findings without a kernel's name get the name `kernel`, also those in functions that the kernel calls."""
     found = () if log is None else log.since(occurrences)
     for each in found:
         each.kernel = each.kernel or kernel

@@ -41,9 +41,9 @@ PIPE_MODE: Final = 0o10600
 UNAME: Final = ("Linux", "softcard", "6.1.0", "#1", "riscv64", "(none)")
 NO_HARD_LIMIT: Final = (NO_LIMIT, NO_LIMIT)
 REFUSED: Final = {
-    220: "clone: threads and processes are not modelled: a program runs on one hart, by itself",
-    221: "execve: other programs are not modelled",
-    260: "wait4: processes are not modelled",
+    220: "clone: threads and further processes are not modelled",
+    221: "execve: starting other programs is not modelled",
+    260: "wait4: further processes are not modelled",
 }
 _MASK64: Final = (1 << 64) - 1
 
@@ -80,9 +80,9 @@ class LinuxCalls(Calls):
         }
 
     def call(self, number: int, *arguments: int) -> int:
-        """Make a system call as `Calls.call` does; raise `BeyondModel` that names the call if it is not supported."""
+        """Make a system call as `Calls.call` does; raise a `BeyondModel` that names the call if it is not supported."""
         if number in REFUSED:
-            raise BeyondModel(f"Linux call {number} (a7), {REFUSED[number]}")
+            raise BeyondModel(f"Linux call {number} (a7) is {REFUSED[number]}")
         return super().call(number, *arguments)
 
     def _fails(self, error: int) -> Callable[..., int]:

@@ -76,7 +76,9 @@ class Arena:
         return end - size
 
     def place(self, address: int, size: int) -> bool:
-        """Map whole pages at an address, replacing existing memory; return False outside of the arena."""
+        """Map whole pages at `address`, replacing existing memory.
+
+        Return False, and map nothing, if the range is not entirely inside the arena."""
         if not self.first <= address <= address + size <= self.end:
             return False
         self.free(address, size)
@@ -129,7 +131,7 @@ class ProgramMemory:
         if any(first < STACK_TOP and end > room for first, end in pieces) or self.heap_end > _ADDRESS_LIMIT:
             raise WireError(
                 f"segments up to {self.heap:#x} leave no room for the stack, {room:#x}..{STACK_TOP:#x}: link the "
-                "program below it"
+                "program below these addresses"
             )
         for first, end in pieces:
             self.space.map(first, Ram(end - first), "program")

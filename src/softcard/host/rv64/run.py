@@ -298,7 +298,7 @@ class _Run:
         cause = CAUSES.get(exit_.cause, f"cause {exit_.cause}")
         known = exit_.error if isinstance(exit_.error, SoftcardError) else None
         detail = known.message if known else exit_.detail
-        if not self._is_bare and "needs privilege" in detail:
+        if not self._is_bare and "requires privilege" in detail:
             detail += f"; a program with the symbol {MAILBOX} starts in machine mode"
         shown = f" ({exit_.instruction})" if exit_.instruction else ""
         return (detail if detail.startswith(cause) else f"{cause}: {detail}") + shown

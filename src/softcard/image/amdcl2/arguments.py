@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any, Final
 
 from softcard.core.errors import WireError
@@ -201,7 +202,7 @@ class Slot:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernargLayout:
     """All arguments of a kernel with their offsets, including the hidden setup arguments.
 
@@ -211,12 +212,12 @@ class KernargLayout:
     slots: tuple[Slot, ...]
     size: int
 
-    @property
+    @cached_property
     def hidden(self) -> dict[str, Slot]:
         """The setup arguments, which the OpenCL run-time fills in, by their names in the CLRX documentation."""
         return {slot.argument.name.removeprefix(HIDDEN_PREFIX): slot for slot in self.slots if slot.argument.is_hidden}
 
-    @property
+    @cached_property
     def user(self) -> tuple[Slot, ...]:
         """The arguments that the caller passes, in order."""
         return tuple(slot for slot in self.slots if not slot.argument.is_hidden)

@@ -222,7 +222,7 @@ _TYPES: Final = {element: number for number, element in ELEMENT_TYPES.items()}
 
 
 def vector(name: str, type_name: str) -> Argument:
-    """Return a by-value argument named `name`, of the OpenCL type `type_name`: ``int``, ``float4``."""
+    """Return a by-value argument named `name`; `type_name` is its OpenCL type, such as ``int`` or ``float4``."""
     match = _TYPE.match(type_name)
     assert match is not None, type_name
     return Argument(name, type_name, Kind.VALUE, _ELEMENTS[match[1]], int(match[2] or 1))
@@ -244,7 +244,7 @@ def setup_arguments(bits: int) -> tuple[Argument, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The facts that a kernel's metadata records in addition to its arguments."""
+    """The values that a kernel's metadata records in addition to the arguments, such as the work-group size hint."""
 
     index: int = 0
     required_work_group_size: tuple[int, int, int] = (0, 0, 0)
@@ -297,9 +297,10 @@ def build_metadata(
 
 
 def _hint(bits: int, generation: Generation, described: Described) -> tuple[Hint | None, bytes]:
-    """Return the last fields of the metadata header: a record or None, and further bytes.
+    """Return the end of the metadata header, which depends on the driver generation.
 
-    Each driver generation has other fields at the end of the header."""
+    From driver 2004.06 on, the result is a `Hint` record and no bytes. For older drivers it is None and the
+    bytes that the header has in place of that record, if any."""
     marks = 0 if described.uses_enqueue else ALL_ONES
     if generation is Generation.CATALYST_15_7:
         return None, b""

@@ -102,11 +102,11 @@ class Container(RichDisplay):
         return self.elf.bits
 
     def kernel(self, name: str) -> Kernel:
-        """Return the kernel with the name `name`; otherwise raise a `WireError` that lists similar names."""
+        """Return the kernel called `name`; raise a `WireError` that lists similar names if there is none."""
         found = self.kernels.get(name)
         if found is None:
             hint = close_to(str(name), self.kernels) or f", it has {', '.join(self.kernels) or 'none'}"
-            raise WireError(f"program has no kernel {name!r}{hint}")
+            raise WireError(f"the program has no kernel {name!r}{hint}")
         return found
 
     def metadata(self, name: str) -> KernelMetadata:
@@ -132,7 +132,7 @@ class Container(RichDisplay):
 
     @property
     def driver(self) -> int:
-        """The number of the oldest driver, such as 203603, whose files have these notes, metadata and e_flags."""
+        """The number of the oldest driver, such as 203603, that writes notes, metadata and e_flags as in this file."""
         return self._made_by[1]
 
     @property
@@ -270,10 +270,11 @@ def read_container(data: bytes) -> Container:
 
 
 def _complaints(kernel: Kernel, generation: Generation) -> list[str]:
-    """Return messages about the problems of a kernel's header.
+    """Return messages about invalid fields of a kernel's header.
 
-    Three fields are not reported, since drivers usually violate the rules for them: the first reserved registers,
-    and the SGPR count. In files of driver 15.7, the kernarg alignment is not reported either."""
+    Three fields are not checked, since drivers usually violate the rules for them: the first reserved VGPR, the
+    first reserved SGPR, and the SGPR count. In files of driver 15.7, the kernarg alignment is not checked
+    either."""
     found = complaints(kernel.header)
     skipped: tuple[str, ...] = ("reserved_vgpr_first", "reserved_sgpr_first", "wavefront_sgpr_count")
     if generation is Generation.CATALYST_15_7:
@@ -282,10 +283,9 @@ def _complaints(kernel: Kernel, generation: Generation) -> list[str]:
 
 
 def _repaired(notes: tuple[Note, ...]) -> Iterator[Note]:
-    """Yield the notes whose contents are defined.
+    """Yield the notes of a file without the one that has undefined contents, note 4 of drivers up to 1912.05.
 
-    Note 4 is left out if it holds an address of the driver's own memory, as in files of drivers up to 1912.05.
-    """
+    That note holds an address of the driver's own memory."""
     for note in notes:
         if note.type == 4 and len(note.data) < 12:
             continue
@@ -335,7 +335,10 @@ def _kernel(elf: Elf, name: str, data: bytes, offset: int, place: int, stub: byt
         raise elf.wrong(f"kernel {name}: {error.message}", place) from None
     entry = header.kernel_code_entry_byte_offset
     if not KernelCode.size_bytes <= entry < len(data) or entry % 4:
-        text = f"kernel {name}: its code begins at {entry:#x} of {len(data):#x} bytes, expected 0x100 or later"
+        text = (
+            f"kernel {name}: its code begins at {entry:#x} of {len(data):#x} bytes, expected a multiple of 4, 0x100 or "
+            "later"
+        )
         raise elf.wrong(text, place + KernelCode.offset_of("kernel_code_entry_byte_offset"))
     return Kernel(name, header, data[entry:], offset, elf.base + place, stub, isa)
 
@@ -355,7 +358,8 @@ def _old_kernels(elf: Elf) -> Iterator[Kernel]:
         claimed = elf.claim("kernels", claimed + len(data), symbol.place)
         place = section.header.offset + symbol.value
         if len(data) < 4 + KernelCode.size_bytes:
-            raise elf.wrong(f"kernel {name} has {len(data)} bytes: too few for a stub and a header", place)
+            least = 4 + KernelCode.size_bytes
+            raise elf.wrong(f"kernel {name} has {len(data)} bytes, expected {least} or more for stub and header", place)
         start = int.from_bytes(data[:4], "little")
         if start > len(data):
             raise elf.wrong(f"kernel {name}: its header at {start:#x} lies outside its {len(data):#x} bytes", place)

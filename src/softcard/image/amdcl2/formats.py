@@ -91,9 +91,9 @@ class ImageKind(IntEnum):
 
     @property
     def axes(self) -> int:
-        """The number of axes of a texel array of this kind.
+        """The number of axes of an array of texels for an image of this kind.
 
-        A texel array has those axes out of slices, z, y and x that images of this kind have, in this order."""
+        The axes are, in this order, those of the slices, z, y and x that an image of this kind has."""
         return {self.IMAGE_2D: 2, self.ARRAY_1D: 2, self.IMAGE_3D: 3, self.ARRAY_2D: 3}.get(self, 1)
 
     @property

@@ -12,7 +12,9 @@ from softcard.isa.gcn.target import GFX7, GFX8, GFX9, TARGETS, Target
 
 
 class Generation(Enum):
-    """The generation of a container; values are the first driver number that writes it."""
+    """The generation of drivers that write containers of one structure.
+
+    The value of a generation is the number of its first driver."""
 
     CATALYST_15_7 = 180005
     """Catalyst 15.7: a stub, a code object and the code of each kernel, one after another."""
@@ -28,7 +30,7 @@ class Generation(Enum):
 
 
 def generation_of(driver: int) -> Generation:
-    """Return the generation of containers that a driver writes; `driver` is a number such as 200406."""
+    """Return the generation of the driver with the number `driver`, such as 200406."""
     return max((each for each in Generation if each.value <= driver), key=lambda g: g.value, default=_OLDEST)
 
 
@@ -110,7 +112,7 @@ def device_of(code: int, driver: int) -> str:
 
 
 def level_of(device: str) -> int:
-    """Return the GCN generation of a device: 7, 8 or 9; `WireError` for an unknown device."""
+    """Return the GCN generation of a device: 7, 8 or 9; raise `WireError` for an unknown device."""
     try:
         return ISA_VERSIONS[device][0]
     except KeyError:
@@ -118,7 +120,10 @@ def level_of(device: str) -> int:
 
 
 def target_of(version: tuple[int, int, int]) -> Target:
-    """Return the processor with an ISA version; for an unknown stepping, one with the same major version."""
+    """Return the processor with the ISA version `version`: major version, minor version and stepping.
+
+    If no processor has this version, return one with the same major version. Raise `WireError` if the major
+    version is not 7, 8 or 9."""
     major, minor, stepping = version
     exact = TARGETS.get(f"gfx{major}{minor}{stepping:x}")
     if exact is not None:

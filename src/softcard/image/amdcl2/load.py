@@ -60,7 +60,7 @@ def load(container: Container, base: int) -> LoadedProgram:
     Raise `WireError` if a relocation cannot be applied.
     """
     if base & 0xFFF:
-        raise WireError(f"base {base:#x} is not a multiple of 4 KiB")
+        raise WireError(f"base is {base:#x}, expected a multiple of 4 KiB")
     parts = list(_parts(container))
     end = _end(parts)
     samplers = tuple(base + end + n * SamplerObject.size_bytes for n in range(len(container.samplers)))
@@ -121,7 +121,9 @@ def _parts(container: Container) -> Iterator[Part]:
         size = section.header.size
         if place + size > MAX_IMAGE_BYTES:
             raise inner.wrong(
-                f"section {name} would end at {place + size:#x}, beyond the memory of the program", section.place
+                f"section {name} would end at {place + size:#x} of the program's memory, expected at most "
+                f"{MAX_IMAGE_BYTES:#x}",
+                section.place,
             )
         yield Part(name, place, inner.contents(section) if section.header.type != SHT_NOBITS else b"", size)
         place += size
@@ -164,7 +166,8 @@ class _Linker:
         size, shift = kind
         found = self.inner.section(section)
         if found is None or entry.offset + size > found.header.size or found.header.type == SHT_NOBITS:
-            raise self.inner.wrong(f"relocation at {entry.offset:#x} lies outside {section}", entry.place)
+            text = f"the relocation of {size} bytes at {entry.offset:#x} does not lie in the bytes of section {section}"
+            raise self.inner.wrong(text, entry.place)
         value = self._sampler(entry) if entry.type == R_SAMPLER else self._address(entry)
         at = self.places[section] + entry.offset
         value = (value + entry.addend & MASK64) >> shift
@@ -178,7 +181,8 @@ class _Linker:
         name = self._section_of(entry.symbol)
         if name not in self.places:
             text = (
-                f"relocation names {entry.symbol.name or 'a symbol'!r} in {name or 'no section'}, which is not loaded"
+                f"the relocation refers to symbol {entry.symbol.name!r} in {name or 'no section'}, expected a section "
+                "that is loaded"
             )
             raise self.inner.wrong(text, entry.place)
         return self.base + self.places[name] + entry.symbol.value
@@ -187,7 +191,7 @@ class _Linker:
         symbol = entry.symbol
         number, rest = divmod(symbol.value, SamplerInit.size_bytes)
         if self._section_of(symbol) != SAMPLERS or rest or number >= len(self.samplers):
-            text = f"relocation names {symbol.name!r}, expected one of the {len(self.samplers)} samplers"
+            text = f"the relocation refers to {symbol.name!r}, expected one of the {len(self.samplers)} samplers"
             raise self.inner.wrong(text, entry.place)
         if symbol.kind != STT_HSA_SAMPLER:
             raise self.inner.wrong(

@@ -133,7 +133,8 @@ def texels(kind: ImageKind, format: ImageFormat, shape: tuple[int, ...]) -> Texe
                 f"a 1D image buffer cannot have channel order {format.order.name} with type {format.type.name}"
             )
         if width * format.texel_bytes > MASK32:
-            raise WireError(f"a 1D buffer of {width} texels is too large")
+            most = MASK32 // format.texel_bytes
+            raise WireError(f"the 1D image buffer has {width} texels, expected at most {most} for {format.type.name}")
         return Texels(kind, format, width, pitch=width)
     is_flat = kind in (ImageKind.IMAGE_1D, ImageKind.ARRAY_1D)
     height = 1 if is_flat else shape[-2]

@@ -15,10 +15,9 @@ from softcard.core.record import Record, narrowed, u8, u16, u32, u64, words
 
 
 class MetadataHeader64(Record, size=168):
-    """The first part of the header of a kernel's metadata, equal in all driver generations.
+    """The first part of the header of a kernel's metadata, which has the same fields in all driver generations.
 
-    It has 108 bytes in 32-bit files.
-    """
+    It has 108 bytes in 32-bit files."""
 
     struct_bytes: int = u64()
     data_bytes: int = u64()

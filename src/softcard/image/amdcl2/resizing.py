@@ -64,8 +64,9 @@ class Piece:
 class Rewrite:
     """The contents of a section after some byte ranges (pieces) have been replaced.
 
-    Bytes between pieces are kept. If zeros before pieces are padding, pieces start at multiples of `alignment`.
-    With `is_pinned`, bytes between pieces keep their offsets, and a piece that grows may overwrite zeros only."""
+    Bytes between pieces are kept. `anchors` are the old offsets of those pieces that keep their offset modulo
+    `alignment`: zeros before them are padding, whose size may change. With `is_pinned`, bytes between pieces
+    keep their offsets, and a piece that grows may overwrite zeros only."""
 
     def __init__(
         self, name: str, old: bytes, pieces: Iterable[Piece], anchors: Iterable[int] = (), alignment: int = 1,
@@ -93,10 +94,10 @@ class Rewrite:
             at = piece.end
 
     def _in_place(self, gap: bytes, at: int) -> bytes:
-        """Return the bytes `gap` between two pieces, fitted so that they keep their old offset `at`.
+        """Return `gap`, the bytes after a piece, adjusted so that they stay at their old offset `at`.
 
-        If the piece before them has grown, it overwrites leading zeros of `gap`; if it has shrunk, zeros are added.
-        """
+        If that piece has grown, it overwrites leading zeros of `gap`. If it has shrunk, zeros are inserted before
+        `gap`. Raise `CannotKeepError` if bytes other than zeros would be overwritten."""
         grown = len(self.data) - at
         if grown > len(gap) - len(gap.lstrip(b"\0")):
             raise CannotKeepError(f"code after {at:#x} of {self.name} would move away from its callers")
@@ -116,10 +117,9 @@ class Rewrite:
         return self.place(piece.start) + old - piece.start
 
     def span(self, start: int, size: int) -> tuple[int, int]:
-        """Return the new offset and size of a byte range.
+        """Return the new offset and size of the `size` bytes that were at offset `start`.
 
-        Pieces that begin or end the range may have another size than before.
-        """
+        Raise `CannotKeepError` if a piece in the range has another size than before, unless it begins at `start`."""
         place, end = self.place(start), start + size
         if not size:
             return place, 0
@@ -127,14 +127,17 @@ class Rewrite:
             if piece.start >= end:
                 break
             if len(piece.data) != piece.end - piece.start:
-                raise CannotKeepError(f"{start:#x} to {end:#x} of {self.name} has parts that are replaced")
+                raise CannotKeepError(
+                    f"bytes {start:#x}..{end:#x} of {self.name} contain bytes whose replacement has another size"
+                )
         return place, self._ends[end] - place if end in self._ends else self.place(end) - place
 
 
 def _padding(gap: bytes, at: int, old: int, alignment: int) -> bytes:
-    """Return the zeros to insert at offset `at`, before bytes that were at offset `old`, to keep their alignment.
+    """Return the bytes to put at the new offset `at` in place of `gap`, the bytes before the old offset `old`.
 
-    `gap` holds the old bytes before them. If it is not all zeros, return it unchanged."""
+    They are as many zeros as the byte at `old` needs to keep its offset modulo `alignment`. If `gap` is not all
+    zeros, it is not padding, and is returned unchanged."""
     if any(gap):
         return gap
     kept = 0 if len(gap) < alignment else len(gap)
@@ -297,7 +300,7 @@ def _file_regions(elf: Elf, contents: Mapping[int, bytes]) -> list[_Region]:
 def _file_places(elf: Elf, contents: Mapping[int, bytes]) -> dict[int, int]:
     for section in elf.sections:
         if contents.get(section.index) and not _has_bytes(section):
-            raise CannotKeepError(f"section {section.name} has no new offset in the file")
+            raise CannotKeepError(f"section {section.name} has no bytes in the file, but would get some")
     return _laid(_file_regions(elf, contents), "sections", elf.data)
 
 
@@ -384,7 +387,7 @@ def resized(source: ProgramSource, origin: Container) -> bytes:
     Raise `CannotKeepError` if the changes cannot be made without losing or changing something else in the file."""
     before = source_of(origin)
     if not _is_same_shape(source, before):
-        raise CannotKeepError("kernels, samplers or their targets differ from the file")
+        raise CannotKeepError("the source has other kernels, samplers or targets than the file")
     rewrites = dict(_outer_rewrites(source, before, origin))
     if origin.inner is not None:
         text = origin.elf.section(".text")
@@ -463,15 +466,15 @@ def _outer_rewrites(source: ProgramSource, before: ProgramSource, origin: Contai
             if symbol.name in texts:  # a 0 that ends the text does not belong to it
                 end -= len(data) - len(was)
             if data[: end - symbol.value] != was:
-                raise CannotKeepError(f"symbol {symbol.name} differs from its kernel's metadata: its size is fixed")
+                raise CannotKeepError(f"the bytes of symbol {symbol.name} differ from the metadata of its kernel")
             pieces.setdefault(symbol.section, []).append(Piece(symbol.value, end, now))
     if any(now != was for was, now in parts.values()):
-        raise CannotKeepError(f"the file has no {', '.join(parts)}")
+        raise CannotKeepError(f"the file has no symbol {', '.join(parts)}")
     brig = elf.section(".brig")
     if brig is not None:
         pieces[brig.index] = [Piece(0, brig.header.size, source.brig)]
     elif source.brig:
-        raise CannotKeepError("the file has no .brig")
+        raise CannotKeepError("the file has no section .brig")
     for number, found in pieces.items():
         yield number, _rewrite(elf, number, found)
 
@@ -530,7 +533,7 @@ def _inner(source: ProgramSource, before: ProgramSource, inner: Elf, origin: Con
             kept = inner.contents(section)[len(samplers) :] if name == SAMPLERS else b""
             rewrites[section.index] = _data(name, inner.contents(section), data + kept)
         elif data:
-            raise CannotKeepError(f"the file has no {name}")
+            raise CannotKeepError(f"the file has no section {name}")
     bss = inner.section(BSS)
     sizes = {bss.index: source.bss_bytes} if bss is not None else {}
     return _relaid(inner, rewrites, dict(_tables(inner, kernels, rewrites)), sizes)
@@ -549,9 +552,9 @@ def _tables(inner: Elf, kernels: list[_KernelBytes], rewrites: dict[int, Rewrite
     tables = [each for each in inner.sections if each.header.type == SHT_RELA]
     names = [each.name for each in tables]
     if len(set(names)) < len(names):
-        raise CannotKeepError("two tables of relocations have one name")
+        raise CannotKeepError("two relocation tables have the same name")
     if f".rela{TEXT}" not in names and any(each.kernel.relocations for each in kernels):
-        raise CannotKeepError("the file has no table for relocations of code")
+        raise CannotKeepError(f"the file has no relocation table .rela{TEXT} for the code of its kernels")
     for section in tables:
         target = inner.section(section.name.removeprefix(".rela"))
         rewrite = rewrites.get(target.index) if target is not None else None
@@ -581,7 +584,7 @@ def _kernel_relocations(inner: Elf, table: str, owner: _KernelBytes, rewrite: Re
         if owner.code <= each.offset < owner.end:
             found = code_relocation(inner, each, owner.code)
             if found is None:
-                text = f"a relocation of type {each.type} at {each.offset:#x} cannot follow the code of kernel"
+                text = f"the relocation of type {each.type} at {each.offset:#x} cannot be moved with the code of kernel"
                 raise CannotKeepError(f"{text} {owner.kernel.name}")
             entry = RelaEntry.parse(inner.data, each.place)
             known[found.section, found.addend, found.type] = entry.symbol, entry.addend
@@ -600,4 +603,4 @@ def _section_symbol(inner: Elf, relocation: CodeRelocation) -> int:
         is_section = symbol.kind == STT_SECTION and not symbol.value and symbol.section < len(inner.sections)
         if is_section and inner.sections[symbol.section].name == relocation.section:
             return number
-    raise CannotKeepError(f"the file has no symbol for {relocation.section}")
+    raise CannotKeepError(f"the file has no symbol for section {relocation.section}")

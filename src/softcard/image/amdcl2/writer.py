@@ -153,13 +153,15 @@ def _check_whole(origin: Container, reason: WireError) -> None:
     if built != data:
         pairs = enumerate(zip(built, data, strict=False))
         byte = next((n for n, (ours, theirs) in pairs if ours != theirs), min(len(built), len(data)))
-        text = "the file has data that the source does not describe, starting at the first difference, and it cannot"
+        text = "the file has data that the source does not describe, from this byte on, and such data cannot"
         text = f"{text} be moved ({reason.message}); {WAY_OUT}"
         raise WireError(text).at("byte", byte)
 
 
 def _built(source: ProgramSource) -> bytes:
-    """Return the bytes of a newly built file."""
+    """Return the bytes of a program file for `source` that does not reuse the bytes of an existing file.
+
+    Raise `WireError` for a device, an address size, data or samplers that the driver does not support."""
     codes = device_codes(source.driver)
     if source.device not in codes and source.as_read is None:
         raise WireError(f"driver {source.driver} does not support device {source.device!r}, only {', '.join(codes)}")
@@ -171,7 +173,10 @@ def _built(source: ProgramSource) -> bytes:
     if len(source.sampler_offsets) != len(source.samplers):
         raise WireError(f"there are {len(source.samplers)} samplers, but {len(source.sampler_offsets)} sampler_offsets")
     if any(offset + 8 > len(source.read_only) for offset in source.sampler_offsets):
-        raise WireError(f"a sampler's offset lies outside the {len(source.read_only)} bytes of read-only data")
+        raise WireError(
+            f"an offset in sampler_offsets lies outside the {len(source.read_only)} bytes of read-only data, expected "
+            "8 bytes in it"
+        )
     alignment = source.bss_alignment
     if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
         raise WireError(f"bss_alignment is {alignment:#x}, expected a power of two up to {MAX_ALIGNMENT:#x}")
@@ -351,11 +356,11 @@ def _segments(source: ProgramSource, is_late: bool) -> Iterator[SegmentPart]:
 def _inner_symbols(
     source: ProgramSource, plan: ElfPlan, code: _Placed, is_late: bool
 ) -> tuple[SymbolWriter, dict[str, int], int]:
-    """Return the symbol table of the inner ELF file, and symbol numbers to which relocations refer.
+    """Return the symbol table of the inner ELF file, and the symbol numbers to which relocations refer.
 
-    The second result maps sections to the numbers of their section symbols; the third is the number of the first
-    sampler's symbol.
-    """
+    `is_late` is True from driver 2004.06 on, whose files begin the table with a null symbol. The second
+    result maps sections to the numbers of their section symbols. The third is the number of the first
+    sampler's symbol."""
     symbols = SymbolWriter(64, is_late)
     waiting = dict(enumerate(source.sampler_offsets))
     for kernel, place in zip(source.kernels, code.places, strict=True):
@@ -388,10 +393,11 @@ def _code_relocations(source: ProgramSource, code: _Placed, numbers: dict[str, i
         start = place + kernel.header.kernel_code_entry_byte_offset
         for each in kernel.relocations:
             size = RELOCATIONS[each.type][0]
-            if each.section not in numbers or each.offset + size > len(kernel.code):
-                raise WireError(
-                    f"kernel {kernel.name}: the relocation at {each.offset:#x} for {each.section} is invalid"
-                )
+            where = f"kernel {kernel.name}: the relocation at {each.offset:#x} of the code"
+            if each.section not in numbers:
+                raise WireError(f"{where} refers to section {each.section!r}, expected one of {', '.join(numbers)}")
+            if each.offset + size > len(kernel.code):
+                raise WireError(f"{where} has {size} bytes, expected an end in the {len(kernel.code):#x} of the code")
             out += RelaEntry(
                 offset=start + each.offset, type=each.type, symbol=numbers[each.section], addend=each.addend
             ).pack()

@@ -174,11 +174,12 @@ class Assembly:
             if not self.is_first and before == self._shape():
                 return
             self.is_first = False
-        raise WireError(f"sizes do not converge in {MAX_PASSES} passes: one depends on itself")
+        raise WireError(f"the sizes of sections do not converge in {MAX_PASSES} passes: one size depends on itself")
 
     def _shape(self) -> object:
-        """Return the section addresses and symbol values, from which it is known whether two passes give equal
-        bytes."""
+        """Return the section addresses and symbol values of this pass.
+
+        If a pass gives the same result as the pass before it, its bytes are final."""
         return dict(self.bases), {name: (each.section, each.value) for name, each in self.symbols.items()}
 
     def _pass(self) -> None:
@@ -267,7 +268,7 @@ class Assembly:
         section = self.current
         if section.is_empty:
             if data.count(0) != len(data):
-                raise WireError(f"section {section.name} has no bytes, only zeros can stand there")
+                raise WireError(f"section {section.name} has no bytes in the file, expected only zeros in it")
             self.reserve(len(data))
             return
         self._count(len(data))
@@ -292,9 +293,8 @@ class Assembly:
     def align(self, alignment: int, statement: Statement, fill: bytes | None = None, most: int | None = None) -> None:
         """Pad the current section to a multiple of `alignment` bytes.
 
-        Gaps are filled with the pattern `fill`, or else with zeros or, in code, with instructions. If more than `most`
-        bytes would be needed, nothing is added.
-        """
+        The gap is filled with repetitions of `fill`; without `fill`, it is filled with instructions in code, and
+        with zeros in other sections. If the gap is larger than `most` bytes, nothing is added."""
         section = self.current
         gap = align_up(section.size, alignment) - section.size
         section.alignment = max(section.alignment, alignment)
@@ -390,7 +390,7 @@ class Directive(Protocol):
     """The type of a function that executes an assembler directive."""
 
     def __call__(self, assembly: Assembly, statement: Statement) -> None:
-        """Execute the directive."""
+        """Execute the directive in `statement`, for example by appending bytes to the current section of `assembly`."""
 
 
 def defined(assembly: Assembly) -> list[tuple[Symbol, Attributes]]:

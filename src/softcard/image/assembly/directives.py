@@ -105,9 +105,9 @@ def _set(assembly: Assembly, statement: Statement) -> None:
 def _align(is_power: bool | None, pattern: int = 1) -> Directive:
     """Return the function that executes an alignment directive.
 
-    Its operand is an exponent of two if `is_power` is True, and a number of bytes if it is False; with None the
-    machine's unit applies. Gaps are filled by repeating a pattern of `pattern` bytes.
-    """
+    The directive's operand is an exponent of two if `is_power` is True, and a number of bytes if it is False;
+    if it is None, the target machine determines which of the two. The fill value has `pattern` bytes, and is
+    repeated in the gap."""
 
     def align(assembly: Assembly, statement: Statement) -> None:
         words = operands(statement.rest)
@@ -194,7 +194,7 @@ def _org(assembly: Assembly, statement: Statement) -> None:
     if not 0 <= gap <= MAX_BYTES:
         if place.is_known:
             raise WireError(
-                f".org goes {-gap} bytes back"
+                f".org goes {-gap} bytes back, expected the current address or a later one"
                 if gap < 0
                 else f".org goes {gap} bytes forward, expected at most {MAX_BYTES}"
             )

@@ -225,7 +225,7 @@ def _accum_offset(said: dict[str, int]) -> int:
     allocated = align_up(max(said["next_free_vgpr"], 1), ACCUM_GRANULE)
     if offset > allocated:
         raise WireError(
-            f"{_PREFIX}accum_offset is {offset}, expected at most {allocated}: {_PREFIX}next_free_vgpr allocates those"
+            f"{_PREFIX}accum_offset is {offset}, expected at most {allocated}, which {_PREFIX}next_free_vgpr allocates"
         )
     return offset // ACCUM_GRANULE - 1
 
@@ -282,7 +282,7 @@ def amd_kernel_code(block: Block, processor: str) -> KernelCode:
     Fields that the block does not set have LLVM's defaults.
     """
     if not processor[3:].isalnum():
-        raise WireError(f"an .amd_kernel_code_t of {processor}: a generic processor has no version, use .amdhsa_kernel")
+        raise WireError(f"{processor} has no version for .amd_kernel_code_t, since it is generic: use .amdhsa_kernel")
     digits = processor[3:]
     whole: dict[str, Any] = {
         "amd_kernel_code_version_major": 1,
@@ -375,8 +375,8 @@ class GcnMachine:
     def functions(self) -> Mapping[str, Function]:
         """The functions that expressions may call, by name; see `Machine`.
 
-        Newer LLVM versions call them to compute the register counts of a kernel from those of its callees.
-        """
+        The output of newer LLVM versions calls them to compute the register counts of a kernel from those of its
+        callees."""
         level = self.target.level
         return {
             "max": max,

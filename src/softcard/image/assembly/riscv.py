@@ -121,7 +121,9 @@ class RiscvMachine:
             word = assembly.number_of(words[-1], 0, 0xFFFF_FFFF, "an instruction")
             size = 4 if word & 3 == 3 else 2
             if len(words) == 2 and assembly.number_of(words[0], 2, 4, "the bytes of an instruction") != size:
-                raise WireError(f"{words[1]} is an instruction of {size} bytes, not {words[0]}")
+                raise WireError(
+                    f"{words[1]} encodes an instruction of {size} bytes, expected {words[0]} (the first operand)"
+                )
             assembly.emit(word.to_bytes(size, "little"), statement)
         elif statement.name in (".sdata", ".sbss", ".srodata"):
             flags = "a" if statement.name == ".srodata" else "aw"
@@ -188,8 +190,7 @@ class RiscvMachine:
     def _expanded(self, assembly: Assembly, name: str, given: list[str]) -> list[tuple[str, str]] | None:
         """Return the instructions that replace a pseudo-instruction; None for any other statement.
 
-        Pseudo-instructions that need an address are expanded elsewhere.
-        """
+        It is also None for pseudo-instructions with an address operand, which `_reach` expands."""
         if name == "li":
             if len(given) != 2:
                 raise WireError("li needs operands 'rd, imm'")
@@ -320,10 +321,9 @@ class RiscvMachine:
             return None
 
     def _number(self, assembly: Assembly, name: str, text: str, done: int) -> tuple[str, bool]:
-        """Return an operand with its expression replaced by a number, and a bool.
+        """Return the operand `text` with its expression replaced by a number, and True if the operand is final.
 
-        The bool is True if the number is final and not an address.
-        """
+        The operand is not final if its number is an address, or may still change in a later pass."""
         is_vector = name.startswith("v") and _VTYPE.fullmatch(text)
         if text in _WORDS or is_vector or (name.startswith("fence") and _ORDER.fullmatch(text)):
             return text, True
@@ -389,7 +389,7 @@ class RiscvMachine:
             if found:
                 at = align_up(at, part.alignment)
             elif at % part.alignment and not assembly.is_first:
-                raise WireError(f"the text requires an alignment of {part.alignment} bytes, but pc is {at:#x}")
+                raise WireError(f"section {part.name} begins at {at:#x}, expected a multiple of {part.alignment}")
             found[part.name] = at
             at += part.size
         return found

@@ -87,8 +87,8 @@ def statements(source: str, syntax: Syntax) -> Iterator[Statement]:
 def _parts(line: str, cut: re.Pattern[str], comment: int, number: int) -> tuple[list[str], int]:
     """Return the statements of a line, and the number of the line in which an unfinished comment began, or 0.
 
-    `comment` is that line number before this line, and `number` the number of this line.
-    """
+    `number` is the number of this line. `comment` is the number of the line in which a comment began that is
+    unfinished at the start of this line, or 0."""
     out, kept, at = [], "", 0
     while at < len(line):
         if comment:

@@ -170,7 +170,9 @@ def signatures(data: bytes) -> dict[str, tuple[str, ...]]:
 
 
 def read_units(elf: ElfFile) -> Units:
-    """Return the readable facts about the compilation units of a file, and their inlined code."""
+    """Return facts about the compilation units of a file, and their inlined code, from its debug information.
+
+    The result is empty if the debug information cannot be read."""
     try:
         info, abbreviations, *texts = (elf.contents(elf.section(name)) for name in SECTIONS)
         reader = _Reader(info, abbreviations, texts)
@@ -298,7 +300,7 @@ class _Reader:
         return self._row_of(value, size) if entry.forms.get(attribute) in ADDRX else value
 
     def _row_of(self, number: int, size: int) -> int:
-        """Return entry `number` of the current unit in .debug_addr; entries have `size` bytes."""
+        """Return the address in row `number` of the current unit's table in .debug_addr; rows have `size` bytes."""
         return Cursor(self.ranges[0], self._unit_entry.values.get(ADDR_BASE, 8) + size * number).number(size)
 
     def _list_of_4(self, start: int, size: int) -> Iterator[tuple[int, int]]:
@@ -339,7 +341,9 @@ class _Reader:
                 raise IndexError(start)
 
     def _chain(self, entry: Entry, through: tuple[int, ...]) -> Iterator[Entry]:
-        """Yield the entry, then the entries that it refers to, one after another, by attributes in `through`."""
+        """Yield `entry`, then the entry to which it refers, then the entry to which that one refers, and so on.
+
+        A reference is the value of one of the attributes in `through`."""
         following: Entry | None = entry
         for _ in range(LONGEST_CHAIN):
             if following is None:

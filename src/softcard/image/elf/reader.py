@@ -73,8 +73,9 @@ class CheckedBytes:
         self.base = base
 
     def wrong(self, message: str, byte: int) -> WireError:
-        """Return a `WireError` with `message`, and with the offset in the outermost file of the byte at offset
-        `byte`."""
+        """Return a `WireError` with `message` that names the byte at offset `byte` of these bytes.
+
+        The error contains the byte's offset in the outermost file."""
         return wrong(message, self.base + byte)
 
     def inside(self, what: str, start: int, size: int, place: int) -> None:
@@ -96,11 +97,10 @@ class CheckedBytes:
         return align_up(end, alignment)
 
     def claim(self, what: str, claimed: int, place: int) -> int:
-        """Return `claimed`, the total size of the items so far in bytes, if it is plausible.
+        """Return `claimed`, the number of bytes to which the items read so far refer, if it is plausible.
 
-        Raise `WireError` if it exceeds a multiple of the file's size. This limit prevents overlapping items of a
-        malicious file from causing much work. `what` names the items; `place` is the offset of the last item.
-        """
+        Raise `WireError` if it exceeds a fixed multiple of the file's size. This limit prevents overlapping items
+        of a malicious file from causing much work. `what` names the items; `place` is the offset of the last item."""
         if claimed > MAX_OVERLAP * len(self.data):
             text = f"the {what} up to here claim {claimed:#x} bytes, but the file has {len(self.data):#x}"
             raise self.wrong(text, place)
@@ -388,7 +388,7 @@ class ElfFile(CheckedBytes):
         if self.is_odd and end - start <= MAX_NAME_BYTES:
             return self.data[start:end].decode("utf-8", "backslashreplace")
         limit = f"{MAX_NAME_BYTES} bytes" if self.is_odd else f"its string table and {MAX_NAME_BYTES} bytes"
-        raise self.wrong(f"a name does not end within {limit}", start)
+        raise self.wrong(f"a name has no terminating 0 within {limit}", start)
 
     def table(self, section: Section, record: type[AnyRecord]) -> Iterator[tuple[int, AnyRecord]]:
         """Yield the records of a section with their offsets."""
@@ -402,7 +402,8 @@ class ElfFile(CheckedBytes):
             return SymbolTable(self, None, None)
         link = section.header.link
         if link >= len(self.sections):
-            raise self.wrong(f"sh_link of {section.name} is {link}, expected a string table", section.place)
+            text = f"sh_link of {section.name} is {link}, expected the number of a string table"
+            raise self.wrong(text, section.place)
         table = SymbolTable(self, section, self.sections[link].header)
         if not table.is_sound():
             claimed = 0
@@ -421,7 +422,8 @@ class ElfFile(CheckedBytes):
             symbol = NO_SYMBOL
             if entry.symbol or self.is_odd:
                 if entry.symbol >= len(symbols):
-                    raise self.wrong(f"a relocation names symbol {entry.symbol}, but there are {len(symbols)}", place)
+                    text = f"a relocation refers to symbol {entry.symbol}, but the table has {len(symbols)} symbols"
+                    raise self.wrong(text, place)
                 symbol = symbols[entry.symbol]
             addend = getattr(entry, "addend", 0)
             yield Relocation(entry.offset, entry.type, symbol, addend, section.header.info, place, is_in_place)

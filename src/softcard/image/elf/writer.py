@@ -15,11 +15,10 @@ SHSTRTAB: Final = ".shstrtab"
 
 @dataclass(frozen=True, slots=True)
 class SectionPart:
-    """A section to be written. `link` and `info` name other sections.
+    """A section to be written. `link` and `info` name the sections to which its header fields link and info refer.
 
     `bss_bytes` is the size of a section without bytes. Loaded sections have addresses: see `ElfPlan.is_mapped`.
-    `locals` is the number of local symbols, stored as the `info` field of a symbol table.
-    """
+    `locals` is the number of local symbols, stored in the header field info of a symbol table."""
 
     name: str
     type: int

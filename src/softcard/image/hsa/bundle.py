@@ -226,11 +226,11 @@ def pick(data: bytes, processor: str = "", *, or_only: bool = False) -> Entry:
         fitting = devices
     what = "an offload bundle" if is_bundle(data) else "a host file"
     if not fitting:
-        wanted = f"expected one for {processor}" if processor else "name the processor of the wanted one"
+        wanted = f"expected an entry for {processor}" if processor else "name the processor of the wanted entry"
         listed = ", ".join(each.name for each in found) or "none"
-        raise WireError(f"{what} with the entries {listed}: {wanted}").at("byte", 0)
+        raise WireError(f"the file is {what} with the entries {listed}: {wanted}").at("byte", 0)
     if not is_bundle(data) and len({each.content for each in fitting}) > 1:
-        text = f"{what} with {len(fitting)} code objects for {fitting[0].target}, one for each of its source files"
+        text = f"the file is {what} with {len(fitting)} code objects for {fitting[0].target}, one for each source file"
         raise WireError(f"{text}, expected one: make a file from one source file with hipcc --genco").at("byte", 0)
     if fitting[0].content.startswith(BITCODE):
         text = f"{fitting[0].name} is LLVM bitcode, as -fgpu-rdc leaves in objects, expected machine code"

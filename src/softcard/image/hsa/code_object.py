@@ -245,16 +245,17 @@ class CodeObject(RichDisplay):
     def kernel(self, name: str) -> Kernel:
         """Return the kernel named `name`, or the kernel of the only C++ function with that name.
 
-        Otherwise raise a `WireError` that lists similar names.
-        """
+        Raise a `WireError` that lists similar names if there is no such kernel."""
         found = self.kernels.get(text_of(name, "a kernel's name")) or self._of_cpp(name)
         if found is None:
             hint = close_to(name, self.kernels) or f", it has {', '.join(self.kernels) or 'none'}"
-            raise WireError(f"code object has no kernel {name!r}{hint}")
+            raise WireError(f"the code object has no kernel {name!r}{hint}")
         return found
 
     def _of_cpp(self, name: str) -> Kernel | None:
-        """Return the kernel of a C++ function named `name`, with any parameters; None unless one matches."""
+        """Return the kernel of the C++ function named `name`, with any parameters.
+
+        Return None if no kernel or several kernels have that function name."""
         found = [each for each in self.kernels if each.startswith(f"_Z{len(name)}{name}")]
         return self.kernels[found[0]] if len(found) == 1 else None
 
@@ -265,7 +266,7 @@ class CodeObject(RichDisplay):
         `WireError` if one is missing.
         """
         if base & 0xFFF:
-            raise WireError(f"base {base:#x} is not a multiple of 4 KiB")
+            raise WireError(f"base is {base:#x}, expected a multiple of 4 KiB")
         loading = Loading(self.elf, self.layout, base, externals or {})
         kernels = {name: base + kernel.address for name, kernel in self.kernels.items()}
         return LoadedCode(base, loading, kernels, SymbolAddresses(self, base))
@@ -386,7 +387,7 @@ def _target(
     if flagged and targets.WITH_XNACK.get(name) == flagged:
         return flagged, features | more | {"xnack": "on"}
     if name and flagged and name != flagged:
-        warnings.append(f"e_flags {elf.header.flags:#x} name {flagged}, but the notes {name}")
+        warnings.append(f"e_flags {elf.header.flags:#x} name {flagged}, but the notes name {name}")
     return name or flagged, features | more
 
 
@@ -398,7 +399,7 @@ def _complaints(kernels: Iterable[Kernel], version: str, target: str, size: int)
         for text in found:
             yield f"kernel {kernel.name}: {text}"
         if not 0 <= kernel.entry < size:
-            yield f"kernel {kernel.name}: its entry at {kernel.entry:#x} lies outside of what is loaded"
+            yield f"kernel {kernel.name}: its entry at {kernel.entry:#x} lies outside of the loaded bytes"
         elif kernel.entry % ENTRY_ALIGNMENT and is_known:
             yield f"kernel {kernel.name}: its entry at {kernel.entry:#x} must be a multiple of {ENTRY_ALIGNMENT}"
 
@@ -424,7 +425,7 @@ def _kernels(
         seen.add(symbol.name)
         header = _header(loading, version, place)
         if header is None:
-            warnings.append(f"kernel {symbol.name}: its header at {place:#x} lies outside of what is loaded")
+            warnings.append(f"kernel {symbol.name}: its header at {place:#x} lies outside of the loaded bytes")
             continue
         name = symbol.name.removesuffix(DESCRIPTOR_SUFFIX) if isinstance(header, KernelDescriptor) else symbol.name
         entry = place + header.kernel_code_entry_byte_offset

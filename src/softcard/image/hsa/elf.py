@@ -1,7 +1,7 @@
 """ELF files of AMD GPU objects: their constants, and checks of their tables before use.
 
-All tables are read and checked at once, in a fixed order, so the first error is always the same.
-"""
+The constructor of `HsaElf` reads and checks all tables in a fixed order, so the first error is always the
+same."""
 
 from __future__ import annotations
 
@@ -121,16 +121,17 @@ class DynamicSegment:
         )
 
     def symbol_count(self) -> int:
-        """Return the number of symbols of the dynamic symbol table, which only its hash tables contain."""
+        """Return the number of symbols in the dynamic symbol table.
+
+        No tag of the dynamic segment states it, so it is taken from a hash table of the symbols; 0 without one."""
         if DT_HASH in self.tags:
             return self.words(self.tags[DT_HASH], 2)[1]  # as many chains as symbols
         return self.gnu_count(self.tags[DT_GNU_HASH]) if DT_GNU_HASH in self.tags else 0
 
     def gnu_count(self, address: int) -> int:
-        """Return the number of symbols according to the GNU hash table at `address`.
+        """Return the number of dynamic symbols, found from the GNU hash table at `address`.
 
-        It follows from the last chain, whose last word is odd.
-        """
+        The last chain of the table ends with the last symbol; the last word of a chain is odd."""
         buckets, first_symbol, bloom_words, _ = self.words(address, GNU_HEADER_WORDS)
         buckets_at = address + 4 * GNU_HEADER_WORDS + 8 * bloom_words
         last = max(self.words(buckets_at, buckets), default=0)
@@ -199,7 +200,7 @@ class HsaElf(ElfFile):
 
     def _segments(self) -> Iterator[ProgramHeader]:
         if self.header.phnum == PN_XNUM:
-            raise wrong("e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer", 56)
+            raise wrong("e_phnum is 0xffff (PN_XNUM), expected a number of program headers that fits e_phnum", 56)
         claimed = 0
         for place, entry in self.program_headers():
             if entry.type in LOADS:
@@ -239,10 +240,10 @@ class HsaElf(ElfFile):
                 yield from self.relocation_table(section, symbols)
 
     def _notes(self) -> Iterator[Note]:
-        """Yield the notes of all note sections, or of note segments in files without sections.
+        """Yield the notes of all note sections, or of note segments in files without note sections.
 
-        Launches do not depend on notes: an unreadable note ends its section, with a warning.
-        """
+        An unreadable note causes a warning, and the rest of its section is ignored; launches do not depend on
+        notes."""
         sections = [each for each in self.sections if each.header.type == SHT_NOTE]
         places = [(each.header.offset, each.header.size, each.place) for each in sections]
         if not places:

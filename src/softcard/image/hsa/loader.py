@@ -337,11 +337,12 @@ class Loading:
         if place is None or not kind.size:
             return
         if not 0 <= place <= len(self.data) - kind.size:
-            raise wrong(f"{kind.name} at {entry.offset:#x} lies outside of what is loaded", entry.place)
+            raise wrong(f"relocation {kind.name} at {entry.offset:#x} lies outside of the loaded bytes", entry.place)
         got = 0
         if kind.uses_got:
             if entry.symbol is NO_SYMBOL or entry.symbol.name not in self.layout.got:
-                raise wrong(f"relocation {kind.name} of a linked object has no symbol table to refer to", entry.place)
+                text = f"relocation {kind.name} refers to a symbol, but the linked object has no symbol table"
+                raise wrong(text, entry.place)
             got = self.base + self.layout.got[entry.symbol.name]
         addend = entry.addend
         if entry.is_in_place:

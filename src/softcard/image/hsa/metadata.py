@@ -121,10 +121,9 @@ _PLAIN: Final = re.compile(r"(?!(?:None|True|False|inf|nan)$)[A-Za-z_.$@][\w.$@]
 
 
 class Described:
-    """Metadata of the kernels of an object, by symbol or name, decoded on demand.
+    """The metadata of an object's kernels, found by the kernel's symbol or name, and decoded on demand.
 
-    `yaml` holds the V2 documents and `msgpack` those of V3 to V6.
-    """
+    `yaml` holds the V2 documents and `msgpack` those of V3 to V6."""
 
     _FEW: ClassVar[int] = 16
     """The number of kernels that are decoded one by one; a further access decodes all at once."""
@@ -235,13 +234,13 @@ def _argument(each: dict[str, Any], end: int) -> Argument:
 
 def _map(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise WireError(f"{value!r:.40} where a map was expected")
+        raise WireError(f"a value is {value!r:.40}, expected a map")
     return value
 
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise WireError(f"{value!r:.40} where a list was expected")
+        raise WireError(f"a value is {value!r:.40}, expected a list")
     return value
 
 

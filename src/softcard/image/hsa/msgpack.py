@@ -107,7 +107,7 @@ def _pack_int(value: int) -> bytes:
             return bytes([code]) + _NUMBERS[code].pack(value)
         except struct.error:
             continue
-    raise WireError(f"MessagePack integers have 64 bits, {value:#x} has more")
+    raise WireError(f"integer {value:#x} does not fit the 64 bits of a MessagePack integer")
 
 
 def _head(length: int, short: int | None, middle: int, long: int) -> bytes:

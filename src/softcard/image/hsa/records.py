@@ -66,10 +66,10 @@ class Rsrc1(Record, size=4):
     reserved_27: int = reserved_bits(31, 27)
 
     def vgprs(self, granule: int = VGPR_GRANULE) -> int:
-        """Return the number of vector registers of a work-item; `granule` is the unit of the field.
+        """Return the number of vector registers of a work-item.
 
-        From gfx90a on it includes accumulation registers (`Target.vgpr_granule`).
-        """
+        The field granulated_workitem_vgpr_count counts in units of `granule` registers. From gfx90a on the number
+        includes accumulation registers (`Target.vgpr_granule`)."""
         return (self.granulated_workitem_vgpr_count + 1) * granule
 
     @property

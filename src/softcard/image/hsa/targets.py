@@ -67,10 +67,10 @@ def of_entry(name: str) -> str:
 
 
 def read_as(name: str) -> str:
-    """Return the modelled processor as which the processor `name` is treated; it has all instructions of `name`.
+    """Return the processor that the emulator models in place of the processor `name`; often it is `name` itself.
 
-    For example, gfx940 and gfx941 were samples of gfx942 that were never sold.
-    """
+    The result has all instructions of `name`. For example, gfx940 and gfx941 were samples of gfx942 that were
+    never sold."""
     return _READ_AS.get(name, name)
 
 

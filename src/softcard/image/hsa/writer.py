@@ -192,20 +192,24 @@ def _check(version: str, target: str, kernels: Sequence[KernelSource]) -> None:
         raise WireError(f"unknown code object version {version!r}, expected one of {', '.join(OS_ABI)}")
     if not _machine(version, target) and not (version in ("V1", "V2") and target in TARGETS):
         raise WireError(
-            f"objects of version {version} cannot be for processor {target!r}: e_flags have no number for it"
+            f"code objects of version {version} do not support processor {target!r}: e_flags have no number for it"
         )
     wanted = KernelDescriptor if version in WITH_DESCRIPTORS else KernelCode
     for kernel in kernels:
         if not isinstance(kernel.header, wanted):
             raise WireError(
-                f"kernel {kernel.name}: objects of version {version} need a {wanted.__name__} for each kernel"
+                f"kernel {kernel.name}: code objects of version {version} need a {wanted.__name__} for each kernel"
             )
-    if len({kernel.name for kernel in kernels}) < len(kernels):
-        raise WireError("two kernels have the same name")
+    names = [kernel.name for kernel in kernels]
+    if len(set(names)) < len(names):
+        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        raise WireError(f"two kernels have the name {twice!r}")
 
 
 def _machine(version: str, target: str) -> int:
-    """Return the processor's number in e_flags, with the version of a generic processor; 0 if it has none."""
+    """Return the bits of e_flags that state the processor; 0 if the version has no number for it.
+
+    For a generic processor they include its version."""
     is_generic = target.endswith("-generic")
     if version == "V1" or (is_generic and version != "V6"):
         return 0
@@ -221,7 +225,7 @@ def machine_flags(version: str, processor: str, features: Mapping[str, str]) -> 
     flags = _machine(version, targets.WITH_XNACK.get(processor, processor) if version == "V2" else processor)
     if not flags and version != "V2":
         raise WireError(
-            f"objects of version {version} cannot be for processor {processor!r}: e_flags have no number for it"
+            f"code objects of version {version} do not support processor {processor!r}: e_flags have no number for it"
         )
     for name, bit, known in (("xnack", 8, HAS_XNACK), ("sramecc", 10, HAS_SRAMECC)):
         setting = features.get(name, "any")
@@ -233,7 +237,7 @@ def machine_flags(version: str, processor: str, features: Mapping[str, str]) -> 
 
 
 def _text(version: str) -> str:
-    """Return the name of the section for machine code."""
+    """Return the name of the section that holds machine code in code objects of version `version`."""
     return ".hsatext" if version == "V1" else ".text"
 
 
@@ -355,7 +359,8 @@ def _yaml(kernels: Sequence[KernelMetadata]) -> str:
             align = next((n for n in (1, 2, 4, 8, 16) if align_up(end, n) == each.offset), 0)
             if not align:
                 raise WireError(
-                    f"V2 metadata cannot describe argument {each.name!r} at offset {each.offset}, after {end}"
+                    f"argument {each.name!r} has offset {each.offset}, expected the first aligned offset from {end} on "
+                    "in V2 metadata"
                 )
             end = each.offset + each.size
             kind = "".join(part.capitalize() for part in each.kind.replace("multigrid", "multi_grid").split("_"))
@@ -437,7 +442,7 @@ def bare_code_object(
             raise WireError(f"the number of {what} is {count}, expected {least} to {most}")
     digits = agent.removeprefix("gfx")
     if len(digits) < 3 or not digits[:-1].isdigit():
-        raise WireError(f"unknown processor {agent!r}")
+        raise WireError(f"unknown processor {agent!r}, expected a name like gfx900")
     rsrc2 = replace(
         Rsrc2.parse(bytes(Rsrc2.size_bytes)),
         user_sgpr_count=sum(_USERS[each] for each in users),

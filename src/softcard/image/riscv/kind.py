@@ -153,8 +153,9 @@ class _Places:
         return segment.offset + at if at + size <= len(segment.data) else None
 
     def _segment_at(self, address: int) -> int | None:
-        """Return the number of the last segment that begins at or before `address`; None if there is no such
-        segment."""
+        """Return the number of the last segment that begins at or before `address`.
+
+        Return None if there is no such segment."""
         index = bisect_right(self._starts, address) - 1
         return None if index < 0 else self._order[index]
 

@@ -114,10 +114,9 @@ class ElfImage:
         )
 
     def symbol(self, name: str) -> Symbol:
-        """Return the symbol with the name `name`; otherwise raise a `WireError`.
+        """Return the symbol called `name`; raise `WireError` if there is none.
 
-        The error message lists similar names, or reports that the file is stripped.
-        """
+        The error message lists similar names, or reports that the file is stripped."""
         if self.symbols is None:
             raise WireError(
                 f"the ELF file has no symbol table (stripped), expected .symtab and .strtab to look up {name!r}"
@@ -137,10 +136,9 @@ class ElfImage:
         return name + (f"+{address - start:#x}" if name and address > start else "")
 
     def before(self, address: int) -> tuple[str, int]:
-        """Return the name and address of the last global symbol at or before an address; ("", 0) without one.
+        """Return the name and address of the last global symbol at or before an address.
 
-        The address must lie in a loaded segment.
-        """
+        Return ("", 0) if there is none, or if the address is not in a loaded segment."""
         if not any(segment.address <= address < segment.end for segment in self.segments):
             return "", 0
         addresses, names = self._by_address
@@ -178,7 +176,7 @@ def read_elf(data: bytes) -> ElfImage:
     if header.machine != MACHINE_RISCV:
         raise wrong(f"e_machine is {header.machine}, expected {MACHINE_RISCV} (RISC-V)", 18)
     if header.phnum == PN_XNUM:
-        raise wrong("e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer", 16)
+        raise wrong("e_phnum is 0xffff (PN_XNUM), expected a number of program headers that fits e_phnum", 16)
     headers = list(elf.program_headers()) if header.phnum else []
     segments = tuple(_segments(elf, headers))
     dynamic = next((each for each in headers if each[1].type == PT_DYNAMIC), None)

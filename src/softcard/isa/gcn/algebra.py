@@ -112,10 +112,10 @@ class FloatAlgebra(Protocol[V]):
         """Return `a`, or a zero of equal sign if it is a denormal and MODE flushes inputs; NaNs are unchanged."""
 
     def fround(self, fmt: str, a: V, kind: str) -> V:
-        """Return `a` rounded to an integral value: "trunc", "ceil", "floor" or "even" (nearest even).
+        """Return `a` rounded to an integral value.
 
-        Denormal inputs are treated as MODE requires.
-        """
+        `kind` is the rounding: "trunc", "ceil", "floor" or "even" (nearest even). Denormal inputs are treated as
+        MODE requires."""
 
     def fldexp(self, fmt: str, a: V, n: V, env: str | None = None) -> V:
         """Return a * 2**n with one rounding; `n` is a signed 32-bit value."""

@@ -108,7 +108,8 @@ def write(hart: Hart, number: int, value: int, privilege: int) -> None:
 def _rule(hart: Hart, number: int, privilege: int) -> Rule:
     name = n.csr_name(number)
     if privilege < (number >> 8 & 3):
-        raise IllegalInstruction(f"csr {name} needs privilege {'USHM'[number >> 8 & 3]}, not {'USHM'[privilege]}")
+        needed = "USHM"[number >> 8 & 3]
+        raise IllegalInstruction(f"csr {name} requires privilege {needed}, but the hart has {'USHM'[privilege]}")
     if number in TRIGGERS:
         raise BeyondModel(f"csr {name}: debug triggers are not modelled")
     rule = RULES.get(number)

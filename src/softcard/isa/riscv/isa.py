@@ -78,7 +78,7 @@ def _least_vlen(name: str, found: re.Match[str], has_vectors: bool) -> int:
     word = found[1].capitalize()
     if found["bits"] is None:
         if not has_vectors:
-            raise WireError(f"{name!r}: {word!r} without V is not modelled: use v, which includes it")
+            raise WireError(f"{name!r}: {word!r} is modelled only with V: use v, which includes it")
         return 0
     bits = int(found["bits"])
     if not 32 <= bits <= MOST_VLEN or bits & (bits - 1):

@@ -113,7 +113,7 @@ class InsnTable(Generic[T]):
             try:
                 values[operand.field] = operand.absent if given is None else operand.read(given, pc)
             except ValueError:
-                raise WireError(f"{row.name} has the invalid {name} {given!r}") from None
+                raise WireError(f"{row.name}: {given!r} is not valid for operand {name}") from None
         return values
 
     def _reader(self, operands: str) -> re.Pattern[str]:

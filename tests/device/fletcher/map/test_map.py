@@ -326,7 +326,7 @@ def test_a_null_array_has_no_buffers() -> None:
 )
 def test_the_document_has_no_words_for(kind: pa.DataType) -> None:
     with pytest.raises(
-        BeyondModel, match=r"whose buffers are not validity, offsets, values and children.*field 0 \(a\)"
+        BeyondModel, match=r"expected only types with validity, offsets, values and children as buffers.*field 0 \(a\)"
     ):
         fletcher_map([schema(field("a", kind, True))], profile="spec")
 

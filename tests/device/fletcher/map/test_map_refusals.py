@@ -89,10 +89,10 @@ def test_words_of_yaml_are_no_names() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"offset": 6}, "offset 0x6 is not a multiple of 4 below 0x100000000"),
-        ({"offset": 4, "bus_width": 64}, "offset 0x4 is not a multiple of 8 below 0x100000000"),
-        ({"offset": -4}, "offset -0x4 is not a multiple of 4 below 0x100000000"),
-        ({"offset": 1 << 32}, "offset 0x100000000 is not a multiple of 4 below 0x100000000"),
+        ({"offset": 6}, "offset is 0x6, expected a multiple of 4 below 0x100000000"),
+        ({"offset": 4, "bus_width": 64}, "offset is 0x4, expected a multiple of 8 below 0x100000000"),
+        ({"offset": -4}, "offset is -0x4, expected a multiple of 4 below 0x100000000"),
+        ({"offset": 1 << 32}, "offset is 0x100000000, expected a multiple of 4 below 0x100000000"),
         ({"offset": (1 << 32) - 16}, "the register map ends at 0x100000018, after the last 32-bit address"),
     ],
 )

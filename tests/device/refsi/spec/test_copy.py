@@ -101,7 +101,11 @@ def test_refsi_copy_one_by_one_through_an_interleaved_window():
 
 
 def test_copy_mem64_of_very_many_overlapping_elements_is_beyond_the_model(memory):
-    with pytest.raises(BeyondModel, match="COPY_MEM64 has 1048577 elements and overlaps itself, at most 1048576"):
+    with pytest.raises(
+        BeyondModel,
+        match="COPY_MEM64 of 1048577 elements with overlapping source and destination is modelled only with at most "
+        "1048576",
+    ):
         memory.copy64(TARGET, TARGET + 4, (1 << 20) + 1, HOST)
     memory.write(TARGET, words(7, 8), HOST)
     memory.copy64(TARGET, TARGET + 16, 1 << 20, HOST)

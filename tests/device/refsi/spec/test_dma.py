@@ -150,7 +150,7 @@ def test_refsi_dma_stride_1d(dma, strides):
     refused(
         lambda: dma.start(8, strides=strides),
         "dma-stride-1d",
-        "DMA: a 1D transfer must not use a stride mode",
+        "DMA: the dimension of the transfer is 1, expected 2 or 3 with STRIDE_SRC or STRIDE_DST",
     )
     assert dma["DMASTARTSEQ"] == 0
 
@@ -207,7 +207,7 @@ def test_refsi_dma_source_registers(dma):
     refused(
         lambda: dma.start(8, source=DMA_BASE),
         "dma-source",
-        "DMA source: 0x20002000 is in the registers DMA, expected memory",
+        "DMA source: 0x20002000 lies in DMA, which holds registers, expected memory",
     )
 
 
@@ -215,7 +215,7 @@ def test_refsi_dma_destination_registers(dma):
     refused(
         lambda: dma.start(8, target=DMA_BASE + 8),
         "dma-destination",
-        "DMA destination: 0x20002008 is in the registers DMA, expected memory",
+        "DMA destination: 0x20002008 lies in DMA, which holds registers, expected memory",
     )
 
 
@@ -270,7 +270,7 @@ def test_interleaved_dma_in_very_many_pieces_is_beyond_the_model(memory):
 
 def test_interwoven_dma_of_very_many_rows_is_beyond_the_model(dma):
     with pytest.raises(
-        BeyondModel, match="a DMA transfer of more than 2\\^20 rows with interleaved source and destination"
+        BeyondModel, match="with interleaved source and destination is modelled only with at most 2\\^20 rows"
     ):
         dma.start(1, 1 << 21, target=SOURCE + 1, strides="both", by=(2, 0), to=(2, 0))
 

@@ -241,7 +241,7 @@ def test_refsi_window_size_neighbours_are_two_areas(memory):
         lambda: memory.read(WINDOW + 0xFFC, 8, hart(0)),
         "window-size",
         "read of 8 bytes at 0x30000ffc crosses from window 0 (SHARED 0x30000000..0x30001000) to "
-        "window 1 (SHARED 0x30001000..0x30002000), expected one of them",
+        "window 1 (SHARED 0x30001000..0x30002000), expected only one of them",
     )
 
 
@@ -253,7 +253,7 @@ def test_refsi_memory_overlap_of_two_windows(memory):
         lambda: memory.read(WINDOW + 0x7FC, 8, hart(0)),
         "memory-overlap",
         "read of 8 bytes at 0x300007fc: the address is claimed by window 0 (SHARED 0x30000000..0x30001000) and "
-        "window 1 (SHARED 0x30000800..0x30001800), expected one of them",
+        "window 1 (SHARED 0x30000800..0x30001800), expected only one of them",
     )
 
 
@@ -263,7 +263,7 @@ def test_refsi_memory_overlap_of_window_and_memory(memory):
         lambda: memory.write(TCDM_BASE, b"x", COMMAND_PROCESSOR),
         "memory-overlap",
         "write of 1 bytes at 0x10000000: the address is claimed by window 0 (SHARED 0x10000000..0x10001000) and TCDM, "
-        "expected one of them",
+        "expected only one of them",
     )
     memory.write(TCDM_BASE + 0x1000, b"x", COMMAND_PROCESSOR)
 

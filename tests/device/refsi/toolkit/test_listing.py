@@ -169,7 +169,7 @@ UNREADABLE = {
     "WRITE_REG64 REG_IDX=0": "WRITE_REG64: field IMM_VAL is missing",
     "WRITE_REG64 REG_IDX=CMP_X IMM_VAL=0": "has no register CMP_X",
     "WRITE_REG64 REG_IDX=0 IMM_VAL=0 SIZE=3": "WRITE_REG64 has no field SIZE",
-    "WRITE_REG64 REG_IDX=0 IMM_VAL=ten": "IMM_VAL: 'ten' is not a number",
+    "WRITE_REG64 REG_IDX=0 IMM_VAL=ten": "IMM_VAL: 'ten' is not a number, expected decimal or 0x hex",
     "WRITE_REG64 REG_IDX=0 IMM_VAL=0x10000000000000000": "does not fit 64 bits",
     "RUN_INSTANCES MAX_HARTS=0 NUM_INSTANCES=1 EXTRA_ARG_1=2": "has no field EXTRA_ARG_1",
     ".byte 256": ".byte: 256 does not fit 8 bits",

@@ -66,7 +66,11 @@ def test_carry_unmasked() -> None:
 
 def test_carry_destination() -> None:
     for text in ("vadc.vvm v0, v2, v3, v0", "vsbc.vxm v0, v2, x6, v0"):
-        illegal(text, reported="the destination overlaps the mask v0", rule="mask-overlap")
+        illegal(
+            text,
+            reported="the destination of a masked instruction is v0, the mask, expected another",
+            rule="mask-overlap",
+        )
 
 
 def test_carry_out() -> None:

@@ -231,7 +231,12 @@ def test_segment_indexed() -> None:
 
 def test_segment_index_overlap() -> None:
     for order in "uo":
-        illegal(f"vl{order}xseg2ei8.v v4, (x10), v5", "e8,m1", "v5 may not overlap v5 here", "segment-index-overlap")
+        illegal(
+            f"vl{order}xseg2ei8.v v4, (x10), v5",
+            "e8,m1",
+            "the destination v5 must not overlap the source v5",
+            "segment-index-overlap",
+        )
     assert run("vsuxseg2ei8.v v4, (x10), v5", "e8,m1", 1, {5: [0]}).cause is None
 
 

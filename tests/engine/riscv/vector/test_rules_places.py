@@ -159,8 +159,14 @@ def test_only_first() -> None:
 
 @pytest.mark.parametrize("name", ["vmsbf", "vmsif", "vmsof"])
 def test_around_first_overlap(name: str) -> None:
-    illegal(f"{name}.m v2, v2", reported="v2 may not overlap v2 here", rule="around-first-overlap")
-    illegal(f"{name}.m v0, v2, v0.t", reported="v0 may not overlap v0 here", rule="around-first-overlap")
+    illegal(
+        f"{name}.m v2, v2", reported="the destination v2 must not overlap the source v2", rule="around-first-overlap"
+    )
+    illegal(
+        f"{name}.m v0, v2, v0.t",
+        reported="the destination v0 must not overlap the source v0",
+        rule="around-first-overlap",
+    )
     assert run(f"{name}.m v0, v2").cause is None
 
 
@@ -178,9 +184,13 @@ def test_iota() -> None:
 
 
 def test_iota_overlap() -> None:
-    illegal("viota.m v2, v2", reported="v2 may not overlap v2 here", rule="iota-overlap")
-    illegal("viota.m v2, v3", "e8,m2", "v2 to v3 may not overlap v3 here", "iota-overlap")
-    illegal("viota.m v0, v2, v0.t", reported="the destination overlaps the mask v0", rule="mask-overlap")
+    illegal("viota.m v2, v2", reported="the destination v2 must not overlap the source v2", rule="iota-overlap")
+    illegal("viota.m v2, v3", "e8,m2", "the destination v2 to v3 must not overlap the source v3", "iota-overlap")
+    illegal(
+        "viota.m v0, v2, v0.t",
+        reported="the destination of a masked instruction is v0, the mask, expected another",
+        rule="mask-overlap",
+    )
 
 
 def test_iota_vstart() -> None:
@@ -255,8 +265,12 @@ def test_slide_up() -> None:
 
 
 def test_slide_up_overlap() -> None:
-    illegal("vslideup.vi v2, v2, 1", reported="v2 may not overlap v2 here", rule="slide-up-overlap")
-    illegal("vslideup.vx v2, v2, x6", reported="v2 may not overlap v2 here", rule="slide-up-overlap")
+    illegal(
+        "vslideup.vi v2, v2, 1", reported="the destination v2 must not overlap the source v2", rule="slide-up-overlap"
+    )
+    illegal(
+        "vslideup.vx v2, v2, x6", reported="the destination v2 must not overlap the source v2", rule="slide-up-overlap"
+    )
     assert run("vslidedown.vi v2, v2, 1").cause is None
 
 
@@ -276,8 +290,16 @@ def test_slide_one_up_float() -> None:
 
 
 def test_slide_one_up_overlap() -> None:
-    illegal("vslide1up.vx v2, v2, x6", reported="v2 may not overlap v2 here", rule="slide-one-up-overlap")
-    illegal("vfslide1up.vf v2, v2, f6", reported="v2 may not overlap v2 here", rule="slide-one-up-overlap")
+    illegal(
+        "vslide1up.vx v2, v2, x6",
+        reported="the destination v2 must not overlap the source v2",
+        rule="slide-one-up-overlap",
+    )
+    illegal(
+        "vfslide1up.vf v2, v2, f6",
+        reported="the destination v2 must not overlap the source v2",
+        rule="slide-one-up-overlap",
+    )
 
 
 def test_slide_one_down() -> None:
@@ -313,8 +335,10 @@ def test_gather_ei16() -> None:
 
 def test_gather_overlap() -> None:
     for text in ("vrgather.vv v1, v1, v3", "vrgather.vv v1, v2, v1", "vrgather.vx v1, v1, x6", "vrgather.vi v1, v1, 0"):
-        illegal(text, reported="v1 may not overlap v1 here", rule="gather-overlap")
-    illegal("vrgatherei16.vv v1, v2, v1", "e16,m1", "v1 may not overlap v1 here", "gather-overlap")
+        illegal(text, reported="the destination v1 must not overlap the source v1", rule="gather-overlap")
+    illegal(
+        "vrgatherei16.vv v1, v2, v1", "e16,m1", "the destination v1 must not overlap the source v1", "gather-overlap"
+    )
 
 
 def test_compress() -> None:
@@ -328,7 +352,7 @@ def test_compress_masked() -> None:
 
 def test_compress_overlap() -> None:
     for text in ("vcompress.vm v1, v1, v3", "vcompress.vm v1, v2, v1"):
-        illegal(text, reported="v1 may not overlap v1 here", rule="compress-overlap")
+        illegal(text, reported="the destination v1 must not overlap the source v1", rule="compress-overlap")
 
 
 def test_compress_vstart() -> None:

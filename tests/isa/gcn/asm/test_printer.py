@@ -149,7 +149,7 @@ def test_small_languages_give_back_any_bits(value: int, level: int) -> None:
         (macros.read_register, "hwreg(1, 2, 0)", "width must be 1 to 32"),
         (macros.read_register, "hwreg(HW_REG_TBA_LO)", "register 'HW_REG_TBA_LO' must be 0 to 63"),
         (macros.read_modes, "gpr_idx(SRC3)", "'SRC3' must be one of SRC0, SRC1, SRC2, DST"),
-        (macros.read_swizzle, "swizzle(SWAP,3)", "SWAP of 3 lanes must be a power of two"),
+        (macros.read_swizzle, "swizzle(SWAP,3)", "the number of lanes of SWAP must be a power of two, not 3"),
         (macros.read_swizzle, "swizzle(BROADCAST,8,8)", "lane 8 must be below 8"),
         (macros.read_swizzle, "swizzle(QUAD_PERM,0,1,2,4)", "QUAD_PERM '4' must be 0 to 3"),
         (

@@ -139,7 +139,11 @@ def test_unused_fields_are_ignored() -> None:
         (GFX8, [0xD3FF_0000, 0], "illegal instruction 0xd3ff0000: gfx803 has no VOP3A opcode 0x3ff, at pc 0x40"),
         (GFX8, [0xD117_0004, 0x0002_0902], "gfx803 has no VOP3A opcode 0x117, at pc 0x40"),
         (GFX9, [0xDC50_C000, 0], "illegal instruction: segment 3 is reserved, at pc 0x40"),
-        (GFX9, [0x7C82_08FA, 0xFF00_E402], "illegal instruction 0x7c8208fa: there is no VOPC_DPP, at pc 0x40"),
+        (
+            GFX9,
+            [0x7C82_08FA, 0xFF00_E402],
+            "illegal instruction 0x7c8208fa: gfx900 has no VOPC_DPP encoding, at pc 0x40",
+        ),
         (GFX7, [0x7E06_02F9, 0], "illegal instruction: operand code 249 is reserved on gfx700, at pc 0x40"),
         (GFX9, [0x7E06_20F9, 0x0006_0602], "v_cvt_f64_f32 has no SDWA form"),
         (GFX9, [0x2C06_08F9, 0x0606_0602], "v_mac_f32 has no SDWA form"),

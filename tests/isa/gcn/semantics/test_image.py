@@ -317,7 +317,7 @@ def test_what_is_not_modelled_says_so(gpu: str, image: Image, text: str) -> None
 def test_other_resource_types_are_not_modelled() -> None:
     rig = Rig("gfx803", 1)
     rig.set_s(RSRC + 3, 0xE000_0000)
-    with pytest.raises(BeyondModel, match="resource type 14 is not modelled: it must be 8 to 13"):
+    with pytest.raises(BeyondModel, match="resource type 14 is not modelled, expected 8 to 13"):
         rig.run("mimg", "image_load", vaddr=2, vdata=8, srsrc=RSRC, dmask=1, unorm=1)
 
 

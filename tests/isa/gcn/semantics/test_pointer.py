@@ -243,7 +243,7 @@ def test_one_code_under_both_modes(gpu: str, engine: Engine) -> None:
         ),
         (
             f"v_mov_b32 v8, {PRIVATE:#x} | flat_atomic_add_x2 v[8:9], v[4:5]",
-            "atomic of 8 bytes at 0x20000: private memory has atomics of 4 bytes",
+            "atomic of 8 bytes at 0x20000: private memory has only atomics of 4 bytes",
             PRIVATE,
         ),
     ],

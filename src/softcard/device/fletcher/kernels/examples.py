@@ -223,7 +223,7 @@ def strings(sizes: NDArray[np.int64], line: int) -> tuple[NDArray[np.int32], NDA
 def _run(job: Job, as_built: bool) -> Iterator[None]:
     first, last = job.rows(STRING_WRITE_BATCH)
     if first:
-        raise BeyondModel(f"StringWrite requires firstidx 0, not {first}")
+        raise BeyondModel(f"StringWrite is modelled only with firstidx 0, not {first}")
     if not last:
         job.hang("StringWrite counts lastidx strings down to 0, and lastidx is 0")
     job.result = STRING_WRITE_RESULT
@@ -244,10 +244,9 @@ def _run(job: Job, as_built: bool) -> Iterator[None]:
 
 
 def _present(job: Job, start: int, size: int) -> NDArray[np.uint8]:
-    """Return `size` bytes of the values buffer in device memory, from byte `start`.
+    """Return `size` bytes that are present in the values buffer of StringWrite's RecordBatch, from byte `start`.
 
-    Bytes past the end of the buffer are zeros.
-    """
+    The values buffer is in device memory. Bytes past the end of its allocation are returned as zeros."""
     address = job.addresses(STRING_WRITE_BATCH)[1]
     there = max(0, min(size, (job.memory.extent(address) or 0) - start))
     found = np.zeros(size, np.uint8)

@@ -181,7 +181,9 @@ def fletcher_map(
         raise WireError(f"the bus has {bus_width} bits, expected 32 or 64")
     step = bus_width // 8
     if offset % step or not 0 <= offset < ADDRESS_LIMIT:
-        raise RuleError(f"offset {offset:#x} is not a multiple of {step} below {ADDRESS_LIMIT:#x}", rule=MAP_OFFSET)
+        raise RuleError(
+            f"offset is {offset:#x}, expected a multiple of {step} below {ADDRESS_LIMIT:#x}", rule=MAP_OFFSET
+        )
     customs = [parse_custom(text) for text in custom]
     found = Placer(sources(batches, profile), profile, bus_width, offset).place(customs)
     if found.offset + found.size_bytes > ADDRESS_LIMIT:
@@ -197,7 +199,7 @@ def fletcher_map(
 
 
 def sources(batches: Sequence[pa.Schema | pa.RecordBatch], profile: Profile) -> tuple[Source, ...]:
-    """Return the RecordBatches of a design in the order of their registers."""
+    """Return the RecordBatches of a design, in the order in which the tool of `profile` assigns their registers."""
     if profile == "fletchgen":
         return _generator_sources(batches)
     reading = Reading.RUNTIME if profile == "runtime" else Reading.DOCUMENT
@@ -241,7 +243,7 @@ def batch_name(schema: pa.Schema) -> str:
 
 
 def batch_mode(schema: pa.Schema) -> Mode:
-    """Return a schema's ``fletcher_mode``: WRITE only for exactly ``write``."""
+    """Return a schema's ``fletcher_mode``: WRITE if the metadata is exactly ``write``, READ in all other cases."""
     return Mode.WRITE if (schema.metadata or {}).get(b"fletcher_mode") == b"write" else Mode.READ
 
 
@@ -264,7 +266,9 @@ class Placer:
         return address
 
     def place(self, customs: Sequence[CustomText]) -> FletcherMap:
-        """Return the whole map, with its registers in the order of their addresses."""
+        """Assign an address to every register, in ascending order, and return the whole map.
+
+        `customs` are the custom registers, which follow the index range and buffer registers."""
         ranges = [(self._take(REGISTER_BYTES), self._take(REGISTER_BYTES)) for _ in self._batches]
         batches = tuple(
             BatchLayout(source.name, source.mode, source.schema, tuple(self._buffers(index, source)), first, last)
@@ -303,7 +307,9 @@ class Placer:
             yield BufferSlot(index, buffer.path, buffer.kind, name, address, buffer.node)
 
     def _profiled(self) -> Iterator[tuple[int, str, FlatStream]]:
-        """Yield batch index, register name and stream of each stream that is profiled."""
+        """Yield each profiled stream, with the index of its RecordBatch and the name of its profile registers.
+
+        The items are triples of batch index, name and stream."""
         prefix = "" if self._profile == "spec" else "Profile_"
         for index, source in enumerate(self._batches):
             for place, field in enumerate(source.schema):
@@ -315,9 +321,10 @@ class Placer:
 
 
 def _check_generator(source: Source) -> None:
-    """Raise an error for fields that the generator rejects even if it reads a RecordBatch.
+    """Raise an error if a field of `source` has a type or metadata for which the generator cannot make a stream.
 
-    For such a field the RecordBatch has buffers, but the generator cannot make a stream."""
+    Such a field may have buffers: given a RecordBatch, the generator assigns registers to buffers of fields
+    that it would reject in a schema. Fields that the generator ignores are not checked."""
     for index, field in enumerate(source.schema):
         if is_ignored(field):
             continue

@@ -172,8 +172,8 @@ def _refusal(profile: str, error: SoftcardError) -> Finding:
 def _reading(source: Source, given: set[str]) -> Reading:
     """Return the rules by which the generator maps the fields of `source` to buffers.
 
-    They are the rules for a RecordBatch if `given` contains the name of `source`, and those for a schema
-    otherwise."""
+    `given` has the names of those sources that the user specifies as a RecordBatch, not only as a schema.
+    They are mapped by the generator's rules for RecordBatches, all others by its rules for schemas."""
     return Reading.BATCH if source.name in given else Reading.SCHEMA
 
 
@@ -296,9 +296,11 @@ def _nullable_children(
 
 
 def _joined_names(place: str, batch: str, generator: tuple[FlatBuffer, ...], passes: str) -> Iterator[Finding]:
-    """Yield findings about the register names that the generator joins from parts.
+    """Yield findings about the register names that the generator joins from several names.
 
-    The registers of lists within lists can get equal names. The generator also omits the ``_`` in some names."""
+    The registers of lists within lists can get equal names. The generator also omits the ``_`` in some names.
+    `generator` are the buffers of field `place` of RecordBatch `batch`. `passes` is the end of the error
+    message; it says what the run-time library does with the field."""
     for name, count in Counter(generator_name(batch, buffer) for buffer in generator).items():
         if count > 1:
             message = f"{count} buffers would be called {name}, so the generator stops; {passes}"

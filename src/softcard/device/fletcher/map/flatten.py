@@ -30,7 +30,9 @@ _NUMBER: Final = re.compile(rb"\s*\+?([0-9]+)")
 
 
 class Reading(Enum):
-    """The sets of rules by which a schema is flattened to buffers. The tools and the specification differ."""
+    """The sets of rules by which a schema is flattened to buffers.
+
+    The generator has two of them; the run-time library and the Fletcher specification have one each."""
 
     SCHEMA = "schema"
     """The generator's rules for schemas: children have no validity buffers."""
@@ -259,7 +261,7 @@ class _Walk:
         elif kind.id not in _NULL:
             raise BeyondModel(
                 f"{_dotted(path)} is of type {type_text(kind)}, "
-                "whose buffers are not validity, offsets, values and children",
+                "expected only types with validity, offsets, values and children as buffers",
                 rule=BUFFER_ORDER,
             )
 
@@ -274,9 +276,10 @@ def field_streams(field: pa.Field, index: int) -> tuple[FlatStream, ...]:
 
 
 def _inner_streams(kind: pa.DataType, parts: Path, path: Path, node: Node, found: list[FlatStream]) -> None:
-    """Append to `found` the streams inside a value of type `kind`.
+    """Append to `found` the streams for a value of type `kind`, except for the stream that encloses the value.
 
-    The elements of type `kind` themselves travel in an enclosing stream, which is not appended."""
+    A string or a list of fixed-width values has a stream of its own. A value of another type is transferred
+    in the enclosing stream; only the streams of its list items or struct members are appended."""
     if is_list_of_primitives(kind):
         found.append(FlatStream(parts, path, node))
         _stream_children(kind, parts, path, node, found)
@@ -352,10 +355,9 @@ def _check_counts(field: pa.Field, most: int | None) -> None:
 
 
 def count_per_cycle(field: pa.Field, key: bytes) -> int | None:
-    """Return the number in the field's metadata `key`, or None if it is missing.
+    """Return the number of elements or lengths per cycle in the field's metadata; None if it is missing.
 
-    Raise `RuleError` for a text that is not a number.
-    """
+    `key` is the metadata's key. Raise `RuleError` for a text that is not a number."""
     text = (field.metadata or {}).get(key)
     if not text:
         return None

@@ -49,7 +49,8 @@ def _pair(one: str, other: str) -> str:
 def _kernel_ports(plan: FletcherMap) -> Iterator[str]:
     """Yield the port names of the generated kernel.
 
-    These are clock, reset, the ports of some registers, and three ports for each field."""
+    These are clock and reset, the ports of the registers that precede the profile registers, except for the
+    registers with buffer addresses, and three ports for each field."""
     yield "kcd"
     buffers = {buffer.name for buffer in plan.buffers}
     profile = plan.profile_enable if plan.profile_enable is not None else plan.offset + plan.size_bytes
@@ -72,7 +73,9 @@ def _unique(names: Iterable[str], what: str) -> None:
 
 
 def check_words(plan: FletcherMap) -> None:
-    """Raise `RuleError` for custom registers that are too wide or overlap another register."""
+    """Raise `RuleError` for custom registers that need too many bus words or share a bus word in a forbidden way.
+
+    The last bus word of a custom register with several words must not contain the start of another register."""
     word = plan.bus_width // 8
     for custom in plan.customs:
         start = custom.address % word * 8

@@ -123,7 +123,7 @@ def launch(
     _check(around, packet, grid, group)
     if packet.kernarg_address % KERNARG_BYTES and plan.has_arguments(around.memory, packet.kernel_object):
         raise DispatchRefused(
-            f"kernarg_address {packet.kernarg_address:#x} is not a multiple of {KERNARG_BYTES}",
+            f"kernarg_address is {packet.kernarg_address:#x}, expected a multiple of {KERNARG_BYTES}",
             INVALID_PACKET,
             KERNARG_ALIGNMENT,
         )
@@ -314,7 +314,8 @@ def _scratch_gap(memory: GpuMemory, scratch: Scratch | None, lane_bytes: int) ->
     """Return the number of unused bytes between the private memory of two waves.
 
     It is 0 unless the bounds of private memory are checked. With this check, raise `DispatchRefused` if the
-    queue's private memory is not for exactly `lane_bytes` per work-item, so that new private memory is allocated."""
+    queue's private memory was not allocated for exactly `lane_bytes` per work-item; the error makes the
+    runtime allocate private memory for this size."""
     known = memory.guard.strides.get(scratch.address) if memory.guard is not None and scratch else None
     if known is None:
         return 0

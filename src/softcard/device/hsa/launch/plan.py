@@ -56,8 +56,7 @@ class DispatchRefused(RuleError):
 class LaunchPlan:
     """The decoded header of a kernel, prepared for launches.
 
-    A register number is `NOWHERE` if waves do not get the value in a register.
-    """
+    A field for the number of a register is `NOWHERE` if waves do not get the value in a register."""
 
     facts: LaunchFacts
     entry_offset: int
@@ -154,7 +153,7 @@ def _plan(data: bytes, target: Target) -> LaunchPlan:
 
 
 def _faults(facts: LaunchFacts, data: bytes, target: Target) -> Iterator[tuple[str, Rule]]:
-    """Yield the reasons why a processor cannot start a kernel."""
+    """Yield the reasons why a processor cannot start a kernel, each with the rule that the header violates."""
     if not target.has_unified_registers and facts.amd_kernel_code_version_major == 1:
         return  # an amd_kernel_code_t: older compilers leave the machine's fields 0
     if not facts.is_kernel_code:
@@ -237,9 +236,11 @@ def read_plan(memory: GpuMemory, kernel_object: int, target: Target) -> LaunchPl
     Raise `DispatchRefused` if the bytes cannot be a header, or if the processor cannot start the kernel.
     """
     if kernel_object == 0:
-        raise DispatchRefused("kernel_object is 0", BAD_CODE, KERNEL_OBJECT)
+        raise DispatchRefused("kernel_object is 0, expected the address of a kernel header", BAD_CODE, KERNEL_OBJECT)
     if kernel_object % 64:
-        raise DispatchRefused(f"kernel_object {kernel_object:#x} is not a multiple of 64", BAD_CODE, KERNEL_OBJECT)
+        raise DispatchRefused(
+            f"kernel_object is {kernel_object:#x}, expected a multiple of 64", BAD_CODE, KERNEL_OBJECT
+        )
     try:
         plan = _plan(memory.read(kernel_object, LaunchFacts.size_bytes), target)
     except AccessFault as fault:

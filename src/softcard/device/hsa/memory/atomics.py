@@ -92,7 +92,9 @@ class Word:
 
     def __init__(self, memory: GpuMemory, address: int, bits: int = 64) -> None:
         if address % (bits // 8):
-            raise RuleError(f"atomic access of {bits // 8} bytes at {address:#x}, which must be aligned to its size")
+            raise RuleError(
+                f"atomic access of {bits // 8} bytes at {address:#x}: the address must be a multiple of {bits // 8}"
+            )
         self.address = address
         self.bits = bits
         self._memory = memory

@@ -208,7 +208,8 @@ class CheckedHeap(Heap):
         return self.gpu.unmap(address).name
 
     def _quarantine_block(self, address: int, size: int) -> None:
-        """Put a block into quarantine; release the oldest blocks if the limits are exceeded."""
+        """Put a block into quarantine; release its oldest blocks if there are too many blocks or too many bytes in
+        it."""
         self._quarantine.append((address, size))
         held = sum(size for _, size in self._quarantine)
         while len(self._quarantine) > 1 and (len(self._quarantine) > QUARANTINED or held > QUARANTINED_BYTES):
@@ -221,3 +222,8 @@ class CheckedHeap(Heap):
 
     def _give_back(self, start: int) -> None:
         (self._near if self._near.base <= start < self._near.end else self._space).free(start)
+
+
+def heap_of(memory: GpuMemory, places: Places, check: MemoryCheck | None) -> Heap:
+    """Return the allocator of a device's memory: with a `check`, one whose bounds are exact to the byte."""
+    return Heap(memory, places) if check is None else CheckedHeap(memory, check, places)

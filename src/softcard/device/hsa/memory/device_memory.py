@@ -1,6 +1,10 @@
-"""The memory of a device: blocks, mapped arrays of the host, apertures, and watched addresses."""
+"""The memory of a device: blocks, private memory, mapped arrays of the host, apertures, and watched addresses."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -8,16 +12,26 @@ from softcard.core.errors import BeyondModel, WireError
 from softcard.core.memory_check import HOST, MemoryCheck
 from softcard.core.snapshot import Stateful
 from softcard.core.space import Mappable
+from softcard.core.words import align_up
 from softcard.device.hsa.agents import Agent
 from softcard.device.hsa.interfaces import Exclusive
-from softcard.device.hsa.memory.checked_heap import CheckedHeap
+from softcard.device.hsa.memory.checked_heap import WORD, CheckedHeap, heap_of
 from softcard.device.hsa.memory.heap import HIGH_PLACES, LARGE_PLACES, MEMORY, SMALL_PLACES, ExternalAllocations, Heap
 from softcard.device.hsa.memory.memory_types import MemoryTypes
 from softcard.device.hsa.memory.segments import apertures
 from softcard.device.hsa.settings import HIGH, Settings
+from softcard.engine.gcn.api import wave_scratch_bytes
 from softcard.engine.gcn.memory import ADDRESS_BITS, GpuMemory, Plain
 from softcard.engine.gcn.memory_type import Mtype
 from softcard.isa.gcn.target import GFX9
+
+CHECKED_WAVES: Final = 64
+"""The maximum number of waves for which private memory is allocated if its bounds are checked."""
+MOST_FILLED: Final = 1 << 26
+"""The maximum number of bytes, from the start of private memory, that are filled with the junk word.
+
+They belong to the first waves, whose memory is used before that of others.
+"""
 
 
 class AgentState(Stateful):
@@ -56,13 +70,16 @@ class DeviceMemory:
         self.types = MemoryTypes(agent, settings.pcie_atomics)
         self.fine_mtype = self.types.fine.mtype
         places = SMALL_PLACES if small else HIGH_PLACES if high else LARGE_PLACES
-        self.heap = Heap(self.gpu, places) if check is None else CheckedHeap(self.gpu, check, places)
+        self.heap = heap_of(self.gpu, places, check)
+        self.private = PrivateMemory(
+            self.heap, settings.fill, allocate=partial(self.allocate, mtype=Mtype.NC_NV), free=self.free
+        )
         self.external = ExternalAllocations(self.gpu, self.heap.spaces)
         self.apertures = apertures(agent, small)
         self.state = AgentState(0 if agent.target.level == GFX9 else self.heap.base)
         self.watched: list[range] = []
         self._exclusive = exclusive
-        self._fill = settings.fill or 0
+        self._fill = settings.fill
 
     def allocate(
         self,
@@ -120,6 +137,46 @@ class DeviceMemory:
     def unmap_at(self, address: int, size: int) -> None:
         """Unmap `size` bytes at `address`; see `HsaDevice.unmap_at`."""
         self.external.unmap(address, size)
+
+
+class PrivateMemory:
+    """The allocator of private memory of waves, which is filled with the junk word `word`, if there is one.
+
+    It consists of blocks of `heap`: blocks with checked bounds if the heap checks bounds, otherwise blocks that the
+    function `allocate` returns for a size, and that `free` frees.
+    """
+
+    def __init__(
+        self, heap: Heap, word: int | None, *, allocate: Callable[[int], int], free: Callable[[int], None]
+    ) -> None:
+        self._heap = heap
+        self._word = word
+        self._allocate = allocate
+        self._free = free
+
+    def allocate(self, lane_bytes: int, waves: int) -> tuple[int, int]:
+        """Allocate private memory of `lane_bytes` per work-item for `waves` waves; return its address and size."""
+        if isinstance(self._heap, CheckedHeap):
+            address, size = self._heap.allocate_private(lane_bytes, min(waves, CHECKED_WAVES))
+        else:
+            size = wave_scratch_bytes(lane_bytes) * waves
+            address = self._allocate(size)
+        if self._word:
+            fill(self._heap.gpu, address, min(size, MOST_FILLED), self._word)
+        return address, size
+
+    def fits(self, address: int, size: int, lane_bytes: int, waves: int) -> bool:
+        """Return True if the private memory of `size` bytes at `address` can be used as if it were allocated anew.
+
+        If its bounds are checked, it must be for exactly `lane_bytes` per work-item.
+        """
+        if isinstance(self._heap, CheckedHeap):
+            return self._heap.check.strides.get(address, (0, 0))[0] == align_up(lane_bytes, WORD)
+        return size >= wave_scratch_bytes(lane_bytes) * waves
+
+    def free(self, address: int) -> None:
+        """Free the private memory that `allocate` returned at `address`."""
+        (self._heap.free_private if isinstance(self._heap, CheckedHeap) else self._free)(address)
 
 
 def fill(memory: GpuMemory, address: int, size: int, word: int) -> None:

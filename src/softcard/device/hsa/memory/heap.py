@@ -59,7 +59,9 @@ Lower addresses are reserved, as in the kernel driver.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """An allocation or mapping until it is freed or unmapped: `size` bytes at each address in `places`."""
+    """An allocation or mapping until it is freed or unmapped.
+
+    It has `size` bytes at each of the addresses in `places`; a mapping can have several addresses."""
 
     size: int
     places: tuple[int, ...]
@@ -226,7 +228,9 @@ class Heap(Stateful):
             self._space.free(address - address % PAGE_SIZE)
 
     def snapshot(self) -> object:
-        """Return the heap's state, with its contents, while no packet is processed."""
+        """Return the state of the heap, including the contents of its blocks.
+
+        The caller ensures that no packet is processed during the call."""
         with self._lock:
             return super().snapshot()
 
@@ -244,7 +248,7 @@ def size_of(what: Any) -> int:
 def checked_block(size: int, alignment: int) -> None:
     """Raise `WireError` if `size` or `alignment` is not valid for a block."""
     if size < 0 or alignment < 1 or alignment & alignment - 1:
-        raise WireError(f"size is {size} and alignment {alignment}, expected a size of 0 or more and a power of two")
+        raise WireError(f"size is {size}, alignment is {alignment}, expected 0 bytes or more and a power of two")
 
 
 # ---- external allocations --------------------------------------------------------------------------------------------
@@ -272,7 +276,7 @@ class ExternalAllocations(Stateful):
         end = address + size
         if address < 0 or size < 1 or end > self._gpu.limit:
             raise RuleError(
-                f"cannot map {name}, {size} bytes at {address:#x}: expected a byte or more, at addresses below "
+                f"cannot map {name}, {size} bytes at {address:#x}: expected at least 1 byte at addresses below "
                 f"{self._gpu.limit:#x}"
             )
         with self._gpu.pause.alone():

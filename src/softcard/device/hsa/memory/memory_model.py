@@ -245,7 +245,10 @@ def lower(
             "memory model: --pcie cannot be used with the group segment: group memory is not accessed over PCIe"
         )
     if cache not in ("", *_CACHED) or (cache and (words[1] is not Order.NONE or words[3] is not Segment.GLOBAL)):
-        raise WireError(f"memory model: cache {cache!r}, expected {' or '.join(_CACHED)} for ordinary global accesses")
+        raise WireError(
+            f"memory model: cache is {cache!r}, expected {' or '.join(_CACHED)}, and only for non-atomic accesses of "
+            "the global segment"
+        )
     names = _names(words[3], agent, rmw, pcie)
     if agent.has_unified_registers or tg_split or returns or cache:
         return _composed(*words, agent, names, returns=returns, tg_split=tg_split, cache=cache)
@@ -304,7 +307,10 @@ _OPERATIONS: Final = {
 
 
 def _scopes_of(segment: Segment) -> tuple[Scope, ...]:
-    """Return the scopes that a segment distinguishes; the group segment is shared only within a work-group."""
+    """Return the scopes that the rules allow for operations on `segment`.
+
+    For the group segment, these are work-group scope and the narrower ones, because a work-group shares its
+    LDS with no other."""
     return tuple(each for each in Scope if segment is not Segment.GROUP or not each.is_wide)
 
 
@@ -369,7 +375,9 @@ def _names(segment: Segment, agent: Target, rmw: str, pcie: bool) -> dict[Kind, 
 
 
 def _over_pcie(family: str, agent: Target, rmw: str) -> tuple[str, ...]:
-    """Return the instructions that implement a read-modify-write by PCIe's FetchAdd, Swap and CAS."""
+    """Return the instructions that implement the read-modify-write `rmw` by PCIe's FetchAdd, Swap and CAS.
+
+    `family` is the prefix of the instruction names: "flat" or "global"."""
     add, sub = ("v_add_i32", "v_sub_i32") if agent.level == GFX7 else ("v_add_u32", "v_sub_u32")
     if rmw not in CAS_LOOPS:
         found = PCIE_ATOMICS[rmw]

@@ -142,7 +142,8 @@ def is_in(apertures: Apertures, segment: Segment, address: int, null_check: bool
         return not (is_in(apertures, Segment.GROUP, address) or is_in(apertures, Segment.PRIVATE, address))
     if segment is Segment.KERNARG:
         raise WireError(
-            "the kernarg segment has no aperture, so addresses cannot be tested for it", rule=rules.SEGMENTP_GLOBAL
+            "the kernarg segment has no aperture: addresses can be tested only for other segments",
+            rule=rules.SEGMENTP_GLOBAL,
         )
     part = address & SMALL_APERTURE_MASK if apertures.small else address >> 32
     return part == apertures.base_hi(segment)

@@ -72,10 +72,9 @@ class QueueOwner(World, Protocol):
         """Free a signal's memory."""
 
     def make_room(self, queue: Queue, index: int) -> None:
-        """Wait until the ring of `queue` has a free slot for packet `index`, or process packets to free it.
+        """Try once to free the ring slot of `queue` for packet `index`: process packets, or wait a short time.
 
-        Raise an error if the slot cannot become free.
-        """
+        The caller repeats this until the queue has room. Raise an error if the slot cannot become free."""
 
     def set_active(self, queue: Queue, active: bool) -> None:
         """Resume the processing of the packets of `queue` if `active`, else stop it."""
@@ -257,10 +256,10 @@ class Queue(RichDisplay):
 
     @property
     def inactive_signal(self) -> Signal:
-        """The queue_inactive_signal. For an adopted queue, it is the signal whose handle amd_queue_t currently
-        contains.
+        """The signal queue_inactive_signal of the queue.
 
-        Raise an error if that handle does not belong to a signal."""
+        For an adopted queue, it is the signal whose handle amd_queue_t currently contains. Raise an error if that
+        handle does not belong to a signal."""
         return Signal(self.device, self._handle(_INACTIVE_AT)) if self.own is None else self.own[1]
 
     def _handle(self, at: int) -> int:
@@ -361,13 +360,14 @@ class Queue(RichDisplay):
 
     @property
     def limit(self) -> int:
-        """The end of the packets that doorbells have announced: the index of the first packet that is not announced
-        yet."""
+        """The index of the first packet that no doorbell has announced yet."""
         return int(self.words[Q["limit"]])
 
     def write_packet(self, index: int, data: bytes) -> None:
-        """Write a packet to the slot of `index` and submit it: write the body first, then store the header with
-        release."""
+        """Write a packet to the slot of `index` and submit it.
+
+        The body is written first. Then the header is stored with release semantics, which submits the packet. Raise
+        `RuleError` if the slot is not free."""
         self.check_producer()
         if len(data) != PACKET_BYTES:
             raise RuleError(f"the packet has {len(data)} bytes, expected {PACKET_BYTES}", rule=rules.PACKET_SIZE)
@@ -412,14 +412,16 @@ class Queue(RichDisplay):
         return min(max(self.limit - self.load_read_index(), 0), self.size)
 
     def completions(self) -> list[int]:
-        """Return the nonzero completion signals of packets that are announced by a doorbell but not completed."""
+        """Return the nonzero handles of the completion signals of all packets that are announced but not completed."""
         read = self.load_read_index()
         slots = (read + np.arange(self.pending, dtype=np.uint64)) & np.uint64(self.size - 1)
         handles = self.ring.view(np.uint64).reshape(-1, PACKET_BYTES // 8)[slots, SIGNAL_AT // 8]
         return [handle for handle in handles.tolist() if handle]
 
     def dependencies(self) -> list[int]:
-        """Return the handles of all signals that the next packet waits for, if it is a BARRIER_AND."""
+        """Return the nonzero handles of the signals that the next packet waits for, if it is a BARRIER_AND packet.
+
+        Return an empty list for a packet of another type, or if no packet is submitted."""
         read = self.load_read_index()
         slot = (read & self.size - 1) * PACKET_BYTES
         if read >= self.limit or self.ring[slot] != PacketType.BARRIER_AND:
@@ -432,12 +434,12 @@ class Queue(RichDisplay):
     def check(self) -> None:
         """Raise `RuleError` if the queue was destroyed, since its memory may be reused."""
         if self.is_destroyed:
-            raise RuleError(f"queue {self.number} was destroyed")
+            raise RuleError(f"queue {self.number} was destroyed: create a new one")
 
     def check_producer(self) -> None:
         """Raise `RuleError` if the queue was destroyed or its device closed; new packets would not be processed."""
         if self.is_destroyed:
-            raise RuleError(f"queue {self.number} was destroyed")
+            raise RuleError(f"queue {self.number} was destroyed: create a new one")
         if self.closed:
             raise RuleError(self.closed)
 

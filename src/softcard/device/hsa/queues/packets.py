@@ -236,9 +236,9 @@ class BarrierValuePacket(Record, size=64):
 
 
 def signals_waited_for(data: bytes) -> list[int] | None:
-    """Return the nonzero handles of the signals that a packet waits for, from its fields.
+    """Return the nonzero handles of the signals that a barrier packet waits for, from the fields of the packet.
 
-    Return None if the signals are unknown."""
+    Return None for packets of other types, in which no field has such handles."""
     if data[0] in (PacketType.BARRIER_AND, PacketType.BARRIER_OR):
         return [handle for handle in BarrierPacket.parse(data).dep_signal if handle]
     if data[0] == PacketType.VENDOR_SPECIFIC and data[2] == AmdFormat.BARRIER_VALUE:

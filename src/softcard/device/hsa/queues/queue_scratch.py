@@ -11,11 +11,10 @@ from softcard.core.words import U16, U32, align_up
 from softcard.device.hsa.executor import Executor
 from softcard.device.hsa.launch.first_state import Scratch, Surroundings
 from softcard.device.hsa.memory.checked_heap import WORD, CheckedHeap
-from softcard.device.hsa.memory.device_memory import DeviceMemory
+from softcard.device.hsa.memory.device_memory import CHECKED_WAVES, DeviceMemory
 from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.queues.records import AmdQueue
 from softcard.engine.gcn.api import WAVE_GRANULE, wave_scratch_bytes
-from softcard.engine.gcn.memory_type import Mtype
 from softcard.isa.gcn.state import LANES
 from softcard.isa.gcn.target import GFX9
 
@@ -24,15 +23,8 @@ SCRATCH_WAVES: Final = 512
 
 It is more than the number of waves that run concurrently in the emulator.
 """
-CHECKED_WAVES: Final = 64
-"""The number of waves for which private memory is allocated when a packet needs it, if bounds are checked."""
 MOST_WAVES: Final = 0xFFF
 """The maximum number of waves that the field compute_tmpring_size can express."""
-MOST_FILLED: Final = 1 << 26
-"""The maximum number of bytes, from the start of private memory, that are filled with the junk word.
-
-They belong to the first waves, whose memory is used before that of others.
-"""
 MOST_BOUNDED: Final = 4
 """The maximum number of bounds-checked private memories of an adopted queue at a time.
 
@@ -58,13 +50,8 @@ class QueueScratch:
         memory, at = self._memory, queue.address + _TMPRING_AT
         self.free(queue)
         memory.gpu.write(at, self._fields(0, 0, 0, 0))
-        size = wave_scratch_bytes(lane_bytes) * waves
-        if size and isinstance(memory.heap, CheckedHeap):
-            queue.scratch_block, size = memory.heap.allocate_private(lane_bytes, min(waves, CHECKED_WAVES))
-        elif size:
-            queue.scratch_block = memory.allocate(size, mtype=Mtype.NC_NV)
-        if size:
-            memory.junk(queue.scratch_block, min(size, MOST_FILLED))
+        if lane_bytes and waves:
+            queue.scratch_block, size = memory.private.allocate(lane_bytes, waves)
             memory.gpu.write(at, self._fields(queue.scratch_block, lane_bytes, waves, size))
 
     def grow(self, queue: Queue, packet: bytes) -> bool:
@@ -114,8 +101,7 @@ class QueueScratch:
         for lane_bytes in tuple(queue.bounded):
             self._free_bounded(queue, lane_bytes)
         if queue.scratch_block:
-            heap = self._memory.heap
-            (heap.free_private if isinstance(heap, CheckedHeap) else self._memory.free)(queue.scratch_block)
+            self._memory.private.free(queue.scratch_block)
             queue.scratch_block = 0
 
     def _fields(self, address: int, lane_bytes: int, waves: int, size: int) -> bytes:

@@ -101,13 +101,19 @@ class QueueTable:
             self._executor.queues.append(queue)
 
     def _found_ring(self, address: int, size: int | None) -> tuple[NDArray[np.uint8], int, int]:
-        """Return the ring that the amd_queue_t at `address` describes, its address and its number of packets."""
+        """Return the ring that the amd_queue_t at `address` describes: its bytes, its address and its size in packets.
+
+        If `size` is not None, it replaces the size that amd_queue_t contains. Raise an error if size, alignment
+        or memory of the ring are not valid."""
         gpu, size_bytes = self._memory.gpu, AmdQueue.size_bytes
         if address % QUEUE_ALIGNMENT:
             text = f"the address of amd_queue_t is {address:#x}, expected a multiple of {QUEUE_ALIGNMENT}"
             raise RuleError(text, rule=rules.QUEUE_ALIGNMENT)
         if address >> 32 != address + size_bytes - 1 >> 32:
-            raise RuleError(f"amd_queue_t at {address:#x} spans a 4 GiB boundary", rule=rules.QUEUE_4_GIB)
+            raise RuleError(
+                f"amd_queue_t at {address:#x} crosses a 4 GiB boundary, expected {size_bytes} bytes on one side of it",
+                rule=rules.QUEUE_4_GIB,
+            )
         its = AmdQueue.parse(gpu.read(address, size_bytes)).hsa_queue
         size = its.size if size is None else size
         if size & size - 1 or not MIN_SIZE <= size <= MAX_SIZE:
@@ -231,7 +237,7 @@ class QueueTable:
             last = limit - 1
             text = (
                 f"doorbell {number} announces packets up to {last}, but the write index is {written}: "
-                f"raise it to {limit} or more first, to reserve the packets"
+                f"raise the write index to {limit} or more first, to reserve the packets"
             )
             telemetry.lint("doorbell-beyond-write-index", text, rules.ADD_WRITE_INDEX)
         if telemetry.probes.active:

@@ -116,7 +116,9 @@ class Signal:
         return self._view
 
     def _report_read(self) -> None:
-        """Look up the host memory of the signal, and cache a view of it."""
+        """Look up the memory of this process that holds the signal, and cache a view of it for `view`.
+
+        Raise `AccessFault` if the signal is not in plain RAM."""
         memory = self._world.memory
         version, found = memory.version, memory.plain(self.address, SIGNAL_BYTES, store=True)
         if found is None:
@@ -243,7 +245,7 @@ class Signal:
             moved = world.progress()
             if world.era != era:
                 text = f"the device was reset or restored while the host waited for signal {self.address:#x}"
-                raise RuleError(f"{text}: end all waits before", rule=rules.SIGNAL_WAIT)
+                raise RuleError(f"{text}: end all waits before a reset or restore", rule=rules.SIGNAL_WAIT)
             value = load()
             if holds(value, compare):
                 world.waited(self.address)
@@ -293,7 +295,10 @@ class Signal:
         while lock.cas(0, 1) != 0:
             end = end or time.monotonic() + LOCK_SECONDS
             if time.monotonic() > end:
-                raise RuleError(f"legacy_doorbell_lock at {lock.address:#x} is never released", rule=rules.LEGACY_LOCK)
+                raise RuleError(
+                    f"legacy_doorbell_lock at {lock.address:#x} was not released within {LOCK_SECONDS:g} s",
+                    rule=rules.LEGACY_LOCK,
+                )
             time.sleep(0)
         try:
             if value & U64 >= most.load_unsigned():  # otherwise stale: a later packet was announced already

@@ -162,7 +162,7 @@ class RomDevice(RamDevice):
         return super().span(offset, size, unit) if unit.kind == EXTERNAL else None
 
     def load(self, offset: int, size: int, unit: Unit) -> bytes | None:
-        """Read a range as any unit."""
+        """Return `size` bytes at `offset`; all units may read them. Return None if they are not inside the memory."""
         if super().span(offset, size, unit) is None:
             return None
         return bytes(self.ram.view[offset : offset + size])

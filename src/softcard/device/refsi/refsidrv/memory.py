@@ -175,24 +175,30 @@ class WindowDevice(Stateful):
         return None if found is None else found[0].span(found[1], size, unit)
 
     def load(self, offset: int, size: int, unit: Unit) -> bytes | None:
-        """Read from the target with its `load`; an access that includes the last byte of the window is out of
-        bounds."""
+        """Read bytes from the target device with its method `load`.
+
+        Return None for an access past the end of the window. As in the reference driver, this includes an access
+        to the window's last byte."""
         found = self._target_at(offset, unit)
         if found is None or offset + size & MASK64 >= self.config.size:
             return None
         return found[0].load(found[1], size, unit)
 
     def store(self, offset: int, data: bytes, unit: Unit) -> bool:
-        """Write to the target with its `store`; an access that includes the last byte of the window is out of
-        bounds."""
+        """Write bytes to the target device with its method `store`.
+
+        Return False for an access past the end of the window. As in the reference driver, this includes an access
+        to the window's last byte."""
         found = self._target_at(offset, unit)
         if found is None or offset + len(data) & MASK64 >= self.config.size:
             return False
         return found[0].store(found[1], data, unit)
 
     def slow_span(self, offset: int, size: int, unit: Unit) -> Span | None:
-        """Return the target's memory at `offset`; an access that includes the last byte of the window is out of
-        bounds."""
+        """Return the memory that the target device's `load` and `store` access for offset `offset` of the window.
+
+        Return None for an access past the end of the window. As in the reference driver, this includes an access
+        to the window's last byte."""
         found = self._target_at(offset, unit)
         if found is None or offset + size & MASK64 >= self.config.size:
             return None
@@ -309,7 +315,7 @@ class RefsidrvMemory(Stateful):
         self._connect()
 
     def close(self) -> None:
-        """Release the host's memory; after it no device is on the bus."""
+        """Release the host's memory, and remove all devices from the bus."""
         for ram in self.memories.values():
             ram.close()
         self.memories = {}
@@ -356,7 +362,9 @@ class RefsidrvMemory(Stateful):
             raise refused(access, address, size)
 
     def view(self, address: int, size: int) -> memoryview | None:
-        """Return the bytes at `address`, shared with the device, as the host sees them."""
+        """Return `size` bytes at `address` of the host's address space, as a view that shares memory with the device.
+
+        Return None if the bytes are not plain memory."""
         span = self.span(address, size, HOST)
         return None if span is None else span[0].view[span[1] : span[1] + size]
 

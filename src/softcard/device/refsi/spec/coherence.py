@@ -71,7 +71,9 @@ class DataCaches(Stateful):
             done += length
 
     def drop(self, hart: int, address: int, size: int) -> None:
-        """Write back and drop the lines of `hart` that hold these bytes (before an atomic operation in memory)."""
+        """Write back and drop the lines of `hart` that hold any of the `size` bytes at `address`.
+
+        An atomic operation, which accesses memory directly, needs this first."""
         for base, _, _ in _split(address, size):
             line = self._lines[hart].pop(base, None)
             if line is not None:

@@ -135,9 +135,10 @@ class Decoder:
         return start, end, place
 
     def _through(self, window: Window, address: int, size: int, unit: Unit, access: str) -> Location:
-        """Return the location of an access through `window`; no other window or memory contains the addresses.
+        """Return the location of an access through `window`.
 
-        Raise `AccessFault` if the window does not permit the access."""
+        The caller has verified that no other window or memory contains any of the bytes. Raise `AccessFault` if
+        the window does not permit the access."""
         what = f"{access} of {size} bytes at {address:#x} through {window.name}"
         if not window.base <= address <= address + size <= window.end:
             raise _fault(f"{what} exceeds the bounds of the window", address, access, rules.WINDOW_SIZE)
@@ -193,13 +194,13 @@ class Decoder:
         what = f"{access} of {size} bytes at {address:#x}"
         if max(starts) < min(ends) or len(names) > 2:
             raise _fault(
-                f"{what}: the address is claimed by {' and '.join(names)}, expected one of them",
+                f"{what}: the address is claimed by {' and '.join(names)}, expected only one of them",
                 address,
                 access,
                 rules.MEMORY_OVERLAP,
             )
         rule = rules.WINDOW_SIZE if windows else rules.MEMORY_MAP
-        raise _fault(f"{what} crosses from {names[0]} to {names[1]}, expected one of them", address, access, rule)
+        raise _fault(f"{what} crosses from {names[0]} to {names[1]}, expected only one of them", address, access, rule)
 
     def _missing(self, address: int, size: int, access: str, physical: list[Mapping]) -> AccessFault:
         what = f"{access} of {size} bytes at {address:#x}"

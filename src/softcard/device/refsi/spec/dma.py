@@ -71,7 +71,7 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A started transfer, which was checked, and whose addresses were translated, at its start."""
+    """A DMA transfer that has been started. Its registers were checked and its addresses translated at the start."""
 
     unit: Unit
     id: int
@@ -81,13 +81,13 @@ class Transfer:
 
 
 class Watch(Protocol):
-    """An observer of the starts of transfers, and of the waits for them."""
+    """An observer of the starts and ends of DMA transfers."""
 
     def started(self, transfer: Transfer) -> None:
         """Observe the start of a transfer."""
 
     def finished(self, transfer: Transfer) -> None:
-        """Observe the end of a transfer."""
+        """Observe the end of a transfer, whose bytes have been copied."""
 
 
 class Context(Stateful):
@@ -138,7 +138,7 @@ class DmaController(Stateful):
         return self._contexts.setdefault(unit, Context())
 
     def host_address(self, offset: int, unit: Unit) -> int | None:
-        """Return None, since every access to a DMA register has an effect."""
+        """Return None: engines must not access DMA registers through a host address, as every access has an effect."""
         return None
 
     # ---- registers
@@ -182,7 +182,7 @@ class DmaController(Stateful):
 
     @property
     def named(self) -> int:
-        """A bit mask of the register numbers that are in use: bit n is set if there is a register n."""
+        """A bit mask of the numbers of all DMA registers that exist: bit n is set if there is a register n."""
         return sum(1 << offset for _, register, offset in DMA.elements() if register is not None)
 
     def borrow_context(self, unit: Unit) -> Context | None:
@@ -254,7 +254,9 @@ class DmaController(Stateful):
     def _control(self, context: Context, value: int, unit: Unit) -> None:
         reserved = DMA_CTRL.reserved_bits(value)
         if reserved:
-            raise _refused(f"DMACTRL = {value:#x}: bits {reserved:#x}, expected 0", rules.DMA_CTRL_RESERVED)
+            raise _refused(
+                f"DMACTRL = {value:#x}: bits {reserved:#x} are reserved, expected 0", rules.DMA_CTRL_RESERVED
+            )
         fields = DMA_CTRL.decode(value)
         if fields["START"]:
             self._start(context, fields, unit)
@@ -265,7 +267,9 @@ class DmaController(Stateful):
         if not dimension:
             raise _refused("the dimension of the transfer is 0, expected 1, 2 or 3", rules.DMA_DIMENSION)
         if dimension == 1 and (by_source or by_target):
-            raise _refused("a 1D transfer must not use a stride mode", rules.DMA_STRIDE_1D)
+            raise _refused(
+                "the dimension of the transfer is 1, expected 2 or 3 with STRIDE_SRC or STRIDE_DST", rules.DMA_STRIDE_1D
+            )
         sizes = _array(context, DMA_XFERSIZE.offset, dimension)
         if not all(sizes):
             return
@@ -310,7 +314,7 @@ class DmaController(Stateful):
             raise
         if place.ram is None:
             raise AccessFault(
-                f"DMA {name}: {address:#x} is in the registers {place.mapping.name}, expected memory",
+                f"DMA {name}: {address:#x} lies in {place.mapping.name}, which holds registers, expected memory",
                 address=address,
                 access=access,
                 rule=rule,
@@ -380,10 +384,10 @@ def _array(context: Context, first: int, count: int) -> tuple[int, ...]:
 
 
 def _strides(context: Context, first: int, shape: Shape, dimension: int, used: int) -> tuple[int, int]:
-    """Return the two strides of the source or the destination, in bytes.
+    """Return the two strides of the source or the destination in bytes: from row to row, and from plane to plane.
 
-    If `used`, the strides are in consecutive registers, of which `first` is the first. Otherwise they are the
-    strides of densely packed rows."""
+    If `used`, the first `dimension` - 1 strides are the values of the registers from number `first` on. All
+    others are the strides of densely packed rows and planes."""
     sequential = shape.row_bytes, shape.row_bytes * shape.rows
     if not used:
         return sequential
@@ -403,7 +407,7 @@ def _check_bytes(source: Side, target: Side) -> None:
     meet = sides_meet(source, target)
     if meet is None:
         raise BeyondModel(
-            "a DMA transfer of more than 2^20 rows with interleaved source and destination is not modelled"
+            "a DMA transfer with interleaved source and destination is modelled only with at most 2^20 rows"
         )
     if meet:
         (first, end), (target_first, target_end) = source.span, target.span

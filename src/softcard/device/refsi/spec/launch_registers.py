@@ -139,7 +139,7 @@ class LaunchRegisters:
                 return f"{holds}, expected a multiple of {STACK_ALIGNMENT}"
             try:
                 if top < STACK_ALIGNMENT:
-                    raise AccessFault("there is no memory below it", address=top)
+                    raise AccessFault(f"there is no memory below {top:#x}", address=top)
                 place = self._memory.locate(top - STACK_ALIGNMENT, STACK_ALIGNMENT, Unit(HART, index), "write")
             except AccessFault as fault:
                 return (

@@ -56,18 +56,18 @@ MAX_RUNS_CHECKED: Final = 1 << 12
 class SpecMemory(Stateful):
     """The device memory of RefSi M1 as its specification defines it; implements `interfaces.MemorySystem`.
 
-    `cores` and `harts_per_core` are the numbers of cores and harts. `dma` is "late" (transfers happen when a unit waits
-    for them) or "immediate"; `coherence` is "coherent" or "strict" (harts have stale data caches, see `coherence`).
-    Without `counters`, their addresses are not mapped. `ram` makes plain memory; `shadows` is the shadow memory of its
-    bytes. `scale_encoding` is the profile that determines the interpretation of SCALE_A in windows.
+    `cores` and `harts_per_core` are the numbers of cores and harts. `dma` is "late" (transfers happen when a
+    unit waits for them) or "immediate"; `coherence` is "coherent" or "strict" (harts have stale data caches,
+    see `coherence`). Without `counters`, their addresses are not mapped. `ram` is a function that creates
+    plain memory of a given size; `shadows` is the shadow memory of its bytes. `scale_encoding` is the profile
+    that determines the interpretation of SCALE_A in windows.
 
-    `on_remap` is called when a hart's view of some address may have changed (windows, protection): engines must drop
-    page translations. `on_write` is called with (host address, size) of every write to plain memory that did not go
-    through a page handed to an engine: engines must drop code from there. `check_limits` is called regularly during
-    long copies, and may raise an error that ends them. `generation` counts remaps.
+    `on_remap` is called when a hart's view of some address may have changed (windows, protection): engines
+    must drop page translations. `on_write` is called with (host address, size) of every write to plain memory
+    that did not go through a page handed to an engine: engines must drop code from there. `check_limits` is
+    called regularly during long copies, and may raise an error that ends them. `generation` counts remaps.
 
-    Snapshots are taken without outstanding transfers.
-    """
+    The caller of `snapshot` must first complete outstanding transfers (`flush`)."""
 
     STATE = ("rams", "windows", "dma", "caches")
 
@@ -167,11 +167,10 @@ class SpecMemory(Stateful):
             )
 
     def view(self, address: int, size: int) -> memoryview | None:
-        """Return a view of the bytes, as the host sees them. Return None unless the host may read and write all of
-        them.
+        """Return a view of the bytes; None unless the host may read and write all of them.
 
-        Also return None if the bytes are registers or are not contiguous. The view is valid until `reset`. A later
-        change of a window does not move it."""
+        `address` is as the host sees it. Also return None if the bytes are registers or are not contiguous. The
+        view is valid until `reset`. A later change of a window does not move it."""
         if self._viewed is not None and self._viewed[:2] == (address, size) and self.shadows is None:
             return self._viewed[2][:]
         try:
@@ -232,7 +231,7 @@ class SpecMemory(Stateful):
             self._remapped()
 
     def window_registers(self, values: dict[int, int]) -> None:
-        """Set several window registers at once, to valid values."""
+        """Set several window registers; `values` maps CMP register numbers to values, which must be valid."""
         if self.windows.take(values):
             self._remapped()
 
@@ -246,7 +245,9 @@ class SpecMemory(Stateful):
         self.dma.flush()
 
     def sync(self, flags: int) -> None:
-        """Write back and invalidate the data caches, for SYNC_CACHE and the implicit flush of RUN_KERNEL_SLICE."""
+        """Write back and invalidate the data caches if `flags`, the operand of SYNC_CACHE, includes them.
+
+        The implicit flush of RUN_KERNEL_SLICE also calls this method."""
         if flags & CacheFlags.CMP_CACHE_SYNC_ACC_DCACHE and self.caches is not None:
             self.caches.sync()
 
@@ -266,7 +267,7 @@ class SpecMemory(Stateful):
         self._remapped()
 
     def close(self) -> None:
-        """Release the host's memory: no address is mapped any more."""
+        """Release the memory of the emulating process that holds the device memory. No address is mapped any more."""
         for ram in self.rams:
             ram.close()
         for port in self._ports.values():
@@ -349,19 +350,19 @@ class SpecMemory(Stateful):
         return self.decoder.locate(address, size, unit, access)
 
     def side(self, host: int, size: int) -> Side:
-        """Return bytes of plain memory at host address `host` as source or destination of a transfer."""
+        """Return the `size` bytes of plain memory at host address `host` as source or destination of a 1D transfer."""
         for mapping in self.decoder.space:
             if isinstance(mapping.region, Ram) and 0 <= host - mapping.region.base_host < mapping.region.size:
                 place = Location(mapping, mapping.base + host - mapping.region.base_host, size)
                 return Side(place, Shape(size), (size, size))
-        raise ModelBug(f"no memory of this device is at {host:#x} of the process")
+        raise ModelBug(f"the host address {host:#x} does not lie in memory of this device")
 
     def cached(self, place: Location) -> bool:
         """Return True if harts access `place` through their data caches."""
         return self.caches is not None and place.mapping is self._dram
 
     def wrote(self, place: Location) -> None:
-        """Report a write of memory at `place` to engines and shadow memory."""
+        """Report to engines, through `on_write`, that the memory at `place` was written."""
         if self.on_write is not None:
             for start, size in place.runs():
                 self._written(place.mapping, start, size)
@@ -385,7 +386,9 @@ class SpecMemory(Stateful):
         return self.telemetry.wants_lint(STALE_READ, StaleRead)
 
     def report_stale(self, reader: Unit, address: int, seen: bytes, hart: int | None) -> None:
-        """Emit `StaleRead` for each holder of newer bytes than `seen`, read at physical `address`."""
+        """Emit `StaleRead` for each holder of newer bytes than `seen`, which `reader` read at physical `address`.
+
+        `hart` is the hart from whose data cache `seen` was read; None if it was read from memory."""
         assert self.caches is not None
         for newer in self.caches.newer(address, seen, hart):
             holder = None if newer.holder is None else Unit(HART, newer.holder)
@@ -440,7 +443,10 @@ def _copy_elements(source: Location, target: Location, count: int, check_limits:
     meet = first < to_end and to_first < end
     one_by_one = meet and not (contiguous and (to_first < first or (to_first - first) % REGISTER_BYTES == 0))
     if count > MAX_ELEMENTS and one_by_one:
-        raise BeyondModel(f"COPY_MEM64 has {count} elements and overlaps itself, at most {MAX_ELEMENTS} are modelled")
+        raise BeyondModel(
+            f"COPY_MEM64 of {count} elements with overlapping source and destination is modelled only with at most "
+            f"{MAX_ELEMENTS} elements"
+        )
     most = PIECE if contiguous else SCATTERED_PIECE
     for begin in range(0, count, most):
         check_limits()

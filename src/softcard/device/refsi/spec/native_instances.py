@@ -82,10 +82,10 @@ class Plan(ctypes.Structure):
 
 @native
 def instances(launch: Launch) -> int:
-    """Run groups until a hart does not return in its time slice; return the reason why it stopped, or 0.
+    """Run groups until a hart does not return in its time slice; return the reason why that hart stopped.
 
-    The reason is 0 if the hart cannot start. Return `RETURNED` if limits must be checked, or if Python must begin
-    the next group."""
+    Return 0 if that hart cannot start. Return `RETURNED` if all harts have returned and there is no next
+    group, limits must be checked, or Python must begin the next group."""
     harts = U64.at(launch.harts)
     while launch.next < launch.end and launch.budget:
         if launch.begin_races and call(launch.begin_races, launch.races):
@@ -133,9 +133,9 @@ def begin(launch: Launch, hart: int, instance: int) -> None:
 
 @native
 def begin_shadow(block: int, count: int) -> None:
-    """Initialise the shadow registers: only ra, sp, a0 and the `count` registers after a0 are defined.
+    """Initialise the shadow registers of a hart: only ra, sp, a0 and the `count` registers after a0 are defined.
 
-    `block` is the address of the shadow registers of `engine.riscv.shadow.block`."""
+    `block` is the host address of the shadow registers, whose layout `engine.riscv.shadow.block` defines."""
     shadows = U64.at(block)
     for n in range(REGISTERS):
         is_argument = (n >= A0) & (n <= A0 + count)

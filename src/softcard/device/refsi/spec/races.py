@@ -21,11 +21,11 @@ class TransferRaces:
         self._races.started(_hart(transfer), *_described(transfer))
 
     def finished(self, transfer: Transfer) -> None:
-        """Report that a unit has waited for a transfer."""
+        """Report the end of a transfer, whose bytes have been copied."""
         self._races.finished(_hart(transfer), _key(transfer))
 
     def outstanding(self) -> list[Outstanding]:
-        """Return the transfers for which no unit has waited yet."""
+        """Return the transfers that have started but whose bytes have not been copied yet."""
         return [_described(transfer) for transfer in self._dma.outstanding()]
 
 

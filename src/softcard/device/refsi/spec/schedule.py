@@ -93,7 +93,7 @@ class Begun:
 
 @dataclass(slots=True)
 class Seat:
-    """One instance of a kernel on the hart that runs it."""
+    """The state of one instance of a kernel, and the hart that runs it."""
 
     hart: Hart
     instance: int
@@ -300,7 +300,7 @@ class SpecSchedule:
             shares = ", ".join(f"hart {seat.hart.index} had {_time_slices(seat.time_slices)}" for seat in running)
             text += f"; of the harts that still run, {shares}"
         if any(not seat.time_slices for seat in running):
-            text += ": those with no turn have executed nothing yet, and others may wait for them"
+            text += ": those with no time slice have executed nothing yet, and others may wait for them"
         return text
 
     def _flush(self, seat: Seat, exit_: Exit | SoftcardError, retired_before: int) -> None:
@@ -318,10 +318,9 @@ class SpecSchedule:
             self._trap(seat, exit_)
 
     def _trap(self, seat: Seat, exit_: Exit) -> None:
-        """Handle a trap of a hart: a host call, after which the hart continues, or an error.
+        """Handle a trap of a hart: either a host call, after which the hart continues or ends, or an error.
 
-        The device takes every trap to machine mode itself.
-        """
+        Guest code cannot handle traps: the schedule plays the role of the machine-mode trap handler."""
         if exit_.cause != ECALL_M:
             self._fault(seat, exit_, _error_of(exit_))
         call, argument = seat.hart.x(A7), seat.hart.x(A0)
@@ -427,7 +426,7 @@ def _time_slice_length(running: int, synchronized: bool) -> tuple[int, int]:
 
 
 def _time_slices(number: int) -> str:
-    return {0: "no turn", 1: "1 turn"}.get(number, f"{number} turns")
+    return {0: "no time slice", 1: "1 time slice"}.get(number, f"{number} time slices")
 
 
 def _error_of(exit_: Exit) -> SoftcardError:

@@ -34,7 +34,7 @@ class MemoryShadow:
                 each.region.shadows[:] = UNDEFINED
 
     def forgotten(self, rams: tuple[Ram, ...]) -> None:
-        """Clear the shadow memory of `rams`, which are about to be replaced."""
+        """Mark all bytes of `rams` as defined, after their contents were restored from a snapshot."""
         for ram in rams:
             if isinstance(ram, ShadowedRam):
                 ram.shadows[:] = 0

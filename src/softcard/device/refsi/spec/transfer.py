@@ -181,7 +181,7 @@ def copy(source: Side, target: Side, check_limits: Callable[[], None]) -> None:
 def check_pieces(what: str, place: Location, rows: int = 1) -> None:
     """Raise `BeyondModel` if `place`, accessed in `rows` rows, consists of too many contiguous runs.
 
-    Each run is copied separately."""
+    Each run is copied separately. `what` names the access in the error message."""
     pieces = place.pieces + rows
     if place.window is not None and place.pieces > 1 and pieces > MAX_RUNS:
         raise BeyondModel(
@@ -205,7 +205,7 @@ def read_place(place: Location) -> bytes:
 
 
 def write_place(place: Location, data: bytes) -> None:
-    """Store the bytes of a location in plain memory."""
+    """Write `data` to a location in plain memory."""
     memory, base = place.ram, place.mapping.base
     assert memory is not None
     done = 0

@@ -148,7 +148,7 @@ class CommandBuffer(RichDisplay):
         """Append STORE_IMM64, which stores a 64-bit value to an address below 4 GiB."""
         if not 0 <= address < 1 << 32:
             raise WireError(
-                f"STORE_IMM64: DST_ADDR_LO must be a 32-bit address, not {address:#x}", rule=rules.STORE_IMM_32_BIT
+                f"STORE_IMM64: DST_ADDR_LO is {address:#x}, expected a 32-bit address", rule=rules.STORE_IMM_32_BIT
             )
         return self.add(StoreImm64(address, value))
 
@@ -195,7 +195,7 @@ class CommandBuffer(RichDisplay):
         if mode not in WINDOW_MODES.values():
             raise WireError(f"unknown window mode {mode!r}, expected one of {', '.join(WINDOW_MODES.values())}")
         if not 1 <= size <= 1 << 32:
-            raise WireError(f"a window must have 1 to 2^32 bytes, not {size:#x}", rule=rules.WINDOW_SIZE)
+            raise WireError(f"the size of the window is {size:#x}, expected 1 to 2^32 bytes", rule=rules.WINDOW_SIZE)
         scale_a, scale_b = scale_fields(scale, self.profile)
         self.write_reg64(f"CMP_REG_WINDOW_BASE{index}", base)
         self.write_reg64(f"CMP_REG_WINDOW_TARGET{index}", target)
@@ -313,7 +313,7 @@ def unit_id(unit: int | Unit) -> int:
         return unit
     if not (0 <= unit.kind < 1 << 8 and 0 <= unit.index < 1 << 16):
         raise WireError(
-            f"a unit must have a kind of 8 bits and an index of 16 bits, not {unit.kind:#x} and {unit.index:#x}"
+            f"the unit has kind {unit.kind:#x} and index {unit.index:#x}, expected a kind of 8 and an index of 16 bits"
         )
     return unit.kind << 24 | unit.index
 
@@ -339,7 +339,7 @@ def scale_fields(scale: int, profile: str = "spec") -> tuple[int, int]:
         if quotient <= 1 << 32:
             return exponent + 1 - lowest, quotient - 1
     raise WireError(
-        f"a window's scaling factor must be 2^n * m with n {lowest} .. {lowest + 30} and m 1 .. 2^32, not {scale:#x}",
+        f"the window's scaling factor is {scale:#x}, expected 2^n * m with n {lowest} .. {lowest + 30} and m 1 .. 2^32",
         rule=rules.WINDOW_SCALE,
     )
 

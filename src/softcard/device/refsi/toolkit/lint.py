@@ -92,10 +92,10 @@ class _Window:
 
 
 class Walk:
-    """The state of the check of a buffer after the commands checked so far.
+    """The state of the linter while it checks the commands of one buffer in order.
 
-    It has the registers that the buffer has written, open windows, outstanding transfers and unsynchronised
-    kernels."""
+    It holds the registers that the buffer has written, open windows, and whether a DMA transfer is
+    outstanding. It also holds whether a kernel has run since the last SYNC_CACHE of the data cache."""
 
     def __init__(self, harts: int, profile: str) -> None:
         self.harts = harts
@@ -108,7 +108,7 @@ class Walk:
         self.stale_window: int | None = None
 
     def step(self, command: Command) -> Found:
-        """Check the next command, and update the state with its effects."""
+        """Yield the findings about the next command, and update the state with its effects."""
         match command:
             case WriteReg64(number, value):
                 yield from self._write(number, value)
@@ -135,11 +135,11 @@ class Walk:
                     self.kernel_unsynced, self.stale_window = False, None
 
     def end(self) -> Found:
-        """Yield findings about windows, transfers and kernels that remain open at the end of the buffer."""
+        """Yield a finding if the buffer ends without a wait for a DMA transfer that it started."""
         if self.dma_pending:
             yield (
                 "dma-wait",
-                "the buffer ends while a DMA transfer is not waited for",
+                "the buffer ends without a wait for its last DMA transfer",
                 rules.SCRATCH_DMA_WAIT,
             )
 

@@ -197,7 +197,8 @@ def _build(kind: type[Command], given: dict[str, int]) -> Command:
         elif part.default is MISSING:
             raise WireError(f"{name}: field {part.name.upper()} is missing")
     if given:
-        raise WireError(f"{name} has no field {', '.join(given)}")
+        known = ", ".join(part.name.upper() for part in fields(kind))
+        raise WireError(f"{name} has no field {', '.join(given)}, expected {known}")
     return kind(**values)
 
 
@@ -209,7 +210,7 @@ def _number(what: str, value: str, bits: int) -> int:
     try:
         number = int(value, 0)
     except ValueError:
-        raise WireError(f"{what}: {value!r} is not a number") from None
+        raise WireError(f"{what}: {value!r} is not a number, expected decimal or 0x hex") from None
     if not 0 <= number < 1 << bits:
         raise WireError(f"{what}: {value} does not fit {bits} bits")
     return number

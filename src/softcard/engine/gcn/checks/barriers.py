@@ -63,10 +63,9 @@ class Barriers(Check):
     def group_fails(
         self, dispatch: Dispatch, group: int, waves: Sequence[Wave], latest: Wave, error: SoftcardError
     ) -> None:
-        """Report waves that wait at a barrier when wave `latest` has exceeded the step or time limit before the
-        barrier.
+        """Report waves that wait at a barrier which wave `latest` did not reach within the step or time limit.
 
-        `error` ends the group; other errors are ignored."""
+        `error` is the error that ends the group. Do nothing if it is not about one of these limits."""
         there = [wave for wave in waves if wave.words[STATUS] == AT_BARRIER]
         if not there or not isinstance(error, StepLimit | TimeLimit):
             return

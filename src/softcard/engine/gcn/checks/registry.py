@@ -37,7 +37,7 @@ It imports the modules it needs itself, as few programs use checks.
 def gcn_checks(names: Collection[str], memory: GpuMemory, log: FindingLog | None, equal_stores: bool = False) -> Checks:
     """Return the checks, selected by `names`, of the waves that access one memory.
 
-    `Request` describes `equal_stores`."""
+    If `equal_stores`, stores that do not change memory are conflicting accesses, too."""
     if log is None or not names:
         return NO_CHECKS
     request = Request(names, memory, log, equal_stores)

@@ -24,8 +24,7 @@ class Untranslated(Exception):
 class Misspeculation(Exception):
     """The signal that concurrent work-groups conflict, and have to run again one after the other.
 
-    No effect of them was committed yet.
-    """
+    None of their effects has been committed."""
 
 
 class Observed(Enum):

@@ -57,7 +57,9 @@ def atomic(
 
 @inlined
 def own(wave: int, operation: int, size: int, a: int, d: int, c: int, o: int, mask: int) -> None:
-    """Execute an atomic on LDS, which no other thread accesses; `atomic` describes the arguments."""
+    """Execute an atomic on the work-group's own LDS, which no other thread accesses.
+
+    `atomic` describes the arguments."""
     words = U64.at(wave + WORDS_AT)
     base, room = words[LDS_BASE], words[LDS_SIZE]
     while mask:

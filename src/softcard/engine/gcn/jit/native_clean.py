@@ -22,10 +22,9 @@ ACC_WORD: Final = VGPRS // 64
 def clear_dead(wave: int, shadows: int, sets: int) -> int:
     """Return 0 if the registers that specialised code reads have no shadow; else 1.
 
-    `sets` has three sets. No register of the first set may have a shadow in lanes of EXEC, and no register of the
-    second set in other lanes. The shadow of the other registers in the third set is dead, so it is cleared. `shadows`
-    has a bit for each kind of shadow.
-    """
+    `sets` is the host address of three sets of vector registers, as bit masks. No register of the first set
+    may have a shadow in lanes of EXEC, and no register of the second set in other lanes. The shadow of the
+    other registers in the third set is dead, so it is cleared. `shadows` has a bit for each kind of shadow."""
     words, found = U64.at(sets), 0
     is_partial = U64[wave + SGPR_AT + 4 * EXEC] != FULL
     while shadows:
@@ -52,7 +51,9 @@ def clear_dead(wave: int, shadows: int, sets: int) -> int:
 
 @inlined
 def shadow_of(row: int) -> int:
-    """Return the bitwise or of a register's shadow in all lanes, as one word."""
+    """Return the bitwise or, as one 64-bit word, of the shadow of a vector register in all lanes.
+
+    `row` is the host address of that register's shadow."""
     found, lanes = 0, U64.at(row)
     for pair in range(LANES // 2):
         found |= lanes[pair]

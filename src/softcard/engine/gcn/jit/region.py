@@ -33,9 +33,10 @@ Checks add so much code that compile time grows with the square.
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One instruction at one address, under one MODE.
+    """One instruction at one address, translated under one value of MODE.
 
-    `after` is the value of MODE after it, as far as it is known."""
+    `after` is the value of MODE after the instruction, or its old value if the new one is known only at run
+    time."""
 
     insn: Insn
     effects: Effects
@@ -89,8 +90,9 @@ class Node:
 
     @property
     def exit(self) -> int:
-        """The exit code with which translated code leaves the instruction to the reference engine or an inline
-        cache."""
+        """The exit code for an instruction that translated code does not execute.
+
+        It selects either the inline cache of the instruction or the reference engine."""
         return layout.SPECIALISE if self.has_inline_cache else layout.STEP
 
 

@@ -116,7 +116,7 @@ class Strip:
         return found.flow != "next" or found.hwreg_written is not None or self.is_disturbed_by(found)
 
     def is_waited_for(self, node: Node) -> bool:
-        """Return True if an instruction waits for stores of the loop, and a check observes that."""
+        """Return True if `node` waits for stores of the loop to complete, and a check observes this wait."""
         return bool(self.stores - {"lds"}) and node.waits_for_stores
 
     @property

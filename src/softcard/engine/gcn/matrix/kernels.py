@@ -608,8 +608,8 @@ class Writer(VectorText):
     def declare_constants(self) -> None:
         """Emit the constants that the inner loop keeps in registers.
 
-        `least` is the lowest exponent of the window, and `tiny` the lower bound for the exponents of C.
-        """
+        `least` is the lowest exponent that the fast formulation handles, and `tiny` the lower bound for the
+        exponents of C."""
         self.bytes = f"<{4 * self.lanes} x i8>"
         if self.is_wide:
             self.shift: Operand | None = self.spread(self.base << 23)
@@ -658,8 +658,9 @@ class Writer(VectorText):
     def _cut(
         self, block: int, depth: range, rows: list[Operand], a: Operand, i: Operand, at: Operand, power: Operand
     ) -> Operand:
-        """Return the sum of products, each truncated to a multiple of 2**-24 times `power`, as an integer in this
-        unit."""
+        """Return the sum of products of one group, as an integer in units of 2**-24 times `power`.
+
+        Each product is truncated to a multiple of this unit before the addition."""
         scale = self.real(self.mirror - power)
         parts = []
         for k, row in zip(depth, rows, strict=True):
@@ -668,10 +669,10 @@ class Writer(VectorText):
         return total(parts, lambda x, y: x + y)
 
     def _group(self, block: int, first: int, at: Operand, sides: tuple[Operand, Operand, Operand, Operand]) -> None:
-        """Emit the computation of one group of k (`first` is its first k) for the rows of a vector of columns.
+        """Emit, for all rows of a vector of columns, the products A[i][k] * B[k][j] for one group of consecutive k.
 
-        `at` is the byte offset of the columns. `sides` has four addresses: those of A, of its exponents, of B, and of
-        its exponents."""
+        The rule rounds once per group; `first` is the group's first k. `at` is the byte offset of the columns.
+        `sides` has four addresses: those of A, of its exponents, of B, and of its exponents."""
         matrix = self.matrix
         a, exponents_a, b, exponents_b = sides
         source = self.c if first == 0 else self.d
@@ -729,7 +730,8 @@ class Writer(VectorText):
         memory: tuple[Operand, Operand],
         low: Operand | None,
     ) -> None:
-        """Emit the computation of one row of D, in one vector of columns, for one group of k."""
+        """Emit one row of D, in one vector of columns: its old value plus the products for one group of consecutive
+        k."""
         first, halves, rows = group
         quad, row = where
         a, source = memory
@@ -796,7 +798,10 @@ class Writer(VectorText):
         before = self.scratch
         after = before + 4 * self.lanes
         if self.columns < self.lanes:
-            raise ModelBug(f"{self.kernel.name}: {self.columns} columns in vectors of {self.lanes} lanes")
+            raise ModelBug(
+                f"{self.kernel.name}: the matrix has {self.columns} columns, expected at least the {self.lanes} lanes "
+                "of a vector"
+            )
         self.branch(flags.ne(0), bad, good, UNLIKELY)
         with self.apart(bad):
             before.inttoptr().store(old, align=4)

@@ -182,7 +182,7 @@ class LaunchClocks:
     def relied_on(self, clocks: Iterable[Clock]) -> bool:
         """Record that a wave has invalidated its caches after it read words to which these clocks were released.
 
-        Return True if the clocks show that further launches ended before."""
+        Return True if this shows, for further launches, that they ended before the present launch began."""
         if self._launches.is_alone:
             return False
         present, before = self._launches.present, self._launches.present.before

@@ -39,9 +39,10 @@ Their vectors are as wide as those of the inlined code.
 class Place:
     """The values that identify an access by a lane vector.
 
-    A lane vector is the group of adjacent lanes that one iteration of the strip-mined loop handles. The values
-    are the host addresses of the access's inline shadow cache and of its slot, the access's key, the vector's
-    first lane, and the address that the first lane accesses."""
+    A lane vector is the group of adjacent lanes that one iteration of the strip-mined loop handles. The
+    values are the host addresses of the access's inline shadow cache and of its slot, the access's key (its
+    instruction's pc and its number in the instruction), the vector's first lane, and the address that the
+    first lane accesses."""
 
     cache: Operand
     slot: Operand
@@ -166,7 +167,7 @@ class Cells:
         return text.phi("i1", *found)
 
     def _behind(self, word: Operand, offsets: Sequence[int]) -> Operand:
-        """Return a vector with `word` plus each of the constants; remaining lanes get the last sum."""
+        """Return a vector of sums, `word` plus each of the constants `offsets`; remaining lanes get the last sum."""
         numbers = [*offsets, *[offsets[-1]] * (LINE_LANES - len(offsets))]
         every = self._spread(word, LINE_LANES)
         return every + self.text.operand(every.type, f"<{', '.join(f'i64 {each}' for each in numbers)}>")
@@ -178,7 +179,7 @@ class Cells:
         return self.text.shuffle(one, f"<{count} x i32> zeroinitializer")
 
     def _clock(self, known: dict[str, Operand], place: Place) -> Sequence[Operand]:
-        """Return the words of the wave's clock, in the order of the parameters of functions in `native_lanes`."""
+        """Return the words of the wave's clock that functions in `native_lanes` take, in the order of parameters."""
         return [*(known[name] for name in ORDER), known["group_start" if place.is_local else "global_watermark"]]
 
     def _record(self, place: Place) -> Operand:

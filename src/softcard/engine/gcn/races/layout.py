@@ -316,8 +316,8 @@ class Slot(ctypes.Structure):
 class Cache(ctypes.Structure):
     """The inline shadow cache of an access in translated code.
 
-    It has the access's key, the page of its last access, and the address of that page's shadow cells.
-    """
+    It has the access's key (its instruction's pc and its number in the instruction), the page of its last
+    access, and the address of that page's shadow cells."""
 
     key: int
     page: int

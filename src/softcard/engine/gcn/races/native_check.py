@@ -255,8 +255,7 @@ def is_whole(page: int, at: int, end: int) -> int:
 def met(wave: WaveRow, page: int, at: int, what: int, record: int, serial: int, same: int) -> int:
     """Return the record of an access that races with the present access at a dword or byte, or 0.
 
-    The result is the one for the cells before the present access began, even if it has already been recorded
-    there."""
+    If the present access has already been recorded there, return the race that was found before that."""
     other = first_conflict(wave, page, at, what, record, same)
     if wave.conflict_count and not other and record_at(page, at, STORED) >> SITE_AT == record >> SITE_AT:
         return clashed(wave, serial, at)
@@ -265,7 +264,10 @@ def met(wave: WaveRow, page: int, at: int, what: int, record: int, serial: int, 
 
 @native
 def against(wave: WaveRow, address: int, what: int, record: int, serial: int, same: int) -> int:
-    """Check the access of one lane; return `FINE` or a combination of the flags `RACES` and `UNSURE`."""
+    """Check the access of one lane; return `FINE` or a combination of the flags `RACES` and `UNSURE`.
+
+    `RACES` states that the access races. `UNSURE` states that it races unless the store leaves memory
+    unchanged, or that a table is full."""
     race = Race.from_address(Group.from_address(wave.group).race)
     end, at, found = address + (what >> SIZE_AT), address, FINE
     is_sure = (what & KIND != STORE) | (same & KNOWS_SAME != 0) | (race.equal_stores != 0)
@@ -391,9 +393,9 @@ def check_line(wave: WaveRow, address: int, what: int, record: int) -> int:
 
 @inlined
 def meant(group: Group, words: int, address: int, what: int) -> int:
-    """Return 1 if the bytes that a lane accesses can also be accessed by other waves.
+    """Return 1 if the check covers the bytes that a lane accesses, because other waves may access them, too.
 
-    They can if they are within the bounds of LDS, in GDS, or in global memory that is not private."""
+    These are bytes within the bounds of LDS, in GDS, and in global memory that is not private."""
     own, size = U64.at(words), what >> SIZE_AT
     if what >> SPACE_AT & 3 == LDS:
         return address + size <= own[LDS_SIZE]

@@ -201,7 +201,7 @@ class NativeGroup:
         self.ended: dict[int, int] = {}
 
     def begin(self) -> None:
-        """Begin the launch that was just announced to the detector."""
+        """Prepare the object for the work-groups of the launch that was just announced to the detector."""
         self.forget_caches()
         self.group.launch, self._before, self._inherited = self.detector.started(self._groups)
         self.group.before, self.group.before_count = self._before.ctypes.data, len(self._before)
@@ -403,7 +403,9 @@ class NativeDetector:
             self.learn(wave, clock)
 
     def learn(self, wave: NativeWave, clock: Clock) -> None:
-        """Join a clock: its epochs happened before everything that this wave does from now on."""
+        """Join `clock` to the clock of `wave`.
+
+        The epochs in `clock` happened before everything that the wave does from now on."""
         row = wave.row
         known = dict(wave.learnt[-1].known) if wave.learnt else {}
         first, end = wave.group.group.first, wave.group.group.first + wave.group.group.count
@@ -504,7 +506,7 @@ class NativeDetector:
         stays = 0 if same is None or self.equal_stores else _bits(at[same()])
         where = serial, self._addresses.ctypes.data, _bits(left), stays, BY_PYTHON | KNOWS_SAME
         if function("check_access")(wave.address, wave.words, what, begun, *where) and not self.race.full:
-            raise ModelBug("the compiled race check returned an access to the Python code that had passed it on")
+            raise ModelBug("the compiled race check returned an access that the Python code had passed to it")
         self.check()
         if self.race.raises:
             self.report(lambda pc: insn if pc == insn.pc else wave.group.fetch(pc))

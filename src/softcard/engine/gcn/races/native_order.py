@@ -38,7 +38,7 @@ def set_epoch(wave: WaveRow, epoch: int) -> None:
 
 @native
 def start_races(group: Group, number: int, count: int) -> None:
-    """Initialise the clocks of the waves of work-group `number` of its launch."""
+    """Initialise the state of work-group `number` of its launch, and the clocks of its `count` waves."""
     race = Race.from_address(group.race)
     first, last = race.next_uid, race.range_count
     if group.numbers:
@@ -109,7 +109,9 @@ def arrive(wave: WaveRow) -> int:
 
 @native
 def come(wave: WaveRow) -> None:
-    """Record that a wave has reached a barrier; only barriers order the waves of its work-group with others."""
+    """Record that a wave has reached a barrier.
+
+    The caller has verified that only barriers order the waves of this work-group with other waves."""
     group = Group.from_address(wave.group)
     wave.generation += 1
     is_first = group.generation < wave.generation
@@ -137,7 +139,9 @@ def finish(wave: WaveRow) -> int:
 
 @native
 def over(wave: WaveRow) -> None:
-    """Record that a wave has ended; only barriers order the waves of its work-group with others."""
+    """Record that a wave has ended.
+
+    The caller has verified that only barriers order the waves of its work-group with other waves."""
     group = Group.from_address(wave.group)
     group.ended = max(group.ended, wave.epoch)
     if group.generation > wave.generation:
@@ -164,11 +168,12 @@ def launch_of(race: Race, uid: int) -> int:
 
 @inlined
 def is_past(record: int, watermark: int, epoch_bits: int, bound: int, group_start: int, group_span: int) -> int:
-    """Return 1 if an access happened before the present point of a wave for which `is_alone` holds.
+    """Return 1 if an access happened before the present point of a wave.
 
-    `record` is the record of the access. `watermark` is the happens-before watermark. Words that are not access
-    records are below it. The other parameters are words of the wave's `WaveRow`. At a barrier, the waves of a
-    work-group learn each other's epochs up to `bound`."""
+    The test is complete only for waves with `WaveRow.is_alone`, which nothing but barriers orders with other
+    waves. `record` is the record of the access. `watermark` is the happens-before watermark. Words that are
+    not access records are below it. The other parameters are words of the wave's `WaveRow`. At a barrier, the
+    waves of a work-group learn each other's epochs up to `bound`."""
     is_known = (record - group_start < group_span) & (record >> EPOCH_AT & EPOCHS - 1 <= bound)
     return is_ordered(record, watermark, epoch_bits, AGENT, is_known)
 

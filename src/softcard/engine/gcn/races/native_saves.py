@@ -67,13 +67,13 @@ def run_of(table: int, address: int) -> int:
 
 @inlined
 def begin_of(row: int, address: int) -> int:
-    """Return the first writable address in the page table's page at `address`."""
+    """Return the first writable address in the page of `address`; `row` is its row in the page table."""
     return max(U64.at(row)[START], address)
 
 
 @inlined
 def end_of(row: int, address: int) -> int:
-    """Return the end of the writable addresses in the page table's page at `address`."""
+    """Return the end of the writable addresses in the page of `address`; `row` is its row in the page table."""
     return min(U64.at(row)[START] + U64.at(row)[STORES], address + SMALL)
 
 

@@ -54,8 +54,9 @@ class RaceObserver(Observer):
         self._group: tuple[int, int, int] | None = None
 
     def begin(self, view: WaveView, group: tuple[int, int, int], insn: Insn, lanes: int | None) -> None:
-        """Select the race detector for the wave that executes an instruction, and the detector's object for the
-        wave."""
+        """Prepare for the accesses of an instruction, which follow.
+
+        Select the race detector for the wave, and the detector's object that represents the wave."""
         row = view.words[TRACKED]
         if row:
             self.detector, self.wave = self._watch.native, self._watch.native.wave(row, view.wave.address)

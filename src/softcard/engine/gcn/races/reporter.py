@@ -129,7 +129,10 @@ class Reporter:
     def report(
         self, one: RacingAccess, other: RacingAccess, between: str, space: str, address: int, size: int, count: int
     ) -> None:
-        """Report that an access of `size` bytes races with the earlier access `other` in `count` of its lanes."""
+        """Report that `count` lanes of access `one` race with the earlier access `other`.
+
+        The first racing lane accesses `size` bytes at `address`. `between` states whether the accesses are by
+        lanes of one wave, by waves of one work-group, of different work-groups, or of different kernels."""
         sites = tuple((each.insn.pc, each.insn.words) for each in (other, one))
         made = partial(
             Finding,
@@ -147,7 +150,9 @@ class Reporter:
         self._report(sites, made, one.access, other, between, space, address, size, whose, suggestion)
 
     def report_copy(self, access: str, other: str, address: int, size: int, memory: str) -> None:
-        """Report that the host accesses memory used by a copy operation that it has not waited for."""
+        """Report that an access by the host races with one by a copy operation that the host has not waited for.
+
+        `access` and `other` are the kinds of these two accesses; `memory` names the kind of memory."""
         message = race_message(access, size, f"{address:#x} of {memory}", other, host_and("a copy"))
         made = Finding(
             RACES, f"{other}-{access}", message, access=access, space="global", address=address, size=size,
@@ -240,9 +245,10 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class First:
-    """The first byte that a launch accessed at one site, with its access record and the record's kind.
+    """The first byte that a launch accessed at one site (instruction and kind of access).
 
-    `size` is the number of accessed bytes."""
+    It has the access record of the byte and the kind of that record; `size` is the number of bytes accessed
+    at the site."""
 
     address: int
     record: int
@@ -270,7 +276,7 @@ class Touched:
             self._rows.append((keys, addresses, np.full(len(keys), row), records))
 
     def end_piece(self) -> None:
-        """End a segment of bytes, for which all kinds of records have been added; merge them into `found`."""
+        """End a segment of bytes: merge the accesses that `add` has collected for it into `found`."""
         if not self._rows:
             return
         keys, addresses, rows, records = (np.concatenate(each) for each in zip(*self._rows, strict=True))

@@ -175,7 +175,7 @@ class Proposal:
         return self._code.is_same_dword(self._load.takes[0], swap.takes[0])
 
     def _swap(self, swap: Event) -> Swap | None:
-        """Return the swap with its checked expressions, or None if its comparand is not the loaded value."""
+        """Return the swap with its checked expressions; None if its comparand does not come from the loaded value."""
         comparand = swap.takes[2]
         if not isinstance(comparand, Node):
             return None
@@ -191,7 +191,7 @@ class Proposal:
         return Swap(swap, frozenset(node for node in _operands(comparand) if node not in self._nodes))
 
     def _arrives(self, part: Expression, node: Node) -> bool:
-        """Return True if an expression is the value `node` on some path, and independent of the load on all others.
+        """Return True if `part` may be the value `node`, and its other possible values do not depend on the load.
 
         A phi stands for any of its operands."""
         found = list(self._leaves(part))
@@ -287,7 +287,7 @@ class Proposal:
 
     # ---- after the test ----------------------------------------------------------------------------------------------
     def _checked(self) -> dict[Point, bool]:
-        """Return, for each block, True if a swap has succeeded on all paths to the block."""
+        """Return, for each block, True if on all paths to it a swap has succeeded since the load was last executed."""
         blocks = self._code.blocks
         entry: Point = (), self._code.dispatch.entry
         known, work = {entry: False}, [entry]
@@ -303,7 +303,9 @@ class Proposal:
         return known
 
     def _is_success(self, block: Block, target: Point, condition: Expression, number: int) -> bool:
-        """Return True if a branch with condition value `number` reaches `target` only after a successful swap."""
+        """Return True if a swap has succeeded whenever `block` branches to `target`.
+
+        It branches there if `condition` has the value `number`."""
         if not self._tests_in(condition) or self._meets_swap(target):
             return False
         if any(self._meets_swap(other) for other, _, _ in block.leads):
@@ -321,10 +323,9 @@ class Proposal:
         return self._decides(lanes, success=True)
 
     def _decides(self, mask: Expression, success: bool) -> bool:
-        """Return True if the swap of every lane in a mask has succeeded, or failed if `success` is False.
+        """Return True if the swap of every lane in a mask has succeeded; if `success` is False, if it has failed.
 
-        The result is False for a mask without lanes.
-        """
+        The result is False for a mask without lanes."""
         return self._bit(mask, not success) == 0 and self._bit(mask, success) != 0
 
     def _bit(self, mask: Expression, success: bool) -> int | None:
@@ -361,7 +362,7 @@ class Proposal:
         return False
 
     def _meets_swap(self, start: Point) -> bool:
-        """Return True if a path leads from the block `start` to a swap without passing the load again."""
+        """Return True if a path leads from the block `start` to a swap without executing the load before the swap."""
         seen, work = set[Point](), [start]
         while work:
             point = work.pop()

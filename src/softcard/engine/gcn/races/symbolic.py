@@ -264,11 +264,13 @@ class Code:
         return Values(self, {}, (), []).pair(low, high)
 
     def is_same_dword(self, one: Expression, other: Expression) -> bool:
-        """Return True if two addresses are in the same dword for several assignments of values to their variables."""
+        """Return True if two addresses are in the same dword, as far as a test with several sets of values can tell.
+
+        Each test assigns values to the variables of both expressions and compares the results."""
         return one is other or all((self.value(one, seed) ^ self.value(other, seed)) & ~3 == 0 for seed in range(8))
 
     def value(self, expression: Expression, seed: int) -> int:
-        """Return the value of an expression for an assignment of its variables that `seed` determines."""
+        """Return the value of an expression if its variables have pseudo-random values, which `seed` determines."""
         known: dict[Node, int] = {}
 
         def of(each: Expression) -> int:

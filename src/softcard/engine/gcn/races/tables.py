@@ -90,7 +90,7 @@ class Tables:
 
 
 def _cells(sizes: tuple[int, ...]) -> Ram:
-    """Reserve memory for shadow cells."""
+    """Reserve and return memory for shadow cells, of the first size in `sizes` for which this is possible."""
     for size in sizes[:-1]:
         try:
             return Ram(size)

@@ -139,9 +139,10 @@ class RaceWatch(Check):
 
     @contextmanager
     def running(self, dispatch: Start, fetch: Callable[[int], Insn], *, is_translated: bool) -> Iterator[None]:
-        """Return a context in which the loads of a kernel's compare-and-swap loops are ignored while its waves run.
+        """Return a context in which an engine runs the waves of a dispatch.
 
-        If another kernel runs inside the context, the loads of the outer kernel are ignored again afterwards. At the
+        While they run, the race check ignores loads that only propose a value to a compare-and-swap (see
+        `swap_loops`). If another kernel runs inside the context, these loads are ignored again afterwards. At the
         end of the context, races that translated code has found are reported."""
         before = self.swap_loops.present
         try:

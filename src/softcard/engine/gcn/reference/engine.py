@@ -127,7 +127,8 @@ class Stepper:
     def begin_group(self, group: int, run: int | None = None) -> None:
         """Begin work-group `group` of the dispatch.
 
-        A call with the same `group` and `run` as the last call has no effect, unless `run` is None."""
+        `run` is a number that the caller increments for each run of waves. If the last call had the same `group`
+        and `run`, do nothing, unless `run` is None."""
         if run is not None and (group, run) == self._begun:
             return
         self._begun = group, run
@@ -255,8 +256,9 @@ class Stepper:
         return insn
 
     def _placed(self, error: SoftcardError, view: View, pc: int, insn: Insn | None) -> SoftcardError:
-        """Return an error with its pc and the registers that the instruction reads; record a fault in the wave's
-        state."""
+        """Return an error, extended by its pc and the registers that the instruction reads.
+
+        If it is a fault, also record its pc, lane and address in the wave's state."""
         said = "" if insn is None else _shown(insn)
         if not any(place.kind == "pc" for place in error.path):
             error.at("pc", pc, said)

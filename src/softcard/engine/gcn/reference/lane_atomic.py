@@ -133,7 +133,7 @@ class LaneAtomics(LaneMemory):
         found = self.memory.plain(address, size, store=True)
         try:
             if address % size:
-                text = f"atomic of {size} bytes at {address:#x}: it must be aligned to its size"
+                text = f"atomic of {size} bytes at {address:#x}: the address must be a multiple of {size}"
                 raise AccessFault(text, address=address, access="atomic")
             if found is None:
                 self.memory.check(address, size, "write")
@@ -153,7 +153,7 @@ class LaneAtomics(LaneMemory):
         if size > 4:
             address = pointer_of(self.current.mode, address)
             raise AccessFault(
-                f"atomic of {size} bytes at {address:#x}: private memory has atomics of 4 bytes",
+                f"atomic of {size} bytes at {address:#x}: private memory has only atomics of 4 bytes",
                 address=address,
                 access="atomic",
             ).at("lane", lane)

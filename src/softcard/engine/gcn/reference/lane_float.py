@@ -164,9 +164,10 @@ def _direct(w: int, bits: Array, back: Doubles, x: Doubles, rounding: int) -> No
 
 
 def _tiny_before(fmt: str, x: Doubles, rounding: int) -> Array:
-    """Return a mask of the values that are tiny, even if they round to the smallest normal number.
+    """Return a mask of the values that are tiny before their exponent is limited to the range of format `fmt`.
 
-    A value is tiny if its magnitude, rounded with an unbounded exponent, is below the smallest normal number."""
+    A value is tiny if its magnitude, rounded with an unbounded exponent, is below the smallest normal number.
+    It may nevertheless round to that number in format `fmt`."""
     precision = FORMATS[fmt].precision
     normal = 2.0 ** (FORMATS[fmt].lsb + precision - 1)
     if rounding == RNE:

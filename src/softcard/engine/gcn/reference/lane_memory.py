@@ -262,7 +262,9 @@ class LaneMemory:
     # -- private memory
 
     def _private_memory(self) -> tuple[int, int]:
-        """Return the address of the wave's private memory, from FLAT_SCRATCH, and the bytes of each lane."""
+        """Return the address of the wave's private memory and the number of its bytes for each lane.
+
+        If the waves use FLAT_SCRATCH, the address comes from that register."""
         words = self.current.words
         form, size = words[FLAT_FORM], words[SCRATCH_SIZE]
         if form == FORM_NONE:

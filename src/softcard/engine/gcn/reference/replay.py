@@ -135,9 +135,10 @@ class Recorder:
 
 
 def record(execute: Callable[[Any, Insn], None], insn: Insn, mode: Mode, plain: bool = True) -> Replay | None:
-    """Return a function that makes the calls that executing `insn` under `mode` makes; None if that is impossible.
+    """Return a function that makes the same calls as executing `insn` under `mode`; None if that is impossible.
 
-    If `plain`, the function may access registers and components directly (`ACCESS`, `PART_OF`)."""
+    If `plain`, the function reads registers directly (`ACCESS`) and calls components directly (`PART_OF`)
+    where possible."""
     if insn.op.concrete or insn.op.selectors is not None:
         return None
     recorder = Recorder(mode, plain)

@@ -120,7 +120,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         self._writes = []
 
     def _scalar(self, write: Callable[[], None]) -> None:
-        """Write scalar registers, either now or when the instruction ends."""
+        """Call `write`, which writes scalar registers, now or (if `defers`) at the end of the instruction."""
         if self.defers:
             self._writes.append(write)
         else:
@@ -171,9 +171,10 @@ class ShadowedAlgebra(ShadowedIntegers):
         return result
 
     def _remaining(self, result: Shadowed, values: Sequence[Any], own: Sequence[OptionalShadow]) -> Shadowed:
-        """Return the result of an addition, with a new shadow if it is the remainder of an integer division.
+        """Return the result of the addition that computes the remainder of an integer division, with its new shadow.
 
-        The last operand is the dividend. Report a use of the quotient if the quotient may differ on hardware."""
+        Return other results unchanged. `values` are the operands; the last one is the dividend. `own` has the
+        operands' shadows. Report a use of the quotient if the quotient may differ on hardware."""
         if self._parts is None:
             return result
         shadow, differs = sources.remainder(self.base, self._parts, values[-1], *own)
@@ -246,9 +247,9 @@ class ShadowedAlgebra(ShadowedIntegers):
 
     # ---- scalar state --------------------------------------------------------------------------------------------
     def _read(self, w: int, value: Any, read: Callable[[Any], Any]) -> Shadowed:
-        """Return the register value `value` with its shadows, one for each kind of shadow.
+        """Return the register value `value` of `w` bits with its shadows, one for each kind of shadow.
 
-        `read` reads the contents of the corresponding shadow register."""
+        `read` returns the contents of the corresponding shadow register, given the shadow registers of one kind."""
         return Shadowed(value, tuple(kind.read(w, read(kind.shadow)) for kind in self.kinds))
 
     def _write(self, w: int, v: Shadowed, write: Callable[[Any, Any], None]) -> None:
@@ -286,18 +287,18 @@ class ShadowedAlgebra(ShadowedIntegers):
         return self._read(1, self.base.scc(), lambda shadow: shadow.scc())
 
     def set_scc(self, v: Shadowed) -> None:
-        """Write SCC."""
+        """Write `v` to SCC, the scalar condition code."""
         self._scalar(lambda: self.base.set_scc(v.value))
         self._scalar(lambda: self._write(1, v, lambda shadow, bits: shadow.set_scc(bits)))
 
     def s_indexed(self, n: int, offset: Shadowed, w: int = 32) -> Shadowed:
-        """Return the value of scalar register n + offset, with its shadows."""
+        """Return the `w` bits (32 or 64) in the scalar registers from n + offset on, with their shadows."""
         self._report(ADDRESS, offset)
         value = self.base.s_indexed(n, offset.value, w)
         return self._read(w, value, lambda shadow: shadow.s_indexed(n, offset.value, w))
 
     def set_s_indexed(self, n: int, offset: Shadowed, v: Shadowed, w: int = 32) -> None:
-        """Write scalar register n + offset."""
+        """Write the `w` bits (32 or 64) of `v` to the scalar registers from n + offset on."""
         self._report(ADDRESS, offset)
         self._scalar(lambda: self.base.set_s_indexed(n, offset.value, v.value, w))
         self._scalar(lambda: self._write(w, v, lambda shadow, bits: shadow.set_s_indexed(n, offset.value, bits, w)))
@@ -321,7 +322,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         return self._read(32, self.base.v(n), lambda shadow: shadow.v(n))
 
     def set_v(self, n: int, v: Shadowed, where: Shadowed | None = None) -> None:
-        """Write vector register n in the lanes of `where`."""
+        """Write `v` to vector register n in the lanes of EXEC; a mask `where` restricts these lanes further."""
         lanes = None if where is None else where.value
         self.base.set_v(n, v.value, lanes)
         v = Shadowed(v.value, self._with_absent(32, v.shadows))
@@ -333,7 +334,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         return self._plain(value) if n == EXEC else self._read(1, value, lambda shadow: shadow.mask(n))
 
     def set_mask(self, n: int, m: Shadowed) -> None:
-        """Write a lane mask to a scalar register pair."""
+        """Write the lane mask `m` to the scalar registers n and n + 1."""
         if n == EXEC:
             self._report(LANES, m)
         self.base.set_mask(n, m.value)
@@ -371,7 +372,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         return Shadowed(value, shadows)
 
     def push(self, n: int, v: Shadowed, lane: Shadowed) -> None:
-        """Send the value of each lane to the lane whose number is `lane`, in vector register n."""
+        """Write the value `v` of each active lane to vector register n of the lane whose number is in `lane`."""
         self._report(ADDRESS, lane)
         if any(kind.name == INIT for kind in self.kinds):
             self._absent = self.colliding(lane.value)
@@ -389,7 +390,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         return self._read(32, self.base.lane(n, lane.value), lambda shadow: shadow.lane(n, lane.value))
 
     def set_lane(self, n: int, lane: Shadowed, v: Shadowed) -> None:
-        """Write vector register n of one lane."""
+        """Write `v` to vector register n of the lane `lane`."""
         self._report(ADDRESS, lane)
         self.base.set_lane(n, lane.value, v.value)
         self._write(32, v, lambda shadow, bits: shadow.set_lane(n, lane.value, bits))
@@ -409,7 +410,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         return self._read(32, self.base.v_indexed(n, offset.value), lambda shadow: shadow.v_indexed(n, offset.value))
 
     def set_v_indexed(self, n: int, offset: Shadowed, v: Shadowed) -> None:
-        """Write vector register n + offset."""
+        """Write `v` to vector register n + offset."""
         self._report(ADDRESS, offset)
         self.base.set_v_indexed(n, offset.value, v.value)
         self._write(32, v, lambda shadow, bits: shadow.set_v_indexed(n, offset.value, bits))
@@ -521,7 +522,7 @@ class ShadowedAlgebra(ShadowedIntegers):
         return [Shadowed(value, tuple(shadows)) for value, *shadows in zip(values, *found, strict=True)]
 
     def scalar_store(self, address: Shadowed, values: Sequence[Shadowed], where: Shadowed | None = None) -> None:
-        """Store dwords to a scalar address."""
+        """Store the dwords `values`, and their shadows, at a scalar address."""
         self._report(ADDRESS, address, where)
         lanes = None if where is None else where.value
         self.base.scalar_store(address.value, [v.value for v in values], lanes)

@@ -43,7 +43,7 @@ class EngineShadow(Check):
 
     @property
     def shadow(self) -> EngineShadow:
-        """This object itself."""
+        """The check that engines use for shadow bits: this object itself."""
         return self
 
     @property
@@ -62,7 +62,7 @@ class EngineShadow(Check):
         return self.device_shadow.uses.quiet
 
     def blank(self, kind: str) -> int:
-        """Return the initial shadow byte of a byte of memory that a launch does not define, for a kind of shadow."""
+        """Return the initial shadow byte of memory that a launch does not initialise, for the shadow `kind`."""
         return first_byte(kind)
 
     def start_wave(self, dispatch: Dispatch, wave: Wave, slot: int, lds: Sequence[int]) -> None:
@@ -156,7 +156,7 @@ class ShadowCheck(Check):
         return self.program
 
     def launch_begins(self, dispatch: Dispatch) -> None:
-        """Update the shadow of a host program's device memory before a dispatch."""
+        """Mark device memory as defined where the host's program has written it, before a dispatch."""
         if self.program is not None:
             self.program.before_dispatch()
 
@@ -194,7 +194,7 @@ class ShadowCheck(Check):
         (self.device_shadow.undefined if is_blank else self.device_shadow.written)(address, size)
 
     def host_writes(self, address: int, size: int) -> None:
-        """Set memory that the host has written to defined."""
+        """Mark memory as defined after the host has written it."""
         self.device_shadow.written(address, size)
 
     def host_views(self, address: int, size: int) -> None:

@@ -135,18 +135,18 @@ class DeviceShadow:
         self.shadow_memories = tuple(ShadowMemory(self.memory) for _ in self.kinds)
 
     def follow(self) -> None:
-        """Update the mappings of shadow memory to those of the memory.
+        """Update the mappings of all shadow memories to those of the device memory `memory`.
 
         This is called before waves run and before the host changes shadow bits."""
         for shadow in self.shadow_memories:
             shadow.follow(self.memory)
 
     def undefined(self, address: int, size: int) -> None:
-        """Set memory that the host has allocated to undefined."""
+        """Mark memory as undefined after the host has allocated it."""
         self._set_shadow(INIT, address, size, True)
 
     def written(self, address: int, size: int) -> None:
-        """Set memory that the host has written to defined."""
+        """Mark memory as defined after the host has written it."""
         for kind in self.kinds:
             self._set_shadow(kind, address, size, False)
 

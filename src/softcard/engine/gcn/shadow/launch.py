@@ -46,7 +46,9 @@ Shadow memory has the addresses of the memory that it belongs to.
 
 
 def first_byte(kind: str) -> int:
-    """Return the initial shadow byte of a byte of memory that a launch does not define, for a kind of shadow."""
+    """Return the initial shadow byte of memory that a launch does not initialise, for the shadow `kind`.
+
+    It is 0xFF (undefined) for `init`, and 0 for other kinds."""
     return 0xFF if kind == INIT else 0
 
 

@@ -69,9 +69,9 @@ def _compare() -> Callable[[int, int, int], int]:
 class Filled:
     """An allocation that was filled with a junk pattern: its bytes, and its shadow bytes.
 
-    `open` is True for each block whose shadow may have undefined bytes. `before` maps a block's number to the contents
-    with which the block is compared, if these are not the junk fill.
-    """
+    The bytes are compared with their last known contents to detect stores by the host's program. `open` is a
+    mask of the blocks that may have undefined bytes. `before` maps a block's number to its last known contents;
+    a block without an entry was last known to contain the junk fill."""
 
     address: int
     data: Bytes
@@ -131,7 +131,7 @@ class FilledMemory:
         return next((each for each in self._known if each.address <= address < each.end), None)
 
     def define_written(self, start: int = 0, end: int = 1 << 64) -> None:
-        """Set the bytes between two addresses that the host's program has written to defined."""
+        """Mark memory between two addresses as defined where the host's program has written it."""
         with self._lock:
             for each in self._known:
                 if each.address < end and start < each.end:
@@ -140,7 +140,7 @@ class FilledMemory:
                             self._define_written(each, number)
 
     def _is_as_before(self, each: Filled, number: int) -> bool:
-        """Return True if block `number` of an allocation has the same contents as before.
+        """Return True if block `number` of the allocation `each` still has its last known contents (see `Filled`).
 
         It calls memcmp for speed, since most blocks are unchanged before each kernel."""
         before = each.before.get(number)
@@ -241,7 +241,10 @@ class Runs:
         return large._is_periodic(size)
 
     def _has_member(self, alignment: int, shift: int, size: int) -> bool:
-        """Return True if some aligned block of `alignment` bytes has no undefined byte, so may hold a member."""
+        """Return True if some aligned block of `alignment` bytes in the data has no undefined byte.
+
+        Such a block may hold a member of a structure. The data has `size` bytes and begins `shift` bytes after an
+        aligned address."""
         places = range(-shift % alignment, size - alignment + 1, alignment)
         return any(not ((self.starts < at + alignment) & (self.ends > at)).any() for at in places)
 
@@ -356,7 +359,7 @@ class ProgramMemory:
     # ---- kernels -------------------------------------------------------------------------------------------------
 
     def before_dispatch(self) -> None:
-        """Set memory that the program has written since the last kernel to defined.
+        """Mark memory as defined where the program has written it since the last kernel.
 
         This is called before each kernel runs."""
         with self._lock:
@@ -365,7 +368,7 @@ class ProgramMemory:
             self._device_shadow.uses.watch_stores()
 
     def after_dispatch(self, dispatch: Dispatch) -> None:
-        """Process the undefined values that a kernel has stored, and report those that it stored to the host's memory.
+        """Record the origins of undefined values that a kernel has stored, and report those in the host's memory.
 
         Bytes in device memory remain undefined until the program or the device writes them again."""
         uses = self._device_shadow.uses

@@ -31,10 +31,10 @@ SPACES: Final = frozenset({"global", "flat", "lds"})
 
 
 class LaneShadowMemory(LaneAtomics):
-    """The shadow memory for the wave and the lanes in `current`.
+    """The memory operations on shadow memory for the lanes of the current instruction (`current`).
 
-    `words` has the location of the shadow of LDS.
-    """
+    `words` are the words of the wave's shadow state, which include the address and the size of the shadow of
+    LDS."""
 
     words: Any
 
@@ -46,7 +46,9 @@ class LaneShadowMemory(LaneAtomics):
 
 
 class ShadowLanes(Lanes):
-    """The shadow registers and shadow memory of the wave whose values are accessed through `main`."""
+    """The operations interface to a wave's shadow registers and shadow memory, for one kind of shadow.
+
+    `main` is the interface to the values of the same wave."""
 
     def __init__(self, main: Lanes, memory: ShadowMemory) -> None:
         self.memory = LaneShadowMemory(memory, None, main.current)
@@ -54,7 +56,9 @@ class ShadowLanes(Lanes):
         self.main = main
 
     def enter(self, view: View) -> None:
-        """Prepare for one instruction of a wave. The caller has prepared `main` for the instruction before."""
+        """Prepare for one instruction of a wave, whose shadow registers are in `view`.
+
+        The caller must already have prepared `main` for the same instruction."""
         self.view = view
         self.rows, self.sgpr, self.words = view.rows, view.sgpr, view.words
         self.memory.words = view.words
@@ -80,7 +84,7 @@ class ReferenceKind(Kind):
             self.notes = frozenset()
 
     def begin(self, insn: Insn) -> int | None:
-        """Begin an instruction; return the shadow that it gives to its results, as in `Kind`."""
+        """Begin an instruction; return what determines the shadow of its results, as `Kind` describes."""
         return source_of(self.name, insn)
 
     def report(self, what: str, shadow: ShadowBits, where: Any = None, access: Access | None = None) -> None:

@@ -42,7 +42,7 @@ class TranslatedKind(Kind):
         self.insn: Insn
 
     def begin(self, insn: Insn) -> int | None:
-        """Begin an instruction; return the shadow that it gives to its results, as in `Kind`."""
+        """Begin an instruction; return what determines the shadow of its results, as `Kind` describes."""
         self.insn = insn
         return source_of(self.name, insn)
 
@@ -63,7 +63,7 @@ class TranslatedKind(Kind):
         return bits
 
     def report(self, what: str, shadow: ShadowBits, where: Any = None, access: Access | None = None) -> None:
-        """Emit a side exit that is taken if the value has shadow bits set in any lane."""
+        """Emit a side exit that is taken if `shadow` has bits set in any lane that uses the value."""
         o, text = self.algebra, self.algebra.text
         found = shadow.whole(o)
         if what == ATOMIC and o.memory.has_loaded:  # an operand from memory is unknown before the load

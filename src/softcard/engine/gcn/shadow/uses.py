@@ -131,8 +131,9 @@ class Uses:
         return pc | code << PC_BITS, slot_of(pc, code)
 
     def _seen(self, kind: str, what: str, pc: int) -> None:
-        """Count a recorded use by an instruction. After `QUOTA` uses, let translated code only count its further
-        uses."""
+        """Count a recorded use by the instruction at `pc`.
+
+        After `QUOTA` recorded uses, translated code only counts further uses, without a side exit."""
         times = self._times[kind, what, pc] = self._times.get((kind, what, pc), 0) + 1
         if times == QUOTA:
             key, number = self._row(kind, what, pc)

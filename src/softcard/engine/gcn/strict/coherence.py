@@ -183,7 +183,7 @@ class StrictEngine(Stateful):
 
 
 class StrictStepper(Stepper):
-    """The executor of single instructions on `StrictLanes`; recordings are not replayed."""
+    """The executor of single instructions on `StrictLanes`."""
 
     def __init__(self, dispatch: Dispatch, ledger: Ledger) -> None:
         super().__init__(dispatch, lanes=StrictLanes(dispatch, ledger))

@@ -36,12 +36,11 @@ MTYPE_AT: Final = 27
 
 
 class Ledger:
-    """The state of the check for the current instruction: its wave, outstanding operations, and the findings.
+    """The findings so far, and the state that is needed to check the current instruction.
 
-    `owners` maps the host address of a wave's block to the wave's number, work-group and compute unit. `packet` names
-    the packet that launched the waves, `fence` describes its acquire fence, and `released` has the release fences of
-    other packets.
-    """
+    The state includes the instruction's wave and its outstanding operations. `owners` maps the host address of
+    a wave's block to the wave's number, work-group and compute unit. `packet` names the packet that launched
+    the waves, `fence` describes its acquire fence, and `released` has the release fences of other packets."""
 
     def __init__(
         self,
@@ -170,7 +169,7 @@ class StrictMemory(LaneAtomics):
             self.ledger.caches.issue(self.ledger.store_of(address, row.tobytes()))
 
     def _update(self, kind: str, bits: int, place: tuple[Plain | None, int] | None, v: int, compare: int) -> int:
-        """Perform a read-modify-write in the second-level cache, in memory, or in the agent's LDS or GDS."""
+        """Perform a read-modify-write in LDS, GDS, the second-level cache or memory; return the old value."""
         where, at = place or (None, 0)
         self.ledger.reached.add(LDS if where is self._lds else MEMORY)
         if where is None or where in (self._lds, self._gds):

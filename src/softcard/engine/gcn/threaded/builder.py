@@ -187,8 +187,8 @@ class ProgramBuilder:
     def _fill_kinds(self, frontend: Frontend, plans: Numbers, at: Numbers, which: Numbers) -> None:
         """Fill the operand fields of records, and register the handlers of the records.
 
-        `plans` are the plan numbers, `at` the byte offsets of the records, and `which` their instructions.
-        """
+        `which` are the indices of the instructions, `plans` their plan numbers, and `at` the byte offsets of their
+        records."""
         same = alike(plans)
         words, numbers = at[same.order] >> 3, plans[same.order[same.cuts]]
         for number, cut, size in zip(numbers.tolist(), same.cuts.tolist(), same.sizes.tolist(), strict=True):
@@ -269,7 +269,8 @@ def _key(flow: Flow, index: int, mode: int) -> str:
 def build_program(make: Callable[[], Flow], library: Library) -> UnlinkedProgram:
     """Return the program of the control-flow graph that `make` returns.
 
-    If no handler can be made for some kind of instruction, build the program again from a new graph."""
+    If handlers cannot be made for some instructions, the program is built from a new graph, in which other
+    handlers or the reference engine execute these instructions."""
     with library.lock:  # plans are shared by all engines of this process
         while True:
             builder = ProgramBuilder(make(), library)

@@ -246,7 +246,10 @@ class HandlerControl(Control):
         self.text.ret(code)
 
     def leave(self, code: int, pc: Operand, done: int) -> None:
-        """Emit a return to the dispatcher that refunds the block's remaining fuel, except for `done` instructions."""
+        """Emit a return to the dispatcher with an exit code that gives back the fuel of instructions not executed.
+
+        Fuel for a whole block is subtracted when the block begins. Of the instructions from the current one on,
+        `done` count as executed."""
         set_word(self.text, state.FUEL, self.unspent() - done)
         self.finish(code, pc)
 
@@ -408,7 +411,9 @@ class HandlerEmitter:
         return Handler(name, record.size, tuple(record.places), tuple(record.caches), record.target), "\n".join(lines)
 
     def _guard(self, numbers: tuple[int, ...]) -> None:
-        """Emit the guard of an inline cache: if scalar registers differ from `numbers`, go to the next record."""
+        """Emit the guard of a specialised handler: unless scalar registers hold `numbers`, go to the next record.
+
+        The next record of the inline cache is for other register values."""
         insn, text, record = self.kind.insn, self.text, self.record
         words = cast("Selectors", insn.op.selectors)(Builder(cast("Any", self.algebra)), insn)
         record.target = record.reserve(8)

@@ -38,15 +38,14 @@ Point = tuple[int, int]
 
 @cache
 def _is_long(level: int) -> npt.NDArray[np.bool_]:
-    """Return an array by encoding number: True for encodings of two words."""
+    """Return a mask of the encodings that have two words, by encoding number, for the GFX generation `level`."""
     return np.array([name in LONG or "_" in name for name in format_names(level)])
 
 
 class Listing:
     """The consecutive instructions from an address on.
 
-    It has the start, and for each instruction its position, size in words and encoding.
-    """
+    It has the start address, and the position, size in words and encoding of each instruction."""
 
     def __init__(self, target: Target, words: npt.NDArray[np.uint32], start: int) -> None:
         self.target = target

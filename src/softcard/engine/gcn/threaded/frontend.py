@@ -68,11 +68,10 @@ UNKNOWN: Final = ALL_ONES
 
 
 class About(IntEnum):
-    """The columns of the table of plans.
+    """The columns of the front end's table of plans (see `Plan`).
 
-    They are flags for plans that end a block or branch, and the layout of their records: the record's size, and the
-    first row and the number of rows of its operand fields and of its inline caches.
-    """
+    They are flags for plans that end a block or branch, and the layout of their records: the record's size, and
+    the first row and the number of rows of its operand fields and of its inline caches."""
 
     ENDS = 0
     GOES = 1
@@ -85,7 +84,10 @@ class About(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """The translation of all instructions that share a handler. `kind` is None if no handler exists for them."""
+    """The translation that a set of instructions has in common.
+
+    `kind` is the specification of the handler that executes all of these instructions, or None without a
+    handler."""
 
     insn: Insn | None
     node: Node | None
@@ -128,7 +130,9 @@ class Plan:
 
 @cache
 def _classes(level: int, kind: str, words: int, type_: str, takes_literal: bool) -> npt.NDArray[np.uint64]:
-    """Return the class of each possible code of an operand of this kind."""
+    """Return the class of each code of an operand: scalar or vector register, constant, literal or illegal.
+
+    Any other code is a class of its own. The parameters describe the operand."""
     legal = names(level, kind, words, type_)
     table = np.full(CODES, ILLEGAL, np.uint64)
     for code in range(CODES):
@@ -148,10 +152,10 @@ def _classes(level: int, kind: str, words: int, type_: str, takes_literal: bool)
 
 
 def _overlaps(words: Words, c: int, d: int, registers: int) -> Words:
-    """Return, for each word of a matrix instruction, a bit for its signature.
+    """Return, for each word of a matrix instruction, a bit that tells if C and D overlap without being the same.
 
-    The bit is set if the registers of C and D overlap without being the same. `c` and `d` are the bit positions
-    of both operand fields, and `registers` is the number of registers of each operand."""
+    The bit is part of the word's signature (see `Frontend._signatures`). `c` and `d` are the bit positions of
+    both operand fields, and `registers` is the number of registers of each operand."""
     constants, numbers = words >> np.uint64(c) & np.uint64(0x1FF), words >> np.uint64(d) & np.uint64(0xFF)
     apart = np.abs(constants.astype(np.int64) - operands.VGPR0 - numbers.astype(np.int64))
     return ((apart > 0) & (apart < registers)).astype(np.uint64) << np.uint64(63)
@@ -181,7 +185,9 @@ class Group:
 
 
 class Frontend:
-    """The front end for one processor's code under one MODE, with its groups and plans."""
+    """The front end for one processor's code under one MODE.
+
+    It has the groups of instruction words that it has found so far, and the plans of each group."""
 
     def __init__(self, target: Target, mode: int) -> None:
         self.target = target
@@ -271,8 +277,7 @@ class Frontend:
     def _group(self, key: tuple[int, int], members: list[int], code: Code) -> Group:
         """Return a new group for the words with indices `members`.
 
-        If none of the tried members is valid, return the group of invalid words.
-        """
+        One valid word describes the group. If no word is valid, return the group of invalid words."""
         insn = next((insn for insn in map(code.insn, members) if insn is not None), None)
         if insn is None:
             return self._unknown  # nothing was learnt
@@ -430,7 +435,7 @@ class Frontend:
 
 
 class Code:
-    """The decoder of instruction words by index, which has the words and the addresses of the instructions."""
+    """The decoder of the instructions of a code range, each selected by its index."""
 
     def __init__(self, target: Target, words: npt.NDArray[np.uint32], offsets: Numbers, start: int) -> None:
         self.target = target
@@ -457,10 +462,9 @@ SCALED: Final = {"sbase": 2, "srsrc": 4, "ssamp": 4}
 
 @cache
 def _offset_classes(level: int, bits: int, is_masked: bool) -> npt.NDArray[np.uint64]:
-    """Return the operand class of each value of the offset field of a scalar access.
+    """Return the operand class of each value of the offset field of a scalar access: register, literal or illegal.
 
-    With `is_masked` (SMEM) only the low bits of the field count.
-    """
+    With `is_masked` (SMEM) only the low bits of the field count."""
     legal = names(level, "s", 1, "b32")
     registers = [0 if code in legal else ILLEGAL for code in range(128)]
     table = np.full(1 << bits, ILLEGAL, np.uint64)
@@ -482,7 +486,9 @@ def is_scalar_offset(insn: Insn, field: str) -> bool:
 
 
 def _registers(insn: Insn) -> Iterator[Slot]:
-    """Yield the operands of an instruction that have encoding fields of their own."""
+    """Yield the operands of an instruction that are encoded in fields, each field only once.
+
+    The offsets of scalar accesses are omitted."""
     done = set()
     for slot in visible_slots(insn.op, insn.target, insn.form, insn.fields):
         is_operand = slot.kind in OPERANDS and slot.field in insn.fields and not is_scalar_offset(insn, slot.field)

@@ -77,7 +77,9 @@ class InlineCache:
 
     @property
     def rows(self) -> dict[BlockKey, tuple[int, int]]:
-        """The single entry point: the function to call, and the address of the record that is its argument."""
+        """The row for the table of translated code, by its key.
+
+        It has the function to call, and the address of the record that is its argument."""
         return {self.key: (self.library.stubs["enter"], int(self._words.ctypes.data))}
 
     @property
@@ -116,10 +118,9 @@ class InlineCache:
         return self._variants[insn.selectors]
 
     def _add(self, insn: Insn) -> None:
-        """Prepend a record to the chain of specialised forms.
+        """Specialise the instruction for its register values, and prepend the record to the inline cache's chain.
 
-        The word that running threads read is written last.
-        """
+        The word that running threads read is written last."""
         kind, address, handler = self._handler(insn)
         record = np.zeros((handler.size + records.LEAVE_BYTES) // 8, np.uint64)
         record[0], record[1], record[2] = address, self.place[0], 1

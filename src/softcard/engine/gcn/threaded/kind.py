@@ -191,7 +191,7 @@ def depends_on_floats(node: Node) -> bool:
 
 
 def has_place(node: Node) -> bool:
-    """Return True if the address of the next instruction may matter, as an operand or for a branch or an exit."""
+    """Return True if an instruction's address may matter to its handler: for an operand, a branch or an exit."""
     found = node.effects
     return node.insn.op.signature is None or found.flow != "next" or found.memory or found.hardware
 

@@ -152,9 +152,8 @@ class Library:
     """The library of handlers for vectors of `lanes` lanes. `index` lists them.
 
     `compiled` counts the handlers that this process has compiled. Missing handlers are first compiled without
-    optimisation. If kernels run long enough, they are optimised in the background, and `adopt` installs the optimised
-    ones.
-    """
+    optimisation. If kernels run long enough, their handlers are optimised in the background, and `adopt`
+    installs the optimised handlers."""
 
     def __init__(self, objects: ObjectCache, lanes: int) -> None:
         self.objects = objects
@@ -220,8 +219,7 @@ class Library:
         return address, known.handler
 
     def has(self, key: str) -> bool:
-        """Return True if a handler key is in the index: the handler is compiled, or is known to be impossible to
-        make."""
+        """Return True if handler `key` is in the index: it is compiled, or is known to be impossible to make."""
         if key not in self.index:
             return False
         known = self.index[key]
@@ -291,7 +289,7 @@ class Library:
 
     # ---- in the background -----------------------------------------------------------------------------------------
     def _wait(self, kinds: Mapping[str, Kind | Example]) -> None:
-        """Add those of the given handlers that are not optimised yet to the handlers to be optimised."""
+        """Schedule handlers for optimisation, except those that are optimised already."""
         waiting = {
             key: each for key, each in kinds.items() if key not in self._unimprovable and not self._is_optimised(key)
         }

@@ -35,8 +35,8 @@ MOST: Final = 64
 class ProgramCache:
     """The cache of the programs of one processor's code.
 
-    `observed` is the instrumentation on which optimised regions depend. With a `tally`, each instruction is a
-    basic block with a separate counter."""
+    `observed` selects the optimised regions that match it: it tells when registers can be observed from outside
+    of compiled code. With a `tally`, each instruction is a basic block with a separate counter."""
 
     def __init__(
         self, target: Target, library: Library, objects: ObjectCache, observed: Observed, tally: Tally | None = None
@@ -117,7 +117,9 @@ class ProgramCache:
         return f"hot {self._digests[program]} {self._observed.value}"
 
     def _listed(self, place: BlockKey, memory: GpuMemory) -> str | None:
-        """Return the key of the list for code with the prefix at `place`, or None outside of plain memory."""
+        """Return the key of the cached list of the programs whose code begins like that at `place`.
+
+        Return None if `place` is not in plain memory."""
         pc, mode = place
         plain = memory.plain(pc, 4) if pc % 4 == 0 else None
         if plain is None:
@@ -126,10 +128,10 @@ class ProgramCache:
         return self._name(mode, beginning.partition(END)[0].hex())
 
     def _list(self, key: str) -> list[Any]:
-        """Return the list of a prefix, whose entries have address ranges, digest and program.
+        """Return the cached list of the programs whose code begins alike; `key` is the result of `_listed`.
 
-        Only the last entry contains its program; the programs of the others are in files.
-        """
+        Its entries have address ranges, digest and program. Only the last entry contains its program; the programs
+        of the others are in files."""
         data = self._objects.get(key, fresh=True)
         return [] if data is None else list(marshal.loads(data))
 

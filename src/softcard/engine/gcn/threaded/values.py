@@ -39,10 +39,9 @@ CACHE_COLUMNS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Getter:
-    """The extraction of a record field's value from instruction words: first of bits, then operations on them.
+    """The computation of a record field's value from instruction words: it extracts bits and converts them.
 
-    `pieces` has one or two triples: the left shift, the position, and the width of the bits.
-    """
+    `pieces` has one or two triples: the left shift, the position, and the width of the bits."""
 
     part: Part
     pieces: tuple[tuple[int, int, int], ...]
@@ -99,7 +98,7 @@ def _constants(is_literal: npt.NDArray[np.bool_], types: Words, codes: Words, li
 
 @cache
 def _type_number(type_: str) -> int:
-    """Return the number, in `CONSTANT_TYPES`, of the representative of an operand type."""
+    """Return the number in `CONSTANT_TYPES` of the type whose constants have the same values as those of `type_`."""
     if type_ in ("f16", "h16"):
         return CONSTANT_TYPES.index("f16")
     if type_ in SHIFTS:
@@ -115,8 +114,7 @@ def _type_number(type_: str) -> int:
 def _inline() -> Words:
     """Return the table of the values of inline constants, by type and operand code.
 
-    It includes the shifts of SDWA selections.
-    """
+    The table also has the shift of each SDWA source selection, by type of selection and number."""
     table = np.zeros((len(CONSTANT_TYPES), CODES), np.uint64)
     for code in (*range(operands.INLINE_FIRST, operands.INLINE_LAST + 1), *operands.FLOATS):
         for number, type_ in enumerate(CONSTANT_TYPES):

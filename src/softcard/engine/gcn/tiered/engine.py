@@ -79,11 +79,11 @@ POLL_SECONDS: Final = 0.005
 class JitEngine:
     """The engine that runs dispatches as machine code of the host.
 
-    `threads` is the number of concurrent work-groups, by default one per processor of this process. `tier` fixes the
-    tier; by default code starts in the first tier and is optimised when it is hot. `lanes` fixes the number of lanes in
-    a vector of compiled code. `cache` is the cache of compiled objects. `observed` has the points at which dead vector
-    registers are observed. With `counting`, executions are counted (`instruction_counts`), and nothing is optimised.
-    """
+    `threads` is the number of concurrent work-groups, by default one per processor of this process. `tier`
+    fixes the tier; by default code starts in the first tier and is optimised when it is hot. `lanes` fixes the
+    number of lanes in a vector of compiled code. `cache` is the cache of compiled objects. `observed` tells
+    when registers can be observed from outside of compiled code, which then stores even dead registers. With
+    `counting`, executions are counted (`instruction_counts`), and nothing is optimised."""
 
     def __init__(
         self,
@@ -266,8 +266,8 @@ class Launch:
         kinds = checks.instrumentation.kinds
         if kinds and engine.tally is not None:
             names = ", ".join(kinds)
-            text = f"the engine 'jit' does not count instructions with check {names}"
-            raise BeyondModel(f"{text}: run once with each, or use the engine 'reference'")
+            text = f"engine 'jit' does not count instructions with check {names}"
+            raise BeyondModel(f"{text}: count them in a run without the check, or use engine 'reference'")
         self.code = engine.code(dispatch.target, dispatch.memory, checks.instrumentation, checks.at_barriers)
         self._workers = [Worker(engine, self.code, dispatch, 0)]
         self._waves = int(dispatch.shapes.waves[dispatch.groups[:, 3]].sum())
@@ -468,7 +468,7 @@ class Launch:
             worker.is_dropped = True
 
     def _batch(self, worker: Worker, start: int, stop: int) -> None:
-        """Run work-groups `start` to `stop`; run them one by one if their ends are logged."""
+        """Run work-groups `start` to `stop` - 1; run them one by one if the ends of their waves are logged."""
         log = self.dispatch.waves
         logged = start if log is None else min(max(log.groups, start), stop)
         for group in range(start, logged):

@@ -190,7 +190,9 @@ def start_scalars(ctx: Context, number: int, image: int) -> None:
 
 @inlined
 def give(sgprs: int, register: int, value: int) -> None:
-    """Write a value to scalar register `register`, unless the kernel does not request this value."""
+    """Write a launch value to scalar register `register`.
+
+    Do nothing if `register` is negative, that is, if the kernel does not request the value."""
     if signed(register) >= 0:
         U32.at(sgprs)[register] = value
 

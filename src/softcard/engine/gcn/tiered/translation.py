@@ -126,7 +126,7 @@ class ShadowCode:
 
     @property
     def live(self) -> dict[BlockKey, int]:
-        """An empty dictionary, since waves begin in the specialised code."""
+        """An empty dictionary: waves begin in the variant that assumes shadow bits to be 0, not in this one."""
         return {}
 
     @property
@@ -325,11 +325,11 @@ class CodeSpace:
             self._begin(place)
 
     def follow_shadow(self, function: int, entry: BlockKey | None) -> None:
-        """Compile the variant of a region that evaluates shadow bits, after a wave met set bits in the other variant.
+        """Compile the variant of a region that evaluates shadow bits, after a wave had bits set in the other variant.
 
         `function` is the address of that other variant, which assumes shadow bits to be 0. If `entry` is None, the
-        new code replaces it, though waves of other threads may still run the old code. Otherwise the new code is only
-        used if shadow bits are set when the region is entered at `entry`."""
+        new code replaces it, though waves of other threads may still run the old code. Otherwise the new code is
+        only used if shadow bits are set when the region is entered at `entry`."""
         code = next(made for made in self._installed if made.address == function)
         following = self._following.get(code)
         if following is None:

@@ -130,7 +130,7 @@ class Translator:
 
         def found(pc: int) -> Insn:
             if pc >= limit:
-                raise GuestFault(f"code at {limit:#x} and above cannot be translated")
+                raise GuestFault(f"code from {limit:#x} on is not translated: that address is the engine's limit")
             return fetch(pc)
 
         return found

@@ -113,9 +113,9 @@ class CodeMaker(Protocol):
 class Worker:
     """The executor of ranges of work-groups of one dispatch on one thread. `slot` is the worker's number.
 
-    With a `part` of a `hooks.Speculation`, workers run concurrently although a check tracks accesses. They may only
-    execute translated code; anything else raises `Misspeculation`.
-    """
+    `part` is the worker's state of a speculative run (`hooks.Speculation`), or None. In a speculative run,
+    workers run concurrently although a check tracks accesses. They may then only execute translated code;
+    anything else raises `Misspeculation`."""
 
     def __init__(self, engine: CodeMaker, code: CodeSpace, dispatch: Dispatch, slot: int, part: Any = None) -> None:
         self.engine = engine
@@ -236,7 +236,7 @@ class Worker:
             log.over(group, waves, [self._executed(wave) for wave in waves], failed)
 
     def resume(self, why: int) -> None:
-        """Run waves to their end after another caller's scheduler call has returned with exit code `why`."""
+        """Run waves to their end after the scheduler, called by other code, has returned the exit code `why`."""
         self.interpreted = 0
         TICKS.begin(self)
         try:
@@ -267,11 +267,10 @@ class Worker:
             why = self._schedule()
 
     def _run_borrowed(self) -> None:
-        """Run these waves briefly while a later kernel that may wait for them is running; see `poll_watch`.
+        """Run these waves briefly while a later kernel that may wait for them runs on this thread; see `poll_watch`.
 
         The run ends early if the waves pause. `_go_on`, which is suspended in between, handles the exit code
-        afterwards.
-        """
+        afterwards."""
         words, now = self._words, TICKS.count
         words[_SEEN] = now[0]
         recall = threading.Timer(BORROWED_SECONDS, words.__setitem__, (_SEEN, FULL))

@@ -334,8 +334,9 @@ LONGEST_RUN: Final = 5
 class Owed:
     """An outstanding operation: the instruction that has started it, and the counter that tracks it.
 
-    `later` is the number of later operations of the same `order`. `owed` and `locked` are register masks as in
-    `Counted`, and `when` is a condition as in `Missed`."""
+    `later` is the number of later operations of the same `order`. The registers in the mask `owed` are ready
+    only when the operation completes; those in the mask `locked` must not change until then. `when` is a
+    condition as in `Missed`."""
 
     issue: Issue
     counter: str
@@ -404,7 +405,7 @@ class Board:
         return Board(self.replays, dict(self.entries), dict(self.recent), dict(self.run))
 
     def join(self, other: Board) -> bool:
-        """Merge another path's board at this point into this one, and return True if this one has changed."""
+        """Merge into this scoreboard that of another path to the same point; return True if this one has changed."""
         before = self.copy()
         for key, entry in other.entries.items():
             mine = self.entries.get(key)
@@ -602,7 +603,7 @@ def _nops(states: int) -> str:
 
 
 def may_replay(issue: Issue) -> bool:
-    """Return True if the processor may have XNACK on.
+    """Return True if the processor may have XNACK on, that is, may replay memory instructions after a page fault.
 
     That is possible on all processors of GFX9 and a few of GFX8, unless the target excludes it."""
     return issue.level >= 9 or "xnack" in issue.insn.target.has

@@ -42,7 +42,9 @@ Report = Callable[[Finding], None]
 
 @dataclass(slots=True, eq=False)
 class Kernel:
-    """The analysis of a kernel's code: the hazards that no wave has met yet, by key, and the instructions executed."""
+    """The analysis of a kernel's code: its possible hazards, by key, and the number of instructions executed.
+
+    A hazard is removed once it has occurred in a wave."""
 
     entry: int
     code_ranges: CodeRanges
@@ -142,14 +144,13 @@ class WaitChecker(Check):
 
     @staticmethod
     def _is_open(kernel: Kernel, stepper: ObservingStepper) -> bool:
-        """Return True if a possible hazard was not met yet."""
+        """Return True if some possible hazard has not occurred yet in the waves that `stepper` ran."""
         return not kernel.open.keys() <= stepper.missed.keys()
 
     def _report_hazards(self, kernel: Kernel, stepper: ObservingStepper) -> None:
-        """Report the hazards that waves have met.
+        """Report the hazards that have occurred in the waves that `stepper` ran.
 
-        After enough executed instructions, also report the hazards that no wave met, as notes.
-        """
+        After enough executed instructions, also report as notes the possible hazards that have not occurred."""
         for key, each in sorted(stepper.missed.items(), key=lambda item: item[0][2]):
             kernel.open.pop(key, None)
             if key not in kernel.reported:

@@ -89,8 +89,8 @@ def reachable(entries: Iterable[Place], fetch: Callable[[int], Insn]) -> Code:
 def missed(code: Code, entries: Iterable[Place], without: Set[int] = frozenset(), replays: bool = True) -> list[Missed]:
     """Return the hazards on any path from `entries`, ordered by pc.
 
-    Instructions at the pcs in `without` are skipped. `replays` is as in `Board`.
-    """
+    Instructions at the pcs in `without` are skipped. `replays` is True if XNACK may be on, provided that the
+    processor has it."""
     before: dict[Place, Board] = {place: Board(replays) for place in entries if place in code.issues}
     work = list(before)
     found: dict[tuple[str, int, int], Missed] = {}

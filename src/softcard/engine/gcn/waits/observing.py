@@ -76,10 +76,10 @@ def noting(memory: LaneAtomics) -> set[str]:
 
 
 class ObservingStepper(Stepper):
-    """Executes instructions and counts hazards: `missed` has the hazards by key, `counts` their numbers.
+    """A stepper of waves that also finds the hazards on their paths.
 
-    Other checks of the dispatch run as usual. `on_retire` is as in `Stepper`.
-    """
+    `missed` has the hazards that have occurred, by key, and `counts` the number of their occurrences. Other
+    checks of the dispatch run as usual. `on_retire` is as in `Stepper`."""
 
     def __init__(self, dispatch: Dispatch, on_retire: OnRetire | None = None) -> None:
         plain = dispatch.checks.accesses(dispatch) or LaneAtomics(dispatch.memory, dispatch.gds)

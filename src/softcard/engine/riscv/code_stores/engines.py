@@ -40,8 +40,9 @@ def _page(hart: Hart, address: int) -> int | None:
 class CodeStores(ReferenceEngine):
     """The base class of engines that report executed code which was stored without a later FENCE.I.
 
-    `report` is called with a finding once for each pair of storing and executed instruction. `page` is the
-    function that translates pages for loads. It is needed if the hart's port hides pages from the hart."""
+    `report` is called with a finding once for each pair of storing and executed instruction. `page` returns the
+    host address minus the guest address for an address in memory. By default the hart's port does this; `page`
+    is needed if the port withholds some pages of memory from direct access."""
 
     def __init__(self, report: Callable[[Finding], None], *, page: Page | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -71,7 +72,7 @@ class CodeStores(ReferenceEngine):
 
     # ---- where it is asked for -----------------------------------------------------------------------------------
     def make_evaluator(self, hart: Hart, pages: PageTables) -> Evaluator:
-        """Return an evaluator of this engine's class."""
+        """Return an evaluator that records the stores of a hart."""
         evaluator = super().make_evaluator(hart, pages)
         evaluator.note = self._note
         return evaluator

@@ -42,9 +42,10 @@ def ready(row: HartRow, pc: int) -> int:
 
 @inlined
 def split_cell(place: int, host: int) -> int:
-    """Move the store number of a cell from the table into shadow memory, which has one number per halfword.
+    """Move the store number of the cell that contains `host` from the table into shadow memory; return 0.
 
-    `place` is the address of the cell's table row. Nothing happens if that row holds 0."""
+    Shadow memory has one number per halfword. `place` is the address of the cell's table row. Nothing happens
+    if that row holds 0."""
     whole = U16[place]
     if whole:
         U16[place] = 0
@@ -56,10 +57,10 @@ def split_cell(place: int, host: int) -> int:
 
 @inlined
 def paint(stores: Stores, halfwords: int, first: int, last: int) -> int:
-    """Record a store to the halfwords from `first` to `last` (excluded), which lie in one cell.
+    """Record a store to the halfwords from `first` to `last` (excluded), which lie in one cell; return 0.
 
-    `halfwords` is the store number, repeated for four halfwords.
-    """
+    `halfwords` is the store number, repeated for four halfwords. It is written to shadow memory, unless the
+    table holds it for the whole cell already."""
     place = stores.cells + ((first >> CELL_BITS & stores.cell_mask) << 1)
     if U16[place] == halfwords & 0xFFFF:
         return 0
@@ -79,10 +80,10 @@ def paint(stores: Stores, halfwords: int, first: int, last: int) -> int:
 
 @native
 def span(row: HartRow, halfwords: int, first: int, last: int) -> int:
-    """Record a store to the bytes from host address `first` to `last` (excluded).
+    """Record a store to the bytes from host address `first` to `last` (excluded); return 0.
 
-    `halfwords` is the store number, repeated for four halfwords.
-    """
+    `halfwords` is the store number, repeated for four halfwords. Whole cells are recorded in the table, others
+    in shadow memory."""
     if first >= last:
         return 0
     stores = Stores.from_address(row.stores)

@@ -235,7 +235,9 @@ class StoreNotes:
         return found
 
     def _begin(self, k: int, pc: int, host: Operand) -> Operand:
-        """Emit the start or extension of run `k` at host address `host`; return an i1 that is 1 on success."""
+        """Emit the start or extension of run `k` at host address `host`.
+
+        Return an i1 that is 0 if no store number is free, else 1."""
         text, (start, end, _) = self.text, self._run(k)
         moved, on = text.fresh("moved"), text.fresh("on")
         with text.apart(moved):
@@ -335,7 +337,7 @@ class StoreNotes:
         return times
 
     def _apart(self, walks: Sequence[tuple[Stride, Operand]], times: Operand) -> Operand:
-        """Return the number of iterations in which no strided access reaches the start of another one."""
+        """Return the number of iterations, at most `times`, in which no strided access reaches another one's start."""
         text = self.text
         for (one, begin), (other, its_begin) in combinations(walks, 2):
             for walk, first, second in ((one, begin, its_begin), (other, its_begin, begin)):
@@ -366,7 +368,7 @@ class StoreNotes:
         return None if self.memory.access_check is None else self.ready()
 
     def store(self, w: int, pointer: Operand, begun: Operand | None) -> None:
-        """Emit the recording of the store that was prepared."""
+        """Emit the recording of a `w`-bit store at `pointer`, for which `begin` has returned `begun`."""
         pc = self.control.pc
         if pc in self.scopes or pc in self._running:
             self._extend(self._running.get(pc, 0), self._host(pointer), w >> 3)
@@ -381,7 +383,7 @@ class StoreNotes:
             self._note(w, pointer)
 
     def many(self, w: int, pointer: Operand, count: Operand, begun: Operand | None) -> None:
-        """Emit the recording of a prepared store of `count` adjacent elements."""
+        """Emit the recording of a store of `count` adjacent elements, for which `begin` has returned `begun`."""
         host = self._host(pointer)
         size = count * (w >> 3)
         if self.control.pc in self.scopes:
@@ -435,13 +437,12 @@ class StoreNotes:
         text.start(done)
 
     def _site(self, pc: int) -> tuple[Operand, Operand]:
-        """Return two values for the instruction at `pc`: a validity test and its store number.
+        """Return two values for the instruction at `pc`: one that is 0 if its store number is valid, and that number.
 
-        The first value is 0 if the instruction's row in the table of storing instructions is valid. The store number is
-        repeated for four halfwords.
-        """
+        Both come from the instruction's row in the table of storing instructions. The store number is repeated for
+        four halfwords."""
         if pc in self._unscoped:
-            raise ModelBug(f"the store at {pc:#x} has a run and cannot be recorded one by one")
+            raise ModelBug(f"the store at {pc:#x} is recorded with the run of stores that contains it, not by itself")
         self._row()
         text, at = self.text, (pc >> 1 & SITES - 1) * ctypes.sizeof(SiteRow)
         key, halfwords = (
@@ -470,10 +471,10 @@ class StoreNotes:
         return self._cell(host) | odd
 
     def _split_round(self, first: Operand, walk: Stride, is_there: Operand | None = None) -> None:
-        """Emit code that moves the store numbers of the cells of one iteration from the table into shadow memory.
+        """Emit code that moves store numbers from the table into shadow memory, for the cells of one loop iteration.
 
-        The iteration is one of the loop's strided access `walk`, and its first address is `first`. If `is_there` is
-        given, the code takes effect only if `is_there` is 1 (the address is in memory)."""
+        These are the cells that the strided access `walk` accesses in one iteration, from address `first` on. If
+        `is_there` is given, the code takes effect only if `is_there` is 1 (the address is in memory)."""
         text, size = self.text, walk.high - walk.low
         self._row()
         places = [first]

@@ -1,8 +1,7 @@
-"""The JIT engine that reports unfenced code, and the recording of stores by its translated code.
+"""The JIT engine that reports code stored without a later FENCE.I, and records stores by translated code.
 
-Code with an unfenced store that was not reported yet runs on the reference engine, which reports it.
-Translated code does not need this test later: a store to translated code drops it for all harts, as in
-engines with coherent code."""
+Such code runs on the reference engine until it is reported. Translated code is tested for such stores only
+when it is made: a later store to it drops it for all harts, as in engines with coherent code."""
 
 from __future__ import annotations
 
@@ -79,7 +78,7 @@ class TranslatedCodeStoreEngine(CodeStores, JitEngine):
         """The number of the fence period that began with the last instruction fence of all harts."""
 
     def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
-        """Return a context of this engine's class."""
+        """Return a context of a hart, after giving the hart's translated code the address of its recording state."""
         hart.words[CODE_STORES] = ctypes.addressof(self._row(hart.index))
         return super().make_context(hart, pages, evaluator)
 
@@ -161,7 +160,7 @@ class TranslatedCodeStoreEngine(CodeStores, JitEngine):
         kept = np.flatnonzero(held)
         if len(kept) > NUMBERS // 2:
             self._forget_stores()  # otherwise every later kernel would fail, too
-            text = f"more than {NUMBERS // 2} store instructions, counted"
+            text = f"more than {NUMBERS // 2} different store instructions"
             raise BeyondModel(f"check {WAITS!r} does not support {text} since the last FENCE.I")
         others = np.zeros(NUMBERS, np.uint16)
         others[kept] = np.arange(1, len(kept) + 1)

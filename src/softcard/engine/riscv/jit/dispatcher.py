@@ -91,10 +91,11 @@ def run_regions(hart: int, table: int, return_address: int) -> int:
 
 @native
 def refill(hart: int, page: int, stores: int) -> int:
-    """Restore a page of the simulated translation buffer to a page table.
+    """Enter a page in the hart's simulated translation buffer and in its page table for loads or stores.
 
-    Return the host address minus the guest address of the page, or 0 if the page's memory is unknown. The table
-    is the one for stores if `stores` is 1, else the one for loads."""
+    The table is the one for stores if `stores` is 1, else the one for loads. A page that loses its entry in the
+    buffer is removed from both tables. Return the host address minus the guest address of the page, or 0, with
+    nothing changed, if the page's memory is unknown."""
     words = U64.at(hart)
     known = U64.at(words[KNOWN_STORES if stores else KNOWN_LOADS])
     addend = known[page]
@@ -112,7 +113,7 @@ def refill(hart: int, page: int, stores: int) -> int:
 
 @native
 def exchange32(place: int, expected: int, new: int) -> int:
-    """Atomically compare the 32-bit word at `place` with `expected`, and replace it by `new` if they are equal.
+    """Atomically replace the 32-bit word at `place` by `new` if it equals `expected`; return the old word.
 
     The reference engine uses this for its atomic instructions."""
     return A32.compare_exchange(place, expected, new)
@@ -120,7 +121,7 @@ def exchange32(place: int, expected: int, new: int) -> int:
 
 @native
 def exchange64(place: int, expected: int, new: int) -> int:
-    """Atomically compare the 64-bit word at `place` with `expected`, and replace it by `new` if they are equal.
+    """Atomically replace the 64-bit word at `place` by `new` if it equals `expected`; return the old word.
 
     The reference engine uses this for its atomic instructions."""
     return A64.compare_exchange(place, expected, new)

@@ -58,8 +58,9 @@ class Control:
         text.start(join)
 
     def out(self) -> str:
-        """Return the label of this instruction's side exit. The first request must precede any effect of the
-        instruction."""
+        """Return the label of this instruction's side exit.
+
+        The first request must precede any effect of the instruction."""
         text = self.text
         if self._out is None:
             self._out = text.fresh("side")

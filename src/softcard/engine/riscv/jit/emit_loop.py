@@ -90,10 +90,10 @@ class Batches:
         return found if all(each.can_batch(insns, list(found)) for each in self._checks) else {}
 
     def check_rounds(self, loop: Measured) -> None:
-        """Emit the code that checks a loop's iterations in advance and then enters them.
+        """Emit the code that checks many iterations of a loop in advance and then enters them.
 
-        The code of the iterations themselves was emitted before.
-        """
+        If the checks do not succeed, or the iterations are few, it enters iterations that check each access. The
+        code of all these iterations was emitted before."""
         text, checked, fast = self.text, f"look{loop.start:x}", f"fast{loop.start:x}"
         text.start(f"ahead{loop.start:x}")
         assert loop.times is not None
@@ -130,10 +130,10 @@ class Batches:
         self.control.leaving = None
 
     def _behind(self, loop: Measured) -> None:
-        """Emit the updates of the checks when a loop with joint checks is left.
+        """Emit the updates of the checks that follow an exit from iterations that were checked together.
 
-        The updates cover the finished iterations and the accesses of the last iteration before the current instruction.
-        """
+        The updates cover the finished iterations and the accesses of the last iteration before the current
+        instruction."""
         whole = self._rounds().load("i64") - 1
         done, table = sum(each.pc < self.control.pc for each in loop.streams), self._table()
         for check in self._checks:

@@ -55,12 +55,10 @@ class AccessCheck(BatchCheck, Protocol):
     def hoist(
         self, access: str, pcs: list[int], host: Operand, addend: Operand, end: Operand
     ) -> tuple[Operand, Operand]:
-        """Emit an advance check of the accesses at `pcs` in many loop iterations, from host address `host` on.
+        """Emit one check, in advance, of the accesses at `pcs` in many loop iterations, from host address `host` on.
 
-        Return two values. The first is an i1 that is 1 if the iterations may run with smaller checks. The second is the
-        hart's address up to which this holds: at most `end`; addresses from there on are not covered by the check.
-        `addend` is host minus guest address.
-        """
+        Return two values. The first is an i1 that is 1 if these iterations may run with cheaper checks. The second
+        is the guest address up to which this holds, at most `end`. `addend` is host minus guest address."""
 
 
 class Notes(Protocol):
@@ -73,10 +71,10 @@ class Notes(Protocol):
         """
 
     def store(self, w: int, pointer: Operand, begun: Operand | None) -> None:
-        """Emit the recording of the store that was prepared."""
+        """Emit the recording of a `w`-bit store at `pointer`, for which `begin` has returned `begun`."""
 
     def many(self, w: int, pointer: Operand, count: Operand, begun: Operand | None) -> None:
-        """Emit the recording of a prepared store of `count` adjacent elements."""
+        """Emit the recording of a store of `count` adjacent elements, for which `begin` has returned `begun`."""
 
     def ready(self) -> Operand:
         """Emit the preparation of an atomic access, which may still take a side exit.

@@ -221,7 +221,9 @@ class RegionEmitter:
         self._control.leave(self._ints.const(64, pc), code)
 
     def _spend(self, start: int, least: int, budget: int) -> None:
-        """Emit code that subtracts `least` from the fuel, and leaves before the block if less than `budget` is left."""
+        """Emit code that subtracts `least` from the fuel at the start of the block at `start`.
+
+        The code leaves the region before the block if less fuel than `budget` is left."""
         text = self._text
         rest = (self._control.fuel - least) if least else self._control.fuel
         if budget:

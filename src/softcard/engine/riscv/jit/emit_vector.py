@@ -74,12 +74,14 @@ class Vectors:
         return self.vlen
 
     def vector(self, *, resumes: bool = False) -> VType:
-        """Begin an instruction that depends on vtype, and return vtype."""
+        """Begin an instruction that depends on vtype, and return vtype.
+
+        A side exit is taken unless vstart is 0, also for instructions that can resume at vstart (`resumes`)."""
         self.vector_untyped(resumes=resumes)
         bits = self._likely if self._bits is None else self._bits
         found = vtype.parse(bits, self.vlen)
         if found is None or found.vlmax > MOST_LANES:
-            raise IllegalInstruction("left to the reference engine")
+            raise IllegalInstruction("the JIT engine leaves this instruction to the reference engine")
         if self._bits is None:
             now = self.text.pointer("%vtype").load("i64")
             self.control.side(now.ne(bits))
@@ -87,7 +89,9 @@ class Vectors:
         return found
 
     def vector_untyped(self, *, resumes: bool = False) -> None:
-        """Begin a vector instruction that does not depend on vtype."""
+        """Begin a vector instruction that does not depend on vtype.
+
+        A side exit is taken unless vstart is 0, also for instructions that can resume at vstart (`resumes`)."""
         self._switched_on()
         if not self._at_start:
             start = self.text.pointer("%vstart").load("i64")
@@ -123,7 +127,7 @@ class Vectors:
             bits = likely
         found = vtype.parse(int(bits), self.vlen)
         if found is None:
-            raise IllegalInstruction("left to the reference engine")
+            raise IllegalInstruction("the JIT engine leaves this instruction to the reference engine")
         wanted = self.vl() if length is None else length
         vl = self.text.call("i64", "llvm.umin.i64", f"i64 {wanted}", f"i64 {found.vlmax}")
         for name, value in (("vl", vl), ("vtype", bits), ("vstart", self.text.word(0))):
@@ -152,7 +156,7 @@ class Vectors:
         """
         self._switched_on()
         if number >> 10 == 3:
-            raise IllegalInstruction("left to the reference engine")
+            raise IllegalInstruction("the JIT engine leaves this instruction to the reference engine")
         o = self.ints
         for word, low, mask in VECTOR_WORDS[number]:
             kept = min(mask, self.vlen - 1) if number == csrnames.VSTART else mask
@@ -171,7 +175,7 @@ class Vectors:
         return self.text.pointer("%vectors").offset(n * self.vlen // 8 + byte)
 
     def _bits_of(self, n: int, lanes: int) -> Operand:
-        """Return the first bits of a vector register as a mask of `lanes`."""
+        """Return the first `lanes` bits of vector register `n`, as a mask."""
         whole, text = max(lanes, 8), self.text
         if lanes > WORD and "avx512bw" not in self.features:
             places = [self._place(n, at) for at in range(0, lanes // 8, WORD // 8)]
@@ -372,11 +376,10 @@ class Vectors:
         return self.ints.select(64, none, -1, self.ints.trunc(64, int(ty[1:]), number))
 
     def v_fold(self, source: Group, start: Scalar, f: Callable[..., Operand], masked: bool) -> Operand:
-        """Return the last value of start = f(o, start, element k), computed for each active element k in order.
+        """Fold the active elements k in order by start = f(o, start, element k); return the last value of start.
 
         `o` is the operations interface for one element (`Scalars`). A NaN becomes the canonical NaN after the loop,
-        unless there was no active element.
-        """
+        unless there was no active element."""
         text, o = self.text, Scalars(self.text, self.control, "fma" in self.features)
         last, any_, ty = buffer(text, 8), buffer(text, 1), f"i{start.width}"
         last.store(self._scalar(start))
@@ -452,7 +455,7 @@ class Vectors:
         """Emit an access of all elements at once if they are adjacent, else one by one."""
         lanes = vtype.elements(self.vlen, group.width, group.emul)
         if lanes > MOST_LANES or lanes * group.width // 8 > MOST_BYTES:
-            raise IllegalInstruction("left to the reference engine")
+            raise IllegalInstruction("the JIT engine leaves this instruction to the reference engine")
         neighbours = isinstance(walk.offsets, Index) and walk.step == fields * group.width // 8
         if neighbours and fields > 1 and lanes * fields * group.width // 8 <= MOST_BYTES and not masked:
             self._move_segments(group, count, walk, fields, loads)
@@ -462,7 +465,9 @@ class Vectors:
             self._move_at_once(group, count, walk, masked, lanes, loads)
 
     def _masks(self, width: int) -> bool:
-        """Return True if this processor can access elements of this width at once under a mask."""
+        """Return True if all elements of this width can be accessed at once under a mask.
+
+        The processor must be able to do this, and no check of accesses or stores may be on."""
         return (
             self.memory.access_check is None
             and self.memory.notes is None
@@ -571,7 +576,7 @@ class Vectors:
             notes.many(w, pointer, count, begun)
 
     def _pointer(self, base: Operand, count: Operand, w: int, table: str) -> Operand:
-        """Return the host address of `count` adjacent elements, all of which must be in memory."""
+        """Emit the host address of `count` adjacent elements; a side exit is taken unless all of them are in memory."""
         text, o = self.text, self.ints
         self.control.side(o.eq(64, count, 0))
         size = w // 8

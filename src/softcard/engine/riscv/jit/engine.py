@@ -254,8 +254,9 @@ class JitEngine(ReferenceEngine):
 
     @staticmethod
     def _ended(hart: Hart, why: int) -> Exit:
-        """Return the exit of a time slice that ends with fuel left: the hart has returned, or has reached its poll
-        limit."""
+        """Return the exit of a time slice that ends with fuel left.
+
+        The exit code `why` says that the hart has returned, or has reached its poll limit."""
         words = hart.words
         if why == RETURNED:
             return Exit(Why.RETURN, words[PC])
@@ -284,7 +285,7 @@ class JitEngine(ReferenceEngine):
     def _optimise_hot(self, context: JitContext) -> None:
         """Submit hot code for optimisation at the end of a time slice.
 
-        Code is also submitted at the end of each slice of this engine, but a short time slice may end before that."""
+        Within a long time slice, this engine also submits hot code after each of its shorter slices."""
         if context.work >= HOT:
             with self._lock:
                 self._optimise_all(context)
@@ -302,7 +303,7 @@ class JitEngine(ReferenceEngine):
         elif why == MISS:
             exit_ = self._miss(context, left)
         else:
-            raise ModelBug(f"translated code left with code {why}")
+            raise ModelBug(f"translated code returned unknown exit code {why}")
         context.choose()
         return exit_
 
@@ -356,7 +357,7 @@ class JitEngine(ReferenceEngine):
         self.translations.clear()
 
     def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
-        """Return a context of this engine's class."""
+        """Return a `JitContext` for a hart, after preparing the hart to run translated code."""
         if llvm.is_x86():
             hart.words[REFILL] = self.runtime.refill
             hart.words[COUNTS] = 0 if self._counters is None else self._counters.address(hart.index)
@@ -365,7 +366,7 @@ class JitEngine(ReferenceEngine):
         return JitContext(self, hart, pages, evaluator)
 
     def make_evaluator(self, hart: Hart, pages: PageTables) -> Evaluator:
-        """Return an evaluator of this engine's class."""
+        """Return an evaluator for a hart; on x86 its exchanges are atomic with respect to translated code."""
         if not llvm.is_x86():
             return super().make_evaluator(hart, pages)
         evaluator = SharingEvaluator(hart, pages, self._stored, self._fenced)
@@ -403,8 +404,8 @@ class JitEngine(ReferenceEngine):
     def _entered(self, context: JitContext, pc: int) -> frozenset[int]:
         """Return the entry points of this hart's translated code if that code contains `pc`; else return an empty set.
 
-        New code that begins at `pc` ends at these entry points. So if a time slice has ended within a loop, the loop
-        keeps its existing code, with hoisted tests."""
+        New code that begins at `pc` ends at these entry points. This keeps a loop's existing code, with hoisted
+        tests, in use if a time slice has ended within the loop."""
         return frozenset(context.installed[context.native]) if self._is_inside(context, pc) else frozenset()
 
     def _find(self, context: JitContext, pc: int, *, alone: bool = False) -> Translation | None:
@@ -522,10 +523,9 @@ class JitEngine(ReferenceEngine):
     # -- tiers --------------------------------------------------------------------------------------------------
 
     def _slice_end(self, context: JitContext) -> None:
-        """Do the work between two slices.
+        """Install optimised code, submit more code for optimisation, and adapt the length of slices.
 
-        Install optimised code, submit more code for optimisation, and let slices grow.
-        """
+        This is called between two of the slices into which this engine divides a time slice."""
         translation = context.installed[context.native].get(context.hart.pc)
         if translation is not None:
             self._tier_up(translation)

@@ -114,10 +114,9 @@ class Value:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """The base, index and shift of the value.
+        """The base, index and shift of the value, which identify its address apart from the offset.
 
-        If it has only an index that is not shifted, the index becomes the base.
-        """
+        If it has only an index that is not shifted, the index becomes the base."""
         return (self.base, self.index, self.shift) if self.base or self.shift else (self.index, 0, 0)
 
     def plus(self, other: Value) -> Value | None:

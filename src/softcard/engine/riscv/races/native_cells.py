@@ -86,10 +86,10 @@ def put(race: Race, cell: int, mask: int, record: int) -> None:
 
 @inlined
 def planes_met(is_load: int, harts: int) -> int:
-    """Return the number of arrays of shadow memory whose accesses conflict with a new access.
+    """Return the number of planes (arrays of access records in shadow memory) that a new access conflicts with.
 
-    `is_load` is 1 if the new access is a load. The arrays are counted from the array of stores; the arrays of
-    loads follow it."""
+    `is_load` is 1 if the new access is a load. The planes are counted from that of the stores; those of each
+    hart's loads follow it."""
     return cells_met(is_load, 1, harts + 1)
 
 

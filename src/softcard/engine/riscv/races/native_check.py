@@ -86,10 +86,9 @@ def entry_of(row: HartRow, pc: int, kind: int) -> int:
 
 @inlined
 def is_flag(row: HartRow, what: int) -> int:
-    """Return 1 if an access is a store directly after a releasing fence, so that it publishes the release.
+    """Return 1 if an access is a store directly after a releasing fence, which publishes the release (a flag).
 
-    `what` is the kind and size of the access.
-    """
+    `what` is the kind and size of the access."""
     return row.fenced & (what & KIND == WRITE)
 
 
@@ -101,7 +100,7 @@ def is_release(what: int) -> int:
 
 @inlined
 def place_of_event(row: HartRow, pc: int, what: int) -> int:
-    """Return the address of the `Entry` for the event of the access that is made now."""
+    """Return the address of the `Entry` for the event of the current access of the instruction at `pc`."""
     return entry_of(row, pc, what & KIND | is_flag(row, what) * RELEASED)
 
 
@@ -368,19 +367,23 @@ def enter(row: HartRow, race: Race, ram: RamRow, what: int, host: int, size: int
 # ---- for Python ----------------------------------------------------------------------------------------------------
 @native
 def known_event(row: HartRow, pc: int, what: int) -> int:
-    """Return the event, as an access record, that an access belongs to; 0 if it was not created yet."""
+    """Return the event, as an access record, of the current access of the instruction at `pc`.
+
+    Return 0 if the event was not created yet."""
     return event_of(row, place_of_event(row, pc, what), what)
 
 
 @native
 def made_event(row: HartRow, pc: int, what: int) -> int:
-    """Return the event, as an access record, that an access belongs to; create the event if necessary."""
+    """Return the event, as an access record, of the current access of the instruction at `pc`.
+
+    Create the event if necessary."""
     return open_event(row, place_of_event(row, pc, what), pc, what)
 
 
 @native
 def make_known(row: HartRow, what: int, host: int, size: int, record: int) -> None:
-    """Record an access in shadow memory, as part of the event with the access record `record`."""
+    """Record an access in shadow memory as part of an event, whose access record is `record`."""
     race = Race.from_address(row.race)
     enter(row, race, RamRow.from_address(ram_of(race, host)), what, host, size, record)
     refresh(row)

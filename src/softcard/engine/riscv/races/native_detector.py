@@ -313,10 +313,9 @@ class NativeHartRaces:
         self._changed()
 
     def _met(self, moving: Moving) -> Iterator[tuple[int, str]]:
-        """Yield the bytes at which a transfer that begins may race with earlier accesses.
+        """Yield the bytes at which a transfer that begins may race with earlier accesses, in ascending order.
 
-        Each byte is given with the kind of the transfer's access; the bytes are in ascending order.
-        """
+        Each byte comes with the kind of the transfer's access to it."""
         found: dict[int, str] = {}
         for access, extents in ((READ, moving.reads), (WRITE, moving.writes)):
             for start, end in extents:
@@ -324,10 +323,10 @@ class NativeHartRaces:
         yield from sorted(found.items())
 
     def _touched(self, start: int, end: int, access: str, moving: Moving | None) -> list[int]:
-        """Return the bytes from `start` to `end` (excluded) that `access` by a transfer conflicts with.
+        """Return the bytes from `start` to `end` (excluded) at which `access` may race with earlier accesses.
 
-        These are the bytes with accesses that did not happen before the transfer. If `moving` is None, no access
-        since the watermark counts as ordered."""
+        These bytes have conflicting accesses that did not happen before the transfer `moving`, which makes
+        `access`. If `moving` is None, accesses since the watermark count as unordered."""
         shadow = self._shadow_of(start)
         if shadow is None:
             return []
@@ -364,12 +363,12 @@ class NativeHartRaces:
         self._changed()
 
     def _moves(self, moving: Moving) -> None:
-        """Add rows for a transfer to the table of transfers that compiled code reads."""
+        """Add a row for each byte range of a transfer to the table of transfers that compiled code reads."""
         number = moving.first = self.race.moving_count
         for writes, extents in ((1, moving.writes), (0, moving.reads)):
             for start, end in extents:
                 if number >= MOVING:
-                    raise BeyondModel(f"check {RACES!r} does not support transfers of more than {MOVING} rows at once")
+                    raise BeyondModel(f"check {RACES!r} supports at most {MOVING} rows of transfers at the same time")
                 row = MovingRow.from_address(self.race.moving + MOVING_BYTES * number)
                 row.start, row.end, row.writes = start, end, writes
                 row.finisher, row.number = moving.finisher, moving.number
@@ -377,7 +376,7 @@ class NativeHartRaces:
         self.race.moving_count = moving.last = number
 
     def _move(self) -> None:
-        """Rebuild the table of transfers: remove those that all harts have waited for."""
+        """Rebuild the table of transfers without those that happened before the next accesses of all harts."""
         self._moving = [each for each in self._moving if not self._is_over(each)]
         self._by_key = {each.key: each for each in self._moving}
         self.race.moving_count = 0
@@ -494,10 +493,9 @@ class NativeHartRaces:
                     remembered.setdefault(host, Cell()).store = event
 
     def host(self, access: str, address: int, extents: Extents) -> None:
-        """Check a host access against the accesses since `remember`: it is ordered after none of them.
+        """Check an access by the host against all accesses since `remember`, which do not happen before it.
 
-        `address` is the device address, and `extents` are the byte ranges in this process.
-        """
+        `address` is the device address, and `extents` are the byte ranges in this process."""
         remembered, self._remembered = self._remembered or {}, None
         self.begin_group()
         report_host(self._reporter, remembered, self._agent(HOST), access, address, extents)
@@ -517,7 +515,7 @@ class NativeHartRaces:
             self._detector(hart, what, host, address, size, same)
 
     def _detector(self, hart: Hart, what: int, host: int, address: int, size: int, same: Callable[[], bool]) -> None:
-        """Report the races of an access that compiled code could not decide, and record it in shadow memory."""
+        """Report the races of an access that compiled code has not accepted, and record the access in shadow memory."""
         if self._shadow_of(host) is None:
             raise ModelBug(f"memory at {host:#x} has no shadow memory")
         row, slot, access = self.rows[hart.index], hart.index, NAMES[what & KIND]

@@ -81,7 +81,7 @@ def largest(cell: int, size: int) -> int:
 
 @inlined
 def newest_load(host: int, stores: int, stride: int, size: int, harts: int) -> int:
-    """Return the largest shadow word for the loads of all harts from the bytes of an access."""
+    """Return the largest shadow word in which any hart's loads of an access's bytes are recorded."""
     newest, cell = 0, host + stores
     for _ in range(harts):
         cell += stride
@@ -91,17 +91,18 @@ def newest_load(host: int, stores: int, stride: int, size: int, harts: int) -> i
 
 @inlined
 def newest_of_others(host: int, stores: int, loads: int, stride: int, size: int, harts: int) -> int:
-    """Return the largest shadow word for the loads of all other harts from the bytes of an access.
+    """Return the largest shadow word in which another hart's loads of an access's bytes are recorded.
 
-    The hart's own loads, whose words are at distance `loads`, are ordered anyway.
-    """
+    The hart's own loads, whose words are at distance `loads`, are ordered anyway."""
     newest = newest_around(host, stores, loads, stride, harts)
     return max(newest, newest_around(host + 4, stores, loads, stride, harts)) if size == 8 else newest
 
 
 @inlined
 def newest_around(host: int, stores: int, loads: int, stride: int, harts: int) -> int:
-    """Return the largest shadow word for the loads of all other harts from one dword."""
+    """Return the largest shadow word in which another hart's loads of the dword at `host` are recorded.
+
+    The array of the hart's own loads, at distance `loads`, is skipped."""
     newest, own, cell = 0, host + loads, host + stores + stride
     end = cell + harts * stride
     while cell != own:
@@ -158,7 +159,7 @@ def may_load(
 
 @inlined
 def note_load(row: HartRow, cell: int, record: int, size: int, is_again: int) -> None:
-    """Record a load of whole dwords; `cell` is the address of the shadow word for the hart's own loads."""
+    """Record a load of whole dwords in their shadow words for the hart's own loads, from address `cell` on."""
     word = record | BYTES
     if not is_again or not has_whole(cell, size, word):  # a load has fetched the cache line, for which a store waits
         put_whole(cell, size, word)
@@ -334,7 +335,9 @@ def cached_event(row: HartRow, race: Race, cache: Cache, pc: int, what: int) -> 
 
 @native
 def check_load(row: HartRow, pc: int, what: int, host: int, address: int) -> int:
-    """Check and record the next load; return 0, or 1, with nothing changed, if Python must check it."""
+    """Check and record the next load of a hart; return 0.
+
+    Return 1, with nothing changed, if Python must check the load."""
     race, cache, size = Race.from_address(row.race), Cache.from_address(cache_of(row, pc)), what >> SIZE_AT
     if is_known(row, cache, pc, what, host):
         own, watermark, slots, atomic = row.own, row.watermark, race.slot_mask, race.atomic
@@ -348,7 +351,9 @@ def check_load(row: HartRow, pc: int, what: int, host: int, address: int) -> int
 
 @native
 def check_store(row: HartRow, pc: int, what: int, host: int, address: int) -> int:
-    """Check and record the next store; return 0, or 1, with nothing changed, if Python must check it."""
+    """Check and record the next store of a hart; return 0.
+
+    Return 1, with nothing changed, if Python must check the store."""
     race, cache, size = Race.from_address(row.race), Cache.from_address(cache_of(row, pc)), what >> SIZE_AT
     if is_known(row, cache, pc, what, host):
         own, watermark, slots, atomic, harts = row.own, row.watermark, race.slot_mask, race.atomic, race.harts
@@ -398,10 +403,10 @@ def are_own(row: HartRow, race: Race, cache: Cache, host: int, size: int) -> int
 
 @native
 def check_atomic(row: HartRow, pc: int, what: int, host: int, address: int) -> int:
-    """Check and record the next access of the extension A; return 0, or 1 if Python must check it.
+    """Check and record the next access of the extension A by a hart; return 0.
 
-    If another hart may have accessed the bytes since the last barrier, `check` does the work.
-    """
+    Return 1 if Python must check the access. If another hart may have accessed the bytes since the last
+    barrier, `native_check.check` checks the access."""
     race, cache, size = Race.from_address(row.race), Cache.from_address(cache_of(row, pc)), what >> SIZE_AT
     if not is_known(row, cache, pc, what, host) or not are_own(row, race, cache, host, size):
         return check(row, pc, what, host, address)

@@ -45,10 +45,9 @@ def clock_bytes(race: Race) -> int:
 
 @inlined
 def refresh(row: HartRow) -> None:
-    """Update `row.fast_id`.
+    """Update `row.fast_id`, which inline checks compare with `epoch_id` in the inline cache entry.
 
-    It equals `row.armed` if accesses need only an inline test of shadow memory, and `NEVER` otherwise.
-    """
+    It equals `row.armed` if accesses need only an inline test of shadow memory, and `NEVER` otherwise."""
     race = Race.from_address(row.race)
     needs = row.fenced | row.pending | race.remembers | race.full
     if row.last:

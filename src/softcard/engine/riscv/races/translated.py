@@ -396,10 +396,9 @@ class RaceAccessCheck:
         return not any(size_of(insn) >= 4 or insn.spec.extension == "V" for insn in self.memory.loop)
 
     def _last(self, pc: int | None = None) -> tuple[Operand, Operand]:
-        """Return the variables for the dword that a loop's access has touched last: its address and its shadow word's.
+        """Return two variables of a loop's access: the last dword that it has touched, and that dword's shadow word.
 
-        The access is the one at `pc`, by default the current one.
-        """
+        Both hold addresses. The access is the one at `pc`, by default the current one."""
         name = f"{self.control.pc if pc is None else pc:x}"
         return self.text.slot(f"  %race_dword{name}", "i64"), self.text.slot(f"  %race_cell{name}", "i64")
 
@@ -408,7 +407,9 @@ class RaceAccessCheck:
         self._met(self.text.word(NOWHERE), self.text.word(0), pc)
 
     def _met(self, where: Operand, place: Operand, pc: int | None = None) -> None:
-        """Emit writes of the variables of `_last`: dword address `where`, and shadow word address `place`."""
+        """Emit writes of the variables of `_last`.
+
+        The access at `pc` has touched the dword at `where`, whose shadow word is at `place`."""
         dword, cell = self._last(pc)
         dword.store(where)
         cell.store(place)

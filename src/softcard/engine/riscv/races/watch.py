@@ -162,10 +162,9 @@ class Races(Protocol):
         """
 
     def host(self, access: str, address: int, extents: Extents) -> None:
-        """Check a host access against the accesses since `remember`: it is ordered after none of them.
+        """Check an access by the host against all accesses since `remember`, which do not happen before it.
 
-        `address` is the device address, and `extents` are the byte ranges in this process.
-        """
+        `address` is the device address, and `extents` are the byte ranges in this process."""
 
 
 class HartRaces:
@@ -313,10 +312,9 @@ class HartRaces:
                 remembered.setdefault(host, Cell()).store = event
 
     def host(self, access: str, address: int, extents: Extents) -> None:
-        """Check a host access against the accesses since `remember`: it is ordered after none of them.
+        """Check an access by the host against all accesses since `remember`, which do not happen before it.
 
-        `address` is the device address, and `extents` are the byte ranges in this process.
-        """
+        `address` is the device address, and `extents` are the byte ranges in this process."""
         remembered, self._remembered = self._remembered or {}, None
         report_host(self._reporter, remembered, self._agent(HOST), access, address, extents)
 

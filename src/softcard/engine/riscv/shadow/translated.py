@@ -171,10 +171,9 @@ class TranslatedShadow:
         return self.algebra.memory.pointer.offset(DISTANCE)
 
     def placed(self, access: str, w: int) -> None:
-        """Emit a side exit for a load of an undefined value, if that must be recorded.
+        """Emit the handling of a load of undefined bits: a side exit, or a count of the use.
 
-        This is called when the pointer is known, and before any other check has handled the access.
-        """
+        This is called when the pointer of an access is known, and before any other check has handled the access."""
         if access == "read" and not self.is_batch:
             self._loaded = self._shadows(w)
             self._report(LOADED, ShadowBits(w, bits=self._loaded))
@@ -195,10 +194,9 @@ class TranslatedShadow:
             self._place().store(bits, volatile=True, align=w >> 3)
 
     def report(self, what: str, shadow: ShadowBits, where: Any = None) -> None:
-        """Emit the handling of a use if any bit of `shadow` is set: a side exit, or a count of the use.
+        """Emit code that takes a side exit or counts the use of a value, if any bit of `shadow` is set.
 
-        `what` is the kind of use. Loads are handled by `placed`.
-        """
+        `what` is the kind of use. Loads are handled by `placed`."""
         if what != LOADED:  # `placed` has reported loads
             self._report(what, shadow)
 
@@ -250,7 +248,9 @@ class TranslatedShadow:
         return shadowed.eq(0)
 
     def after_rounds(self, accesses: Sequence[Access], table: Operand, rounds: Operand, done: int) -> None:
-        """Emit the clearing of the shadow bytes of the bytes that were stored."""
+        """Emit the clearing of the shadow bytes that belong to the bytes stored by the iterations.
+
+        There were `rounds` complete iterations, and the first `done` accesses of one more."""
         if any(each.stores for each in accesses):
             self._call("define_stored", table, len(accesses), rounds, done)
 

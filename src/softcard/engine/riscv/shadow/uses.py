@@ -65,10 +65,9 @@ class Uses:
         size: int = 0,
         host: int = 0,
     ) -> None:
-        """Record a use of the kind `what`: an undefined value has decided something, or was loaded or stored.
+        """Record a use of an undefined value by the instruction `insn` at `pc`; `what` is the kind of use.
 
-        `address`, `size` and `host` belong to a memory access; `host` is its address in this process.
-        """
+        `address`, `size` and `host` belong to a memory access; `host` is its address in this process."""
         with self.lock:
             use = self.sites.get((what, pc))
             if use is None:
@@ -180,7 +179,7 @@ class Origins:
         return f"{names}, which nothing has written" if names else ""
 
     def _before(self, pc: int) -> list[tuple[int, Insn]]:
-        """Return the instructions from the entry up to the address `pc`, at most `FARTHEST`."""
+        """Return the instructions from the entry up to the address `pc`, but at most `FARTHEST` instructions."""
         found: list[tuple[int, Insn]] = []
         at = self.entry
         while at < pc and len(found) < FARTHEST:

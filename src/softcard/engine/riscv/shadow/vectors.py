@@ -64,7 +64,9 @@ class VectorShadow(Vectors):
         return list(self._column(source, count))
 
     def enabled(self, masked: bool, count: int) -> tuple[list[int], list[int]]:
-        """Return the numbers of the elements that may be active, and the shadows of the mask bits that enable them."""
+        """Return the numbers of the elements that may be active, and the shadows of the bits of the mask v0.
+
+        An element may be active if its mask bit is 1 or undefined. All shadows are 0 unless `masked`."""
         shadows = self._bits(0, count) if masked else [0] * count
         body = set(self.values._body(masked, count))
         return [k for k in range(self.words[VSTART], count) if k in body or shadows[k]], shadows
@@ -83,7 +85,7 @@ def _value(v: Any) -> Any:
 
 
 def _bits(v: Any) -> int:
-    """Return 1 if any shadow bit of a value is set, else 0."""
+    """Return 1 if any shadow bit of the value `v` is set, else 0, also for a value without shadow bits."""
     if not isinstance(v, Shadowed) or v.shadows[0] is None:
         return 0
     return int(bool(v.shadows[0].bits(_Wide)))
@@ -129,12 +131,16 @@ class ShadowedVectors:
         return int(self.base.register_bits())
 
     def vector(self, *, resumes: bool = False) -> VType:
-        """Begin an instruction that depends on vtype, and return vtype."""
+        """Begin an instruction that depends on vtype, and return vtype.
+
+        Only an instruction that `resumes` may begin with vstart other than 0."""
         found: VType = self.base.vector(resumes=resumes)
         return found
 
     def vector_untyped(self, *, resumes: bool = False) -> None:
-        """Begin a vector instruction that does not depend on vtype."""
+        """Begin a vector instruction that does not depend on vtype.
+
+        Only an instruction that `resumes` may begin with vstart other than 0."""
         self.base.vector_untyped(resumes=resumes)
 
     def vector_float(self) -> None:

@@ -59,5 +59,5 @@ class InsnBuilder:
     def put(self, name: str, value: int, text: str) -> None:
         """Set the field `name`; raise `WireError` if the encoding lacks it. The error message quotes `text`."""
         if name not in self.names:
-            raise WireError(f"the encoding {self.form} has no {text}")
+            raise WireError(f"the encoding {self.form} does not support {text}")
         self.fields[name] = value

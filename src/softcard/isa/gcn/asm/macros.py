@@ -235,7 +235,7 @@ def read_swizzle(text: str, level: int) -> int:
         return 0x8000 | sum(n << 2 * k for k, n in enumerate(numbers))
     size = numbers[0]
     if size & size - 1 or not (1 if mode == "SWAP" else 2) <= size <= (16 if mode == "SWAP" else 32):
-        raise WireError(f"{mode} of {size} lanes must be a power of two")
+        raise WireError(f"the number of lanes of {mode} must be a power of two, not {size}")
     if mode == "BROADCAST":
         if numbers[1] >= size:
             raise WireError(f"lane {numbers[1]} must be below {size}")

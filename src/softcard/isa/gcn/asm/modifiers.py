@@ -92,7 +92,7 @@ def _cache_flag(name: str) -> Modifier:
     def read(builder: InsnBuilder, text: str, value: str) -> None:
         wanted = newer if is_newer(builder.target, builder.form) else name
         if text != wanted:
-            raise WireError(f"{builder.form} has no {text} on {builder.target}: it is called {wanted}")
+            raise WireError(f"{builder.form} has no {text} on {builder.target}: write {wanted}")
         builder.put(name, 1, text)
 
     return Modifier(show, read, (name, newer))
@@ -157,7 +157,7 @@ def _list(name: str, field: str) -> Modifier:
         if builder.form == "VOP3A" and len(digits) == count + 1:
             digits[count:] = [0] * (3 - count) + digits[count:]
         elif len(digits) != count:
-            raise WireError(f"{name} must have {count} numbers")
+            raise WireError(f"{name} must have {count} numbers, not {len(digits)}")
         value = sum(digit << k for k, digit in enumerate(digits))
         if name == "op_sel_hi" and not is_mix(builder.op, builder.form):
             value |= 7 >> count << count
@@ -271,7 +271,7 @@ def _show_blgp(insn: Insn) -> str:
 
 def _read_blgp(builder: InsnBuilder, name: str, text: str) -> None:
     if _negates(builder.op, builder.target):
-        raise WireError(f"{builder.op.name} has no blgp on {builder.target}: it has neg:[0,0,0]")
+        raise WireError(f"{builder.op.name} has no blgp on {builder.target}: write neg:[0,0,0]")
     builder.put(name, number(text, 7, name), name)
 
 
@@ -282,7 +282,7 @@ def _show_neg(insn: Insn) -> str:
 
 def _read_neg(builder: InsnBuilder, name: str, text: str) -> None:
     if builder.form != "MAI" or not _negates(builder.op, builder.target):
-        raise WireError(f"{builder.form} has no {name}")
+        raise WireError(f"{builder.op.name} does not support {name} on {builder.target}")
     if not re.fullmatch(r"\[[01](,\s*[01]){2}\]", text):
         raise WireError("neg must be a list like [0,1,0]")
     builder.fields["blgp"] = sum(int(digit) << k for k, digit in enumerate(re.findall("[01]", text)))
@@ -295,7 +295,7 @@ def _show_table(insn: Insn) -> str:
 
 def _read_table(builder: InsnBuilder, name: str, text: str) -> None:
     if "bitop3" not in builder.op.name:
-        raise WireError(f"{builder.op.name} has no {name}")
+        raise WireError(f"{builder.op.name} does not support {name}")
     table = number(text, 255, name)
     builder.fields |= {"omod": table >> 6, "abs": table >> 3 & 7, "neg": table & 7}
 

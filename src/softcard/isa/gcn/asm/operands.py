@@ -56,7 +56,7 @@ def _read_vector(builder: InsnBuilder, slot: Slot, text: str) -> None:
     if found is None or found[0] < VGPR0 or (slot.kind == "v" and found[0] >= ACC0):
         raise WireError(f"{text!r} must be a vector register")
     if found[1] != slot.words and slot.field != "vaddr":
-        raise WireError(f"{text} must name {slot.words} registers here")
+        raise WireError(f"{text} must name {slot.words} registers in this operand")
     builder.fields[slot.field] = found[0] - VGPR0
 
 
@@ -70,7 +70,7 @@ def _read_scalar(builder: InsnBuilder, slot: Slot, text: str) -> None:
     if found is None or found[0] > NO_REGISTER:
         raise WireError(f"{text!r} must be a scalar register")
     if found[1] != slot.words:
-        raise WireError(f"{text} must name {slot.words} registers here")
+        raise WireError(f"{text} must name {slot.words} registers in this operand")
     if builder.form == "VOPC_SDWA" and text == "vcc":
         builder.fields["sdst"] = -1
     else:
@@ -133,7 +133,7 @@ def _read_source(builder: InsnBuilder, slot: Slot, text: str) -> None:
     if negative or absolute:
         signs = _sign_bits(builder.op, builder.form, slot)
         if signs is None:
-            raise WireError(f"{text}: this operand cannot be negated or made absolute")
+            raise WireError(f"{text} must have no neg or abs: {builder.form} does not support them for this operand")
         for wanted, name in zip((negative, absolute), signs, strict=True):
             if wanted:
                 builder.put(name, builder.fields.get(name, 0) | 1 << int(slot.field[-1]), text)
@@ -146,7 +146,7 @@ def _source_code(builder: InsnBuilder, slot: Slot, text: str) -> int:
     if found is not None:
         code, words = found
         if words not in (0, slot.words) or (code == LDS_DIRECT and slot.words != 1):
-            raise WireError(f"{text} must name {slot.words} registers here")
+            raise WireError(f"{text} must name {slot.words} registers in this operand")
         return code
     known = operand_constant(text, slot.words, slot.type)
     if known is None:
@@ -155,7 +155,7 @@ def _source_code(builder: InsnBuilder, slot: Slot, text: str) -> int:
         return known
     value = literal_value(text, slot.words, slot.type)
     if builder.literal not in (None, value):
-        raise WireError(f"{text} is a second literal constant")
+        raise WireError(f"{text} must equal the first literal constant: an instruction holds only one")
     if builder.form.startswith(("VOP3", "MAI")) or builder.form.endswith(("_SDWA", "_DPP")):
         raise WireError(f"{text} must be an inline constant: {builder.form} holds no literal")
     builder.literal = value
@@ -165,7 +165,7 @@ def _source_code(builder: InsnBuilder, slot: Slot, text: str) -> int:
 def _read_literal(builder: InsnBuilder, slot: Slot, text: str) -> None:
     value = literal_value(text, 1, slot.type)
     if builder.literal not in (None, value):
-        raise WireError(f"{text} must be the literal constant of the other operand")
+        raise WireError(f"{text} must equal the first literal constant: an instruction holds only one")
     builder.literal = value
 
 

@@ -116,7 +116,9 @@ def _extended(target: Target, fmt: Format, first: int) -> Format:
     try:
         return format_of(target.encoding, name)
     except KeyError:
-        raise IllegalInstruction(f"illegal instruction {first:#010x}: there is no {name}", words=(first,)) from None
+        raise IllegalInstruction(
+            f"illegal instruction {first:#010x}: {target} has no {name} encoding", words=(first,)
+        ) from None
 
 
 def _operation(target: Target, fmt: Format, first: int) -> tuple[Op, Format]:
@@ -182,7 +184,7 @@ def _accumulate(op: Op, target: Target, fields: dict[str, int]) -> None:
             fields["src2"] += REGISTERS
     words, apart = slots(op, "MAI")[0].words, abs(fields["src2"] - VGPR0 - fields["vdst"])
     if words > LEAST_OVERLAP and 0 < apart < words and not op.name.startswith("v_smfmac"):
-        raise WireError("the addend must be the registers of the result, or none of them")
+        raise WireError("the addend must be exactly the registers of the result, or share none of them")
     for name, bit in (("src0", "acc0"), ("src1", "acc1")):
         if fields.pop(bit) and fields[name] >= VGPR0:
             fields[name] += REGISTERS

@@ -94,7 +94,7 @@ def _raw_data(target: Target, op: Op, form: str, raw: dict[str, int]) -> None:
     ]
     files = {raw[name] >= REGISTERS for name in used}
     if len(files) > 1:
-        raise WireError("the registers of data must be vector registers or accumulation registers, all of them")
+        raise WireError("the data registers must be either all vector registers or all accumulation registers")
     if files == {True}:
         if target.encoding < GFX90A:
             raise WireError(f"{target} has no accumulation registers in memory instructions")
@@ -112,7 +112,7 @@ def _raw_matrix(target: Target, op: Op, raw: dict[str, int]) -> None:
     is_d = raw["vdst"] >= REGISTERS
     is_c = is_d if op.name.startswith("v_smfmac") or raw["src2"] < VGPR0 else raw["src2"] >= ACC0
     if is_c != is_d:
-        raise WireError("the result and the addend must be vector registers or accumulation registers, both of them")
+        raise WireError("the result and the addend must be either both vector registers or both accumulation registers")
     if target.encoding >= GFX90A:
         raw["acc_cd"] = int(is_d)
     elif not is_d:

@@ -150,7 +150,7 @@ PROCESSOR: Final = {"gfx9-4-generic": "gfx942"}
 def matrix(b: Builder, i: Insn) -> None:
     """Execute a matrix instruction."""
     if b.mode.gpr_idx:
-        raise BeyondModel(f"{i.name} while GPR indexing is on")
+        raise BeyondModel(f"{i.name} is not modelled while GPR indexing is on")
     b.matrix(use_of(i))
 
 
@@ -177,7 +177,8 @@ def use_of(i: Insn) -> Use:
     use = Use(found, a_type, b_type, cbsz, abid, blgp, a, own_b, d, c, constant, index)
     for rows in (use.a_rows, use.b_rows, use.c_rows, use.d_rows):
         if len(rows) and rows[0] // VGPRS != rows[-1] // VGPRS:
-            raise GuestFault(f"{i.name}: registers {register_name(rows[0])} and {len(rows) - 1} more do not exist")
+            first = register_name(rows[0])
+            raise GuestFault(f"{i.name}: the {len(rows)} registers from {first} on do not all exist")
     return use
 
 

@@ -83,7 +83,7 @@ def _words(b: Builder, i: Insn, name: str, count: int) -> list[Word]:
     if count == 1:
         return [_single(b, i, name)]
     if code < 256:
-        raise BeyondModel(f"{i.name}: a source of {count} registers is modelled for vector registers")
+        raise BeyondModel(f"{i.name}: a source of {count} registers is modelled only for vector registers")
     return [b.v(code - 256 + k & 0xFF) for k in range(count)]
 
 

@@ -125,7 +125,7 @@ def check_group(group: Group, fields: int = 1) -> None:
         raise refuse(f"EMUL is {length} for elements of {group.width} bits, expected 1/8 to 8", rules.EMUL_RANGE)
     if group.n % group.registers:
         raise refuse(
-            f"v{group.n} cannot begin a group of {group.registers} registers: its number must be a multiple",
+            f"v{group.n} cannot begin a group of {group.registers} registers, expected a multiple of {group.registers}",
             rules.GROUP_START,
         )
     if fields * group.registers > 8:
@@ -149,13 +149,14 @@ def check(dest: Place, sources: tuple[Source, ...], masked: bool, no_overlap: Ru
         check_unmasked(dest.n)
     for source in places:
         if _overlap(dest, source) and (no_overlap is not None or not _may_overlap(dest, source)):
-            raise refuse(f"{_name(dest)} may not overlap {_name(source)} here", no_overlap or rules.OVERLAP)
+            text = f"the destination {_name(dest)} must not overlap the source {_name(source)} in this instruction"
+            raise refuse(text, no_overlap or rules.OVERLAP)
 
 
 def check_unmasked(n: int) -> None:
     """Raise an error if `n`, the destination of a masked instruction, is v0."""
     if n == 0:
-        raise refuse("the destination overlaps the mask v0", rules.MASK_OVERLAP)
+        raise refuse("the destination of a masked instruction is v0, the mask, expected another", rules.MASK_OVERLAP)
 
 
 def _overlap(a: Place, b: Place) -> bool:

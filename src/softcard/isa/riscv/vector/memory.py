@@ -91,7 +91,7 @@ def whole(width: int, count: int, loads: bool) -> VectorSemantics:
         o.vector_untyped(resumes=True)
         if i.rd % count:
             raise refuse(
-                f"v{i.rd} cannot begin a group of {count} registers: its number must be a multiple", rules.WHOLE_GROUP
+                f"v{i.rd} cannot begin a group of {count} registers, expected a multiple of {count}", rules.WHOLE_GROUP
             )
         data = Group(i.rd, width, count.bit_length() - 1)
         _whole(o, i, data, o.const(64, count * o.register_bits() // width), loads)

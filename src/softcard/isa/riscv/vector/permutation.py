@@ -143,7 +143,7 @@ def copy(count: int) -> VectorSemantics:
         for n in (i.rd, i.rs2):
             if n % count:
                 raise refuse(
-                    f"v{n} cannot begin a group of {count} registers: its number must be a multiple",
+                    f"v{n} cannot begin a group of {count} registers, expected a multiple of {count}",
                     rules.WHOLE_MOVE_GROUP,
                 )
         o.v_copy(i.rd, i.rs2, count)

@@ -59,8 +59,8 @@ class Atomics:
     def shared(self, address: Value, mask: Operand, otherwise: Callable[[], Operand]) -> Value:
         """Emit an atomic on shared memory; return the old values.
 
-        `otherwise` emits the call of a helper, and returns the old values.
-        """
+        The in-line code handles lanes that all have the same address, in the memory range of the inline cache.
+        For all other cases, `otherwise` emits the call of a helper, and returns the old values."""
         text, kind, size = self.text, f"i{self._bits}", self._bits // 8
         first = self.addresses.first(address)
         cache = self.caches.take("atomic")
@@ -143,7 +143,7 @@ class Atomics:
         return then, rows[2].load(vector, align=self._bits // 8 * text.lanes)
 
     def _row(self) -> Operand:
-        """Return memory on the stack for a lane vector."""
+        """Return the address of stack memory for one lane vector."""
         kind, align = self.text.itype(self._bits, True), self._bits // 8 * self.text.lanes
         return self.text.slot(f"%{self.text.fresh('row')}", kind, f", align {align}")
 

@@ -170,7 +170,7 @@ class CleanMemory(Memory):
 
 
 class CleanShadowState(ShadowState):
-    """The shadow registers and memory of a kind in code specialised for defined inputs."""
+    """The registers and memory of one kind of shadow, in code specialised for defined inputs."""
 
     scalars: CleanScalars
     memory: CleanMemory

@@ -60,10 +60,10 @@ class Addresses:
         return text.bits(first if plus is None else o.add(64, first, plus))
 
     def apart(self, address: Value) -> tuple[str, Operand, int]:
-        """Split the addresses of lanes into a constant and a remainder; return three items.
+        """Split the lanes' addresses into remainder and constant; return (key, first lane's remainder, constant).
 
-        They are a name of the remainder, the first lane of the remainder, and the constant. Addresses with the same
-        name differ only by their constants. 32-bit addresses wrap around after the addition."""
+        Addresses with equal keys have equal remainders, so they differ only by their constants. 32-bit addresses
+        wrap around after the constant is added."""
         text, first = self.text, self.first(address)
         if address.w == 32:
             base, scalars = self._base(address)
@@ -163,11 +163,11 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The host memory of a lane vector's access.
+    """The host memory that a lane vector accesses.
 
-    It has the host address of the first lane's bytes, a condition that the access of the whole lane vector is
-    inside the memory, and a condition that the access of one lane is. Outside of LDS it also has the address of
-    the access's inline cache and the contents of that cache."""
+    It has the host address of the first lane's bytes, and two conditions: `fits` ensures that the bytes of
+    the whole lane vector are inside the memory, `one_fits` that the bytes of the first lane are. Outside of
+    LDS it also has the address of the access's inline cache and the contents of that cache."""
 
     pointer: Operand
     fits: Operand
@@ -180,7 +180,7 @@ class Contiguous:
     """The emitter of loads and stores of a lane vector with contiguous addresses.
 
     `along` are shadow memories in which no bit should be set. Loads also read them, and stores write zeros to
-    them. `shadows` is a vector with the bitwise or of all shadow that was read, or ""."""
+    them. `shadows` is a vector with the bitwise or of all shadow that was read; None if none was."""
 
     def __init__(self, text: LaneText, addresses: Addresses, caches: InlineCaches, helpers: Helpers) -> None:
         self.text = text

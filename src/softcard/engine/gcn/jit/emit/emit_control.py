@@ -16,7 +16,10 @@ from softcard.isa.gcn.state import WORDS_AT
 
 
 class GuestAddress(int):
-    """A guest address of code. Machine code computes it, and sums with it, relative to the region's entry."""
+    """A guest address of code, for which machine code must not contain a constant.
+
+    Machine code computes the address, or a sum of it and a number, as an offset from the address of its
+    region."""
 
     def __add__(self, n: int) -> GuestAddress:
         return GuestAddress(int(self) + n)

@@ -93,9 +93,10 @@ class Counts:
         self._sums = []
 
     def count_prologue(self, place: Place, number: Operand) -> None:
-        """Emit an addition to a counter in the prologue of a strip-mined loop with several passes.
+        """Emit an addition to a counter, in the prologue of a strip-mined loop with several passes.
 
-        The code also adds to a local sum, from which a side exit can undo the count."""
+        The code also adds the number to a local sum, which a side exit subtracts from the counter to undo the
+        count."""
         total = self._variable("sum", len(self._sums))
         self._sums.append(place)
         self._change("add", place, number)
@@ -103,12 +104,14 @@ class Counts:
         total.store(before + number)
 
     def variables(self) -> None:
-        """Emit, before the loop, the initialisation to 0 of the sums that the prologue counts."""
+        """Emit, before a strip-mined loop, code that sets the local sums of `count_prologue` to 0."""
         for k in range(len(self._sums)):
             self._variable("sum", k).store(0)
 
     def end_strip(self, label: str) -> None:
-        """Emit the side exit of the loop, which undoes all counts of the prologue."""
+        """Emit the side exit, named `label`, of a strip-mined loop with several passes.
+
+        The emitted code undoes the additions of `count_prologue`: it subtracts each local sum from its counter."""
         text = self.text
         with text.apart(label):
             for k, place in enumerate(self._sums):

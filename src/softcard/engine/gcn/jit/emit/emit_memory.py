@@ -91,7 +91,9 @@ class Memory:
         return values
 
     def _waiting(self, w: int, k: int) -> Operand:
-        """Return the stack address of value `k` of the present access, for this lane vector."""
+        """Return the stack address at which value `k` of the present access is saved for later passes over the lanes.
+
+        The address belongs to the present lane vector."""
         name = f"%{self.vectors.base.prefix}given{w}_{self._accesses}_{k}"
         return self.text.slot(name, f"[{LANES} x i{w}]", ", align 64").element(
             f"i{w}", self.text.word(f"%sh{self.vectors.label}")

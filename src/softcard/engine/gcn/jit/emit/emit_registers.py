@@ -148,7 +148,7 @@ class ScalarFile:
         self.forget()
 
     def forget(self) -> None:
-        """Forget known values, as registers may have changed in the wave's state."""
+        """Forget the known values of the registers `in_place`, as they may have changed in the wave's state."""
         self.cur = {name: v for name, v in self.cur.items() if name not in self.in_place}
 
     def _indexed(self, n: int, offset: Value, w: int) -> tuple[Value, Operand]:
@@ -231,10 +231,9 @@ class VectorFile:
         self._collected: dict[int, Operand] = {}
 
     def row(self, n: int, label: str = "") -> Operand:
-        """Return the address of register n for the lane vector of the loop `label`.
+        """Return the address of the part of register n that holds the lane vector which the loop `label` processes.
 
-        The default is the loop that is being emitted.
-        """
+        By default this is the loop that is being emitted."""
         if self.loop is not None:
             return self.text.pointer(self.loop.variable(n, self.which, self.base.prefix))
         return self.rows(label or self.label).offset(row_at(n))
@@ -250,7 +249,7 @@ class VectorFile:
         return self.text.pointer(self.base.lds)
 
     def rows(self, label: str) -> Operand:
-        """Return the address of vector register 0 for the lane vector of the strip-mined loop `label`."""
+        """Return the address of the part of register v0 that holds the lane vector which the loop `label` processes."""
         return self.text.pointer(f"%{self.base.prefix}row{label}")
 
     def buffer(self, n: int, label: str = "") -> Operand:
@@ -318,7 +317,8 @@ class VectorFile:
         return self.masks[n]
 
     def set_mask(self, n: int, m: Value) -> None:
-        """Collect the bits of a mask; the scalar register pair is written after the last lane vector."""
+        """Collect bits of a lane mask for scalar registers n and n + 1, which are written after the last lane
+        vector."""
         text = self.text
         if not m.vec:
             m = Value(1, True, text.bits(m, True))
@@ -336,7 +336,7 @@ class VectorFile:
         return self.text.bits(m, True).bitcast(f"i{self.text.lanes}")
 
     def lane_id(self) -> Value:
-        """Return the lane numbers, 0 to 63."""
+        """Return the lane numbers (0 to 63) of the lanes in this lane vector."""
         text = self.text
         base = text.splat("i32", text.word(f"%sh{self.label}").trunc("i32"))
         steps = ", ".join(f"i32 {lane}" for lane in range(text.lanes))

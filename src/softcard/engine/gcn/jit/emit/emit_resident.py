@@ -1,6 +1,7 @@
 """The entries and exits of register-resident loops, which keep their vector registers in host registers.
 
-An entry loads all vector registers of the loop from memory; an exit stores them."""
+An entry loads all vector registers of the loop from memory. An exit stores those that the loop has
+written."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ class ResidentLoops:
         return self.control.label(place)
 
     def ways(self, liveness: Liveness) -> None:
-        """Emit the entries and exits of all register-resident loops, after all blocks."""
+        """Emit the code of all entries and exits of register-resident loops.
+
+        Call this after all blocks have been emitted."""
         text, labels = self.text, self.control.labels
         for loop in self.loops:
             for n in sorted(loop.registers):

@@ -92,7 +92,7 @@ def image(b: Builder, i: Insn, numbers: Sequence[int]) -> Image:
     level, (form, word) = i.target.level, numbers
     kind, dfmt, nfmt = bits(word, 28, 4), bits(form, 0, 6), bits(form, 6, 4)
     if kind not in DIMENSIONS:
-        raise BeyondModel(f"{i.name}: resource type {kind} is not modelled: it must be 8 to 13, an image of one sample")
+        raise BeyondModel(f"{i.name}: resource type {kind} is not modelled, expected 8 to 13 (an image of one sample)")
     check_layout(i.name, level, word)
     short = bool(i["r128"]) and level < GFX9
     w = sregs(b, i["srsrc"], 4 if short else 8) + [b.const(32, 0)] * (4 if short else 0)
@@ -134,7 +134,7 @@ def check_layout(operation: str, level: int, word: int) -> None:
     first, last = bits(word, 12, 4), bits(word, 16, 4)
     if first or last:
         raise BeyondModel(
-            f"{operation}: mip levels {first} to {last} of the image are not modelled: it must have level 0 only"
+            f"{operation}: mip levels {first} to {last} of the image are not modelled, expected only level 0"
         )
 
 

@@ -305,7 +305,9 @@ def gather(*variant: str) -> SpecialisedExecution:
     def semantics(b: Builder, i: Insn, numbers: Numbers) -> None:
         found, s = resources(b, i, numbers)
         if found.dimensions != 2 or found.kind == IMAGE_3D:
-            raise BeyondModel(f"{i.name} of an image of {found.dimensions} dimensions is not modelled: it must have 2")
+            raise BeyondModel(
+                f"{i.name} of an image of {found.dimensions} dimensions is not modelled, expected 2 dimensions"
+            )
         r = request(b, i, found, s, kinds)
         x, y, z = axes(b, found, s, r, True)
         component = (i["dmask"] & -i["dmask"]).bit_length() - 1 if i["dmask"] else 0

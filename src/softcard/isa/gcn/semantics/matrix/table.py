@@ -395,10 +395,12 @@ def check_fields(matrix: Matrix, cbsz: int, abid: int, blgp: int) -> None:
     if matrix.takes_block:
         if 1 << cbsz > matrix.blocks or abid >= 1 << cbsz:
             raise BeyondModel(
-                f"{matrix.name} cbsz:{cbsz} abid:{abid}: expected 2**cbsz of at most {matrix.blocks} blocks, and an "
-                "abid below 2**cbsz"
+                f"{matrix.name} cbsz:{cbsz} abid:{abid} is not modelled, expected 2**cbsz of at most {matrix.blocks} "
+                "(blocks) and an abid below 2**cbsz"
             )
     elif cbsz or abid:
-        raise BeyondModel(f"{matrix.name} cbsz:{cbsz} abid:{abid}: expected 0, it has one block of A")
+        raise BeyondModel(
+            f"{matrix.name} cbsz:{cbsz} abid:{abid} is not modelled, expected cbsz:0 abid:0, since A has one block"
+        )
     if blgp and not (matrix.takes_lanes or matrix.takes_signs):
-        raise BeyondModel(f"{matrix.name} blgp:{blgp}: expected 0 on {matrix.processor}")
+        raise BeyondModel(f"{matrix.name} blgp:{blgp} is not modelled, expected blgp:0 on {matrix.processor}")
