@@ -181,7 +181,7 @@ class _Helper(Text):
             self.give([], self.word(0))
             return
         whole = pointer.load(f"<{self.count * self.lanes} x i32>", align=1)
-        self.give(self.apart(whole), self.word(0))
+        self.give(self.transposed(whole), self.word(0))
 
     def interleaved(self) -> Operand:
         """Return the data of a store in one vector, with all dwords of a lane together."""
@@ -196,7 +196,7 @@ class _Helper(Text):
             made = self.operand(f"<{total} x i1>", f"<{mask}>").select(other, made)
         return made
 
-    def apart(self, whole: Operand) -> list[Operand]:
+    def transposed(self, whole: Operand) -> list[Operand]:
         """Return vectors with one dword of each lane, from a vector with all dwords of a lane together."""
         values = []
         for k in range(self.count):
@@ -232,7 +232,7 @@ class _Helper(Text):
             count *= 2
             both = ", ".join(f"i32 {n}" for n in range(count))
             rows = [self.shuffle(a, f"<{count} x i32> <{both}>", b) for a, b in zip(rows[::2], rows[1::2], strict=True)]
-        return self.apart(rows[0])
+        return self.transposed(rows[0])
 
     def part(self, dwords: Operand) -> Operand:
         """Emit the extraction, with zero extension, of bytes or halfwords from `dwords`, which contain them."""
