@@ -247,22 +247,13 @@ class _Helper(Text):
         Where stores overlap, the highest lane's dwords therefore remain.
         """
         whole = self.interleaved()
-        bits = mask.bitcast(f"i{self.lanes}")
-        self.branch(bits.eq(-1), "every", "each")
-        self.start("every")
-        for lane in range(self.lanes):
-            order = ", ".join(f"i32 {self.count * lane + k}" for k in range(self.count))
-            pointers.lane(lane).store(self.shuffle(whole, f"<{self.count} x i32> <{order}>"), align=1)
-        self.jump("stored")
-        self.start("each")
         self.variable("%rows", whole.type, ", align 64")
         self.variable("%places", self.long, ", align 64")
         self.pointer("%places").store(pointers, align=64)
         self.pointer("%rows").store(whole, align=64)
+        bits = mask.bitcast(f"i{self.lanes}").zext("i64")
         rows, places = self.pointer("%rows").ptrtoint(), self.pointer("%places").ptrtoint()
-        self.invoke("i64", "@in_order", self.bytes, places, rows, bits.zext("i64"))
-        self.jump("stored")
-        self.start("stored")
+        self.invoke("i64", "@in_order", self.bytes, places, rows, bits)
 
     def local(self) -> None:
         """Emit an access of LDS or GDS: lanes past its end read 0 and store nothing."""
