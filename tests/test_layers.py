@@ -150,7 +150,7 @@ def test_faces_only_name_what_is_below(face):
     assert isinstance(body[-1], ast.Assign)  # __all__
 
 
-# ---- folders of an engine --------------------------------------------------------------------------------------------
+# ---- folders of engines and devices ----------------------------------------------------------------------------------
 
 FOLDERS = {
     "engine/gcn": (
@@ -160,17 +160,39 @@ FOLDERS = {
         ("reference", "threaded"),
         ("tiered",),
         ("shadow", "races", "waits"),
-        ("bounds", "strict"),
+        ("strict",),
         ("checks",),
     ),
-    "engine/riscv": ((".",), ("jit",), ("shadow", "races"), ("code_stores",)),
+    "engine/riscv": ((".",), ("jit",), ("shadow", "races"), ("code_stores",), ("checks",)),
+    "device/refsi": (
+        (".",),
+        ("toolkit",),
+        ("refsidrv",),
+        ("spec",),
+        ("settings", "guarded", "profiles"),
+        ("native_commands",),
+        ("cmp",),
+        ("device",),
+    ),
 }
-"""The order of the folders in a folder, "." for its own modules: none imports one of its level or of a later one."""
-CHECKS = ("shadow", "races", "waits", "bounds", "checks")
-"""Folders of engine/gcn with checks: engines know none by name."""
-ENGINES = ("jit", "reference", "threaded", "tiered", "strict")
-REGISTRY = "softcard.engine.gcn.checks.registry"
-"""The only module of these folders that devices and hosts import: it makes checks from their names."""
+"""The order of the folders in a folder, "." for its own modules: none imports one of its level or of a later one.
+
+A module of the folder that depends on other folders has a level of its own.
+"""
+CHECKS = {
+    "engine/gcn": ("shadow", "races", "waits", "checks"),
+    "engine/riscv": ("shadow", "races", "code_stores", "checks"),
+}
+"""The folders with checks: engines know none by name."""
+REGISTRIES = (
+    "softcard.engine.gcn.checks.registry",
+    "softcard.engine.riscv.checks",
+    "softcard.core.memory_check.guard_of",
+)
+"""What devices and hosts import of checks: modules and a function that make checks from their names."""
+
+SCOREBOARD = {"strict": "softcard.engine.gcn.waits."}
+"""The strict memory shows the results of loads after the waits for them, by the scoreboard of the check `waits`."""
 
 
 def folder(name: str, inside: str) -> str | None:
@@ -179,7 +201,8 @@ def folder(name: str, inside: str) -> str | None:
     if not name.startswith(start):
         return None
     first = name.removeprefix(start).partition(".")[0]
-    return first if (PACKAGE / inside / first).is_dir() else "."
+    is_own = any(first in names for names in FOLDERS[inside])
+    return first if is_own or (PACKAGE / inside / first).is_dir() else "."
 
 
 def wrong_arrows(source: str, path: str, inside: str) -> list[str]:
@@ -202,7 +225,7 @@ def wrong_arrows(source: str, path: str, inside: str) -> list[str]:
 
 
 @pytest.mark.parametrize("inside", FOLDERS)
-def test_no_folder_of_an_engine_imports_a_later_one(inside):
+def test_no_folder_imports_a_later_one(inside):
     files = [path for path in FILES if path.startswith(f"{inside}/")]
     assert files
     found = [
@@ -220,46 +243,71 @@ def test_the_check_of_folders_itself():
     assert wrong_arrows(f"from {gcn}.jit import b", "engine/gcn/api.py", "engine/gcn")
 
 
-def test_engines_know_no_check_by_name():
+def imports_of(path: str) -> list[str]:
+    """The full names of everything that a file of the package imports."""
+    tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+    module = f"softcard.{path.removesuffix('.py').replace('/', '.')}"
+    return [name for _, name in imported_modules(tree, module, path.endswith("__init__.py"))]
+
+
+def is_of_check(name: str) -> bool:
+    """Return True if a module or a name belongs to a check, and is no registry of checks."""
+    if name.startswith(REGISTRIES):
+        return False
+    is_in_folder = any(folder(name, inside) in folders for inside, folders in CHECKS.items())
+    return is_in_folder or name.startswith("softcard.core.memory_check")
+
+
+@pytest.mark.parametrize("inside", CHECKS)
+def test_engines_know_no_check_by_name(inside):
     for path in FILES:
-        if path.startswith(tuple(f"engine/gcn/{name}/" for name in ENGINES)):
-            tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
-            names = [name for _, name in imported_modules(tree, f"softcard.{path.replace('/', '.')}", False)]
-            assert not [name for name in names if name.startswith("softcard.core.checks")], path
+        own = folder(f"softcard.{path.removesuffix('.py').replace('/', '.')}", inside)
+        if own is not None and own not in CHECKS[inside]:
+            names = [name for name in imports_of(path) if not name.startswith(SCOREBOARD.get(own, "-"))]
+            assert not [name for name in names if is_of_check(name) or name.startswith("softcard.core.checks")], path
 
 
-def test_devices_and_hosts_know_no_check_of_waves():
+def test_devices_and_hosts_import_checks_from_registries_only():
     for path in FILES:
         if path.startswith(("device/", "host/")):
-            tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
-            module = f"softcard.{path.removesuffix('.py').replace('/', '.')}"
-            names = [name for _, name in imported_modules(tree, module, False) if not name.startswith(REGISTRY)]
-            assert not {folder(name, "engine/gcn") for name in names} & set(CHECKS), path
+            assert not [name for name in imports_of(path) if is_of_check(name)], path
+
+
+def test_the_check_of_checks_itself():
+    assert is_of_check("softcard.engine.riscv.races.watch.HartRaces")
+    assert is_of_check("softcard.engine.gcn.shadow")
+    assert is_of_check("softcard.core.memory_check.MemoryCheck")
+    assert not is_of_check("softcard.core.memory_check.guard_of")
+    assert not is_of_check("softcard.engine.riscv.checks.hart_checks")
+    assert not is_of_check("softcard.engine.riscv.hooks.HartCheck")
 
 
 NAMES = {"MEMORY", "LEAKS", "INIT", "FIDELITY", "WAITS", "SYNC", "RACES", "LANES"}
 NAME_A_CHECK = {
-    "core/memory_check.py": {"MEMORY", "LEAKS"},
-    "device/hsa/compute.py": {"SYNC"},
+    "cli/demo_cases.py": NAMES,
+    "core/memory_check.py": {"MEMORY"},
     "device/hsa/sync.py": {"SYNC"},
+    "engine/gcn/checks/barriers.py": {"SYNC"},
+    "engine/gcn/checks/bounds.py": {"MEMORY"},
+    "engine/gcn/checks/registry.py": NAMES - {"LANES"},
+    "engine/riscv/checks.py": {"INIT", "RACES", "WAITS"},
 }
-"""Modules of core and devices that import the name of a check: two have the code of that check, one makes it."""
+"""Modules outside of the folders of checks that import the name of a check: demos, registries, and code of checks."""
+MOST_FILES = 5
+
+
+def named_checks(path: str) -> set[str]:
+    """The names of checks that a file imports."""
+    return {name.rpartition(".")[2] for name in imports_of(path) if name.startswith("softcard.core.checks.")} & NAMES
 
 
 def test_settings_and_devices_treat_checks_by_their_kind():
-    found = {}
-    for path in FILES:
-        if path.startswith(("core/", "device/", "host/")):
-            tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
-            names = {
-                each.name
-                for node in ast.walk(tree)
-                if isinstance(node, ast.ImportFrom) and node.module == "softcard.core.checks"
-                for each in node.names
-            }
-            if known := names & NAMES:
-                found[path] = known
+    own = [f"{inside}/{name}/" for inside, names in CHECKS.items() for name in names if name != "checks"]
+    own.append("engine/races/")
+    found = {path: names for path in FILES if not path.startswith(tuple(own)) and (names := named_checks(path))}
     assert found == NAME_A_CHECK
+    for name in NAMES:
+        assert len([names for names in found.values() if name in names]) < MOST_FILES, name  # and core/checks.py
 
 
 # ---- what is said of it ----------------------------------------------------------------------------------------------

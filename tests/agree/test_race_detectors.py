@@ -10,7 +10,7 @@ import pytest
 from softcard.core.findings import Finding, FindingLog
 from softcard.core.space import Ram
 from softcard.engine.riscv.races.native_detector import NativeHartRaces
-from softcard.engine.riscv.races.watch import HartRaces, Races
+from softcard.engine.riscv.races.watch import HartRaces
 from softcard.isa.riscv.decode import assemble, decode
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.isa import ALL
@@ -60,9 +60,9 @@ def steps(random: Random, code: Code, count: int) -> list[tuple[Any, ...]]:
         if kind < 0.17:
             found.append(("fence", hart, random.randrange(len(FENCES))))
         elif kind < 0.19:
-            found.append(("barrier",))
+            found.append(("barrier_opens",))
         elif kind < 0.2:
-            found.append(("begin_group",))
+            found.append(("group_begins",))
             open_.clear()
         elif kind < 0.22:
             key += 1
@@ -75,19 +75,19 @@ def steps(random: Random, code: Code, count: int) -> list[tuple[Any, ...]]:
             pc = random.choice(pcs)
             size = code.size(pc)
             found.append(("access", hart, pc, random.randrange(PLACES // size) * size, random.random() < 0.5))
-    return [*found, ("end",)]
+    return [*found, ("kernel_ends",)]
 
 
 def reported_by(
-    races: Races, reported: list[Finding], ram: Ram, code: Code, wanted: list[tuple[Any, ...]]
+    races: HartRaces | NativeHartRaces, reported: list[Finding], ram: Ram, code: Code, wanted: list[tuple[Any, ...]]
 ) -> list[Any]:
     """What a judge tells of, with how much it had told of behind each step."""
     harts, counts = [Hart(index, NO_PORT) for index in range(HARTS)], []
-    races.begin_group()
+    races.group_begins()
     for name, *more in wanted:
         if name == "fence":
             fence = code.fences[more[1]]
-            races.fence(harts[more[0]], fence.word, fence.name == "fence.tso")  # type: ignore[attr-defined]
+            races.fence(harts[more[0]], fence.word, fence.name == "fence.tso")
         elif name == "started":
             hart, key, source, target, size = more
             at = [ram.base_host + each for each in (source, target)]
@@ -96,9 +96,7 @@ def reported_by(
         elif name == "access":
             number, pc, address, same = more
             harts[number].pc = pc
-            races.access(  # type: ignore[attr-defined]
-                harts[number], code.insns[pc], code.access(pc), address, code.size(pc), lambda same=same: same
-            )
+            races.access(harts[number], code.insns[pc], code.access(pc), address, code.size(pc), lambda same=same: same)
         else:
             getattr(races, name)(*more)
         counts.append(sum(each.count for each in reported))

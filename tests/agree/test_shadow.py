@@ -15,9 +15,9 @@ from softcard.engine.riscv.jit.engine import JitEngine
 from softcard.engine.riscv.jit.region import discover, region_key
 from softcard.engine.riscv.reference import ReferenceEngine
 from softcard.engine.riscv.shadow import uses
-from softcard.engine.riscv.shadow.block import CALLED, REGISTERS, ShadowBlock, ShadowedRam
 from softcard.engine.riscv.shadow.check import ShadowCheck
 from softcard.engine.riscv.shadow.translated import DEFINEDNESS, loads_undefined
+from softcard.engine.riscv.shadow_layout import CALLED, REGISTERS, ShadowBlock, ShadowedRam
 from softcard.ir import llvm
 from softcard.ir.native import U64, link, native
 from softcard.ir.object_cache import ObjectCache
@@ -40,9 +40,11 @@ class Shadowed:
 
     def __init__(self, engine: str) -> None:
         self.check = ShadowCheck(FindingLog([]), lambda hart, pc: None)
-        made = ReferenceEngine(dress=self.check.dress)
+        made = ReferenceEngine(observe=self.check.observe)
         if engine != "reference":
-            made = JitEngine(tier=llvm.QUICK, cache=ObjectCache(), dress=self.check.dress, performing=DEFINEDNESS)
+            made = JitEngine(
+                tier=llvm.QUICK, cache=ObjectCache(), observe=self.check.observe, instrumentation=DEFINEDNESS
+            )
         self.bench = Bench(made, ram=ShadowedRam)
         csr.reset(self.bench.hart)
         made.context(self.bench.hart)
@@ -183,7 +185,6 @@ def test_without_the_check_code_is_what_it_was() -> None:
     plain = RegionEmitter(region, frozenset()).text()
     assert "shadows" not in plain
     assert "shadows" in RegionEmitter(region, frozenset(), True, DEFINEDNESS.perform).text()
-    assert (
-        region_key(region, True, 0) == region_key(region, True, 0, "") != region_key(region, True, 0, DEFINEDNESS.name)
-    )
+    with_shadows = region_key(region, True, 0, *DEFINEDNESS.names)
+    assert region_key(region, True, 0) == region_key(region, True, 0, "") != with_shadows
     assert Hart.STATE == ("own_words", "own_vectors", "csr", "privilege")

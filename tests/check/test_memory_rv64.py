@@ -109,7 +109,8 @@ def _marked(name: str) -> int:
 
 
 def test_the_reference_drivers_profile_has_no_checks() -> None:
-    with pytest.raises(BeyondModel, match="check 'memory' is not supported in profile refsidrv, only waits"):
+    message = "check 'memory' is not supported in profile refsidrv, which supports only waits"
+    with pytest.raises(BeyondModel, match=message):
         RefSi.open(profile="refsidrv", check="memory")
 
 

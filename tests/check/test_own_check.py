@@ -6,7 +6,7 @@ One is of waves, and one of harts; both may have the same name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,9 @@ from softcard.engine.gcn.hooks import NO_CHECKS, STORE, Check, Checks, Observer
 from softcard.engine.gcn.instrumentation import HookPoints
 from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.engine import JitEngine
-from softcard.engine.riscv.checks import HartCheck
+from softcard.engine.riscv.checks import Request as HartRequest
 from softcard.engine.riscv.checks import register as register_hart_check
+from softcard.engine.riscv.hooks import HartCheck, Outstanding
 from softcard.host.amdcl2.demo import demo_program
 from softcard.host.hsa.gpu import Gpu, demo_code
 from softcard.host.refsi.refsi import RefSi, demo_kernels
@@ -199,8 +200,8 @@ class HartStores(HartCheck):
 
     name = "hart-stores"
 
-    def __init__(self, log: FindingLog) -> None:
-        self.log = log
+    def __init__(self, request: HartRequest) -> None:
+        self.log = request.log
         self.stores: Counter[int] = Counter()
 
     def instruction_begins(self, hart: Hart, pc: int, insn: Insn) -> None:
@@ -248,14 +249,53 @@ def test_a_check_of_harts_is_one_of_devices_with_harts_only() -> None:
     with pytest.raises(ModelBug, match="a check 'init' exists already"):
         register_hart_check("init", "once more", HartStores)
     with RefSi.open(check=HartStores.name, profile="refsidrv", on_finding="keep") as device:
-        assert [each.name for each in device.port.checks] == [HartStores.name]
+        assert [each.name for each in device.port.checks.every] == [HartStores.name]
 
 
 def test_a_check_of_waves_and_one_of_harts_may_share_a_name() -> None:
     remove = register_hart_check(NAME, "how many stores harts execute", HartStores)
     assert (CHECKS[NAME].waves, CHECKS[NAME].harts) == (True, True)
     with RefSi.open(check=NAME) as device, Gpu.open("gfx900", check=NAME) as gpu:
-        assert isinstance(device.port.checks[0], HartStores)
+        assert isinstance(device.port.checks.every[0], HartStores)
         assert isinstance(gpu.device.checks.every[0], Counts)
     remove()
     assert (CHECKS[NAME].waves, CHECKS[NAME].harts) == (True, False)
+
+
+class HartKernels(HartCheck):
+    """Reports how many groups and instances each kernel command has."""
+
+    name = HartStores.name
+
+    def __init__(self, request: HartRequest) -> None:
+        self.log = request.log
+        self.groups = self.instances = 0
+
+    def kernel_begins(self, entry: int, arguments: int) -> None:
+        """Begin to count."""
+        self.groups = self.instances = 0
+
+    def group_begins(self, outstanding: Iterable[Outstanding] = ()) -> None:
+        """Count groups."""
+        self.groups += 1
+
+    def instance_begins(self, hart: Hart, arguments: int) -> None:
+        """Count instances."""
+        self.instances += 1
+
+    def kernel_ends(self) -> None:
+        """Report."""
+        self.log.note(Finding(self.name, f"{self.groups}-{self.instances}", "groups and instances", Level.NOTE))
+
+
+def test_a_check_of_harts_follows_kernels() -> None:
+    remove = register_hart_check(HartKernels.name, "how many groups kernels have", HartKernels)
+    with RefSi.open(check=HartKernels.name, on_finding="keep") as device:
+        device.load_elf(demo_kernels())
+        a, b, c = (device.array(np.arange(64, dtype=np.int32)) for _ in range(3))
+        for instances in (4, 16):
+            device.launch("vector_add", instances, [a, b, c, 64 // instances])
+        assert (c.array == a.array + b.array).all()
+        width = device.port.cores * device.port.harts_per_core
+        assert [each.kind for each in device.port.findings] == [f"{-(-n // width)}-{n}" for n in (4, 16)]
+    remove()

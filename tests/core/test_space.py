@@ -12,7 +12,7 @@ from softcard.core.errors import AccessFault, ModelBug
 from softcard.core.files import HAS_MEMORY_FILES
 from softcard.core.space import PAGE_SIZE, AddressSpace, Ram, SharedRam, Unit
 from softcard.engine.riscv.code_stores.layout import SharedStoreRam
-from softcard.engine.riscv.shadow.block import SharedShadowedRam
+from softcard.engine.riscv.shadow_layout import SharedShadowedRam
 
 UNIT = Unit(1)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from softcard.core.snapshot import Stateful
 from softcard.core.tracebacks import host_line
@@ -261,3 +261,63 @@ def _bytes(number: int) -> str:
 
 def _missed(missed: Allocation, distance: int, text: str) -> Verdict:
     return Verdict(USE_AFTER_FREE if missed.freed else OUT_OF_BOUNDS, missed, distance, text)
+
+
+# ---- guards ----------------------------------------------------------------------------------------------------------
+
+
+HOST: Final = "host"
+"""The owner of memory that the host program allocated itself."""
+PRIVATE_MEMORY: Final = "private memory of a wave"
+"""The name of the allocations of private memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessOrigin:
+    """The source of an access: the instruction, its wave or hart, its work-group, and the lanes concerned."""
+
+    pc: int | None = None
+    insn: str = ""
+    unit: str = ""
+    group: str = ""
+    lanes: tuple[int, ...] = ()
+
+
+UNKNOWN_ORIGIN: Final = AccessOrigin()
+
+
+class Guard(Protocol):
+    """The allocations of one memory with their exact bounds, and the check of accesses and frees against them.
+
+    A device records its allocations in it. Engines check each access by it that is not wholly inside of an allocation.
+    """
+
+    allocations: Allocations
+    strides: dict[int, tuple[int, int]]
+    """Private memories by address: the bytes of each work-item, and the bytes from one wave to the next."""
+
+    def check(self, access: str, size: int, address: int, origin: AccessOrigin) -> bool:
+        """Check one access, made at `origin`; return False if it is invalid. `access` is its kind as text."""
+
+    def check_lanes(
+        self, access: str, size: int, addresses: Sequence[int], origin: AccessOrigin, lanes: Sequence[tuple[int, ...]]
+    ) -> bool:
+        """Check the accesses of several lanes; return False if some are invalid.
+
+        `addresses` has one address for each entry in `lanes`.
+        """
+
+    def refused(self, access: str, size: int, address: int, origin: AccessOrigin, reason: str) -> None:
+        """Record an access that the memory refuses, although an allocation contains it; `reason` is its error text."""
+
+    def freed(self, base: int) -> Allocation | None:
+        """Record that the host frees the allocation at `base`, and return the allocation.
+
+        If no live allocation begins there, record that and return None.
+        """
+
+    def not_freed(self, base: int) -> None:
+        """Record a free of an address at which no live allocation begins."""
+
+    def closed(self) -> None:
+        """Handle the closing of the device."""

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from softcard.core.errors import WireError, close_to
+from softcard.core.errors import ModelBug, WireError, close_to
 from softcard.core.files import bytes_of
 
 VARIABLE: Final = "SOFTCARD_CHECK"
@@ -43,7 +43,10 @@ class CheckKind:
     - `orders_accesses`: the check tracks the happens-before order of accesses.
     - `takes_equal_stores`: the setting `equal_stores` changes what the check reports.
     - `only_engine`: for harts, the check follows instructions only and needs no support by the device's memory.
-    - `notes_code_stores`: the check detects that harts store to code that they execute later.
+    - `guards_allocations`: the check needs the exact bounds of allocations.
+    - `follows_packets`: the check follows the packets of queues, and the host's waits for them.
+    - `needs_own_blocks`: a program's run-time library must request each allocation from the driver on its own.
+    - `needs_copy_engines`: copy engines must make all copies between the host and a device.
     - `at_close`: the check examines allocations and other state that remain when a device is closed."""
 
     text: str
@@ -58,7 +61,10 @@ class CheckKind:
     orders_accesses: bool = False
     takes_equal_stores: bool = False
     only_engine: bool = False
-    notes_code_stores: bool = False
+    guards_allocations: bool = False
+    follows_packets: bool = False
+    needs_own_blocks: bool = False
+    needs_copy_engines: bool = False
     at_close: bool = False
 
 
@@ -67,11 +73,14 @@ CHECKS: Final[dict[str, CheckKind]] = {
         "accesses outside an allocation or after it was freed, also of LDS and private memory; double free",
         harts=True,
         with_snapshots=True,
+        guards_allocations=True,
+        needs_own_blocks=True,
     ),
     LEAKS: CheckKind(
         'allocations that the host had not freed when the device was closed; needs "memory"',
         harts=True,
         with_snapshots=True,
+        guards_allocations=True,
         at_close=True,
     ),
     INIT: CheckKind(
@@ -79,6 +88,8 @@ CHECKS: Final[dict[str, CheckKind]] = {
         harts=True,
         shadows_values=True,
         fills_junk=True,
+        needs_own_blocks=True,
+        needs_copy_engines=True,
     ),
     FIDELITY: CheckKind(
         "values that hardware only approximates and that a branch or an address uses", shadows_values=True
@@ -99,13 +110,13 @@ CHECKS: Final[dict[str, CheckKind]] = {
         "GCN results that are used without a wait for them; RISC-V code that is stored and run without FENCE.I",
         harts=True,
         only_engine=True,
-        notes_code_stores=True,
     ),
     SYNC: CheckKind(
         "barriers that some work-items of a group do not reach; signals and packets that wait forever",
         harts=True,
         with_snapshots=True,
         with_strict_waves=True,
+        follows_packets=True,
     ),
 }
 """The checks by name."""
@@ -126,6 +137,28 @@ FINDINGS: Final = 100
 """The default of the maximum number of findings that a device stores."""
 LONGEST: Final = 1000
 """The maximum number of characters of a suppression's pattern; matching a longer one may take minutes."""
+
+
+def add_check(name: str, text: str, *, harts: bool) -> Callable[[], None]:
+    """Add a check of harts, or one of waves; return a function that removes it.
+
+    `text` describes in a few words what the check reports. The name "all" in a setting does not include the check. One
+    check of waves and one of harts may have the same name; raise `ModelBug` for a second one of a kind.
+    """
+    known = CHECKS.get(name)
+    if known is not None and (known.harts if harts else known.waves):
+        raise ModelBug(f"a check {name!r} exists already: {known.text}")
+    has_both = known is not None
+    has_harts = harts or has_both
+    CHECKS[name] = CheckKind(text, waves=not harts or has_both, harts=has_harts, in_all=False, only_engine=has_harts)
+
+    def remove() -> None:
+        if known is None:
+            del CHECKS[name]
+        else:
+            CHECKS[name] = known
+
+    return remove
 
 
 def having(names: Iterable[str], has: Callable[[CheckKind], bool]) -> frozenset[str]:

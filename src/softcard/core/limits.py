@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -117,3 +117,23 @@ class Watch:
         limit = self.time_limit_seconds
         if limit is not None and time.monotonic() - began > limit:
             raise TimeLimit(f"{what} did not end within {past_time(limit, step_limit)}: {doing()}")
+
+
+# ---- pieces of copies ------------------------------------------------------------------------------------------------
+# Division of large copies into smaller ones, so that limits can be checked in between.
+
+
+PIECE: Final = 1 << 24
+"""The number of bytes to copy between two checks: a few milliseconds, some tens for scattered data."""
+
+
+def pieces(counts: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Yield the slices, in order, that divide an array of shape `counts` into parts of at most `PIECE` elements."""
+    inner = math.prod(counts[1:])
+    step = max(PIECE // inner, 1)
+    for first in range(0, counts[0], step):
+        part = slice(first, min(first + step, counts[0]))
+        if inner <= PIECE:
+            yield (part,)
+        else:
+            yield from ((part, *rest) for rest in pieces(counts[1:]))

@@ -21,6 +21,7 @@ from softcard.core.rule import Rule
 from softcard.core.tracebacks import warn_caller
 
 if TYPE_CHECKING:
+    from softcard.core.diagnostics import Diagnostic
     from softcard.core.findings import Finding
 
 OFF: Final = "off"
@@ -44,6 +45,13 @@ class Lint(Event):
     check: str
     message: str
     rule: Rule | None = None
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the lint as a diagnostic."""
+        from softcard.core.diagnostics import Diagnostic
+        from softcard.core.findings import Level
+
+        return Diagnostic(Level.WARNING, self.check, self.message, rule=self.rule)
 
     def __str__(self) -> str:
         clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
@@ -145,12 +153,11 @@ class LintDesk:
             self._thread.depth -= 1
 
     def report(self, error: BaseException | None = None, *, with_findings: bool = True) -> None:
-        """Report the queued lints and findings, unless this thread is inside a call of the host.
+        """Report the queued lints and findings, unless another call by the host to the device encloses this one.
 
-        `error` is the exception that ended the call. With `with_findings` False, findings stay queued, since the call
-        only began work that the host will wait for later. Calls for which the context would be too slow test `pending`
-        and call this method instead.
-        """
+        `error` is the exception that ended the call. With `with_findings` False, findings stay queued, since the
+        call only began work that the host will wait for later. Calls for which the desk's context manager would be
+        too slow test `pending` and call this method instead."""
         if self._thread.depth:
             return
         with self._lock:

@@ -1,18 +1,24 @@
-"""The code of the memory check that all devices share: bounds of allocations, guarded memory, findings."""
+"""The check of memory, which all devices share: it reports accesses outside of allocations, and wrong frees."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
-from softcard.core.allocations import OUT_OF_BOUNDS, USE_AFTER_FREE, WILD, Allocation, Allocations
-from softcard.core.checks import LEAKS, MEMORY, read_suppressions
+from softcard.core.allocations import (
+    HOST,
+    OUT_OF_BOUNDS,
+    PRIVATE_MEMORY,
+    UNKNOWN_ORIGIN,
+    USE_AFTER_FREE,
+    WILD,
+    AccessOrigin,
+    Allocation,
+    Allocations,
+    Guard,
+)
+from softcard.core.checks import MEMORY, having
 from softcard.core.findings import Finding, FindingLog, Level
-from softcard.core.space import Ram, Unit
-
-if TYPE_CHECKING:
-    from softcard.core.settings import KernelSettings
 
 DOUBLE_FREE: Final = "double-free"
 INVALID_FREE: Final = "invalid-free"
@@ -21,11 +27,8 @@ REFUSED: Final = "refused-access"
 LDS: Final = "lds-out-of-bounds"
 PRIVATE: Final = "private-out-of-bounds"
 MISALIGNED: Final = "misaligned"
-PRIVATE_MEMORY: Final = "private memory of a wave"
 WAVE: Final = 64
 """The number of work-items of a wave."""
-HOST: Final = "host"
-"""The owner of memory that the host program allocated itself."""
 
 SUGGESTIONS: Final = {
     OUT_OF_BOUNDS: "compare the index with the number of elements; grids are often rounded up to whole work-groups",
@@ -41,20 +44,6 @@ SUGGESTIONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AccessOrigin:
-    """The source of an access: the instruction, its wave or hart, its work-group, and the lanes concerned."""
-
-    pc: int | None = None
-    insn: str = ""
-    unit: str = ""
-    group: str = ""
-    lanes: tuple[int, ...] = ()
-
-
-UNKNOWN_ORIGIN: Final = AccessOrigin()
-
-
 class MemoryCheck:
     """The check of all accesses to one memory. With `leaks`, it also reports allocations that the host never freed."""
 
@@ -65,24 +54,20 @@ class MemoryCheck:
         self.log = log
         self.leaks = leaks
 
-    @classmethod
-    def of(cls, settings: KernelSettings, findings: list[Any]) -> MemoryCheck | None:
-        """Return the memory check that the settings request, which adds to `findings`, or None."""
-        if not settings.checks & {MEMORY, LEAKS}:
-            return None
-        return cls(log_of(settings, findings), LEAKS in settings.checks)
+    def check(self, access: str, size: int, address: int, origin: AccessOrigin) -> bool:
+        """Check one access, made at `origin`; return False, and report a finding, if it is invalid.
 
-    def check(self, access: str, size: int, address: int, origin: AccessOrigin) -> None:
-        """Check one access, made at `origin`, and report a finding if it is invalid. `access` is its kind as text."""
-        self.check_lanes(access, size, [address], origin, [()])
+        `access` is its kind as text.
+        """
+        return self.check_lanes(access, size, [address], origin, [()])
 
     def check_lanes(
         self, access: str, size: int, addresses: Sequence[int], origin: AccessOrigin, lanes: Sequence[tuple[int, ...]]
-    ) -> None:
-        """Check the accesses of several lanes; report one finding for each allocation that invalid accesses concern.
+    ) -> bool:
+        """Check the accesses of several lanes; return False if some are invalid.
 
-        Each entry of `addresses` is the address of one access. The entry of `lanes` at the same index has the
-        numbers of the lanes that make it."""
+        Report one finding for each allocation that invalid accesses concern. Each entry of `addresses` is the address
+        of one access. The entry of `lanes` at the same index has the numbers of the lanes that make it."""
         found: dict[tuple[str, int], Finding] = {}
         meant = self._meant(addresses, size)
         for address, who in zip(addresses, lanes, strict=True):
@@ -108,12 +93,17 @@ class MemoryCheck:
             found[key] = made
         for each in found.values():
             self.log.note(each)
+        return not found
+
+    def refused(self, access: str, size: int, address: int, origin: AccessOrigin, reason: str) -> None:
+        """Report an access that the memory refuses, although an allocation contains it; `reason` is its error text."""
+        self.log.note(finding(REFUSED, reason, origin, access=access, address=address, size=size))
 
     def _meant(self, addresses: Sequence[int], size: int) -> Allocation | None:
         """Return the allocation that the lanes are most probably meant to access, or None.
 
-        This is the allocation that contains the first valid access, or else the nearest allocation to the first
-        invalid access that is close to one."""
+        This is the allocation that contains the first valid access. If no access is valid, it is the allocation to
+        which the first access near any allocation is nearest."""
         first = None
         for address in addresses:
             verdict = self.allocations.check(address, size)
@@ -166,12 +156,12 @@ class MemoryCheck:
                 self.log.note(made)
 
 
-def log_of(settings: KernelSettings, findings: list[Any]) -> FindingLog:
-    """Return a log of findings that is configured by the device's settings and adds to `findings`."""
-    suppressions = read_suppressions(settings.suppressions) if settings.suppressions else ()
-    log = FindingLog(findings, settings.finding_limit, suppressions, settings.raises)
-    log.warns = settings.warns
-    return log
+def guard_of(names: Collection[str], log: FindingLog | None) -> Guard | None:
+    """Return the guard of a device's allocations if one of the checks `names` needs it, else None."""
+    wanted = having(names, lambda kind: kind.guards_allocations)
+    if log is None or not wanted:
+        return None
+    return MemoryCheck(log, bool(having(wanted, lambda kind: kind.at_close)))
 
 
 def finding(kind: str, message: str, origin: AccessOrigin, **more: Any) -> Finding:
@@ -196,28 +186,3 @@ def _of_lane(offset: int) -> int:
     A wave's private memory is interleaved by dwords.
     """
     return offset // (4 * WAVE) * 4 + offset % 4
-
-
-class Guarded:
-    """The bytes of `ram` from offset `start` to `end`, as a memory region whose accesses are all checked.
-
-    `end` is the end of `ram` by default. The region has no host address, so translated code cannot bypass the
-    check. Freed bytes, and bytes between the end of an allocation and the end of its page, behave like other
-    memory: loads return their content, and stores change it."""
-
-    __slots__ = ("_view", "size")
-
-    def __init__(self, ram: Ram | memoryview, start: int = 0, end: int | None = None) -> None:
-        self._view = (ram.view if isinstance(ram, Ram) else ram)[start:end]
-        self.size = len(self._view)
-
-    def read(self, offset: int, size: int, unit: Unit) -> bytes:
-        """Return `size` bytes from `offset`."""
-        return bytes(self._view[offset : offset + size])
-
-    def write(self, offset: int, data: bytes, unit: Unit) -> None:
-        """Store `data` at `offset`."""
-        self._view[offset : offset + len(data)] = data
-
-    def host_address(self, offset: int, unit: Unit) -> None:
-        """Return None: translated code must not access this memory directly."""

@@ -18,9 +18,11 @@ from softcard.core.checks import (
     checks_of,
     default_checks,
     having,
+    read_suppressions,
 )
 from softcard.core.checks import WARN as WARN_OF_FINDINGS
 from softcard.core.errors import BeyondModel, WireError
+from softcard.core.findings import FindingLog
 from softcard.core.limits import checked_time_limit, default_time_limit
 from softcard.core.lint import LINTS, WARN
 
@@ -214,3 +216,12 @@ class KernelSettings(DeviceSettings):
     def raises(self) -> bool:
         """True if the first finding ends the kernel."""
         return self.on_finding == RAISE
+
+    def log(self, findings: list[Any]) -> FindingLog | None:
+        """Return a log of findings with these settings, which adds to `findings`; None without checks."""
+        if not self.checks:
+            return None
+        suppressions = read_suppressions(self.suppressions) if self.suppressions else ()
+        log = FindingLog(findings, self.finding_limit, suppressions, self.raises)
+        log.warns = self.warns
+        return log

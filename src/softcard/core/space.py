@@ -246,6 +246,31 @@ _NOTHING: Final = _anonymous(PAGE_SIZE)
 """A page of memory to which closed `Ram` objects refer in place of their own."""
 
 
+class Guarded:
+    """The bytes of `ram` from offset `start` to `end`, as a memory region whose accesses are all checked.
+
+    `end` is the end of `ram` by default. The region has no host address, so translated code cannot bypass the check.
+    Freed bytes, and bytes between the end of an allocation and the end of its page, behave like other memory: loads
+    return their content, and stores change it."""
+
+    __slots__ = ("_view", "size")
+
+    def __init__(self, ram: Ram | memoryview, start: int = 0, end: int | None = None) -> None:
+        self._view = (ram.view if isinstance(ram, Ram) else ram)[start:end]
+        self.size = len(self._view)
+
+    def read(self, offset: int, size: int, unit: Unit) -> bytes:
+        """Return `size` bytes from `offset`."""
+        return bytes(self._view[offset : offset + size])
+
+    def write(self, offset: int, data: bytes, unit: Unit) -> None:
+        """Store `data` at `offset`."""
+        self._view[offset : offset + len(data)] = data
+
+    def host_address(self, offset: int, unit: Unit) -> None:
+        """Return None: translated code must not access this memory directly."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mapping:
     """A region that is mapped in an address space, with its base address and its name."""
@@ -261,7 +286,7 @@ class Mapping:
 
 
 class AddressSpace:
-    """An address space: regions by base address, which may not overlap. A lookup is one binary search."""
+    """An address space: regions by base address. Regions may not overlap. A lookup is one binary search."""
 
     def __init__(self) -> None:
         self._bases: list[int] = []

@@ -190,9 +190,9 @@ _FIELD = re.compile(r"(?P<name>[A-Za-z_]\w*'?)(\[(?P<bits>[\d:|]+)\])?(!=(\{(?P<
 
 
 def _take_field(token: str, at: int, kinds: Mapping[str, Kind], found: dict[str, _PatternBuilder], text: str) -> int:
-    """Add the bit ranges of `token` to `found`; the most significant bit of the field is bit `at` - 1.
+    """Add the bit ranges of the field `token`, whose most significant bit is bit `at` - 1, to `found`.
 
-    Return the same position for the next token: its most significant bit is the returned number - 1."""
+    Return the number of bits below the field, which is `at` for the next token."""
     parts = _FIELD.fullmatch(token)
     if parts is None or parts["name"] not in kinds:
         raise ModelBug(f"pattern {text!r}: {token!r} must be bits or a known field")

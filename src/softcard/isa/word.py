@@ -1,4 +1,4 @@
-"""Words: values of a known width with operators, in which semantics are written: ``(a[15:0] + b) << 3``.
+"""Words: values of a known width with operators; semantics are written as, for example, ``(a[15:0] + b) << 3``.
 
 A `Word` holds one value of an engine's algebra; its operators call the operations of that algebra. A plain
 int operand is a constant of the same width. An operator with operands of different widths raises a
@@ -207,10 +207,9 @@ class Word:
 
     # ---- bit ranges and other widths ------------------------------------------------------------------------------
     def __getitem__(self, bits: slice | int) -> Self:
-        """Return a bit, ``a[31]``, of width 1, or a range of bits, ``a[22:16]``.
+        """Return a bit of the word as a word of width 1 (``a[31]``), or a range of bits (``a[22:16]``).
 
-        A range is shifted down to bit 0 and has the width of `a`.
-        """
+        A range is shifted down to bit 0 and has the width of `a`."""
         if isinstance(bits, int):
             return (self >> bits if bits else self).trunc(1)
         high, low = bits.start, bits.stop

@@ -256,7 +256,7 @@ def lines(document: Document, zeros: bool = False) -> Iterator[str]:
 
 
 def _data_lines(name: str, data: bytes) -> Iterator[str]:
-    """Yield lines that show the first bytes of a data section."""
+    """Yield lines that show the first bytes of the data section called `name`."""
     for at in range(0, min(len(data), SHOWN_BYTES), ROW_BYTES):
         yield f"{name}+{at:#06x}: {data[at : at + ROW_BYTES].hex(' ', 4)}"
     if len(data) > SHOWN_BYTES:

@@ -73,7 +73,9 @@ def _names(module: Any) -> Iterator[str]:
 
 
 def _members(name: str, cls: type) -> Iterator[str]:
-    """Yield a Markdown line for each public method and property of a class, in the order of their definitions."""
+    """Yield a Markdown line for each public method and property of a class, in the order of their definitions.
+
+    `name` is the name of the class, which precedes those of class methods and static methods."""
     seen = set()
     for owner in cls.__mro__:
         if owner.__module__.partition(".")[0] != "softcard":

@@ -71,10 +71,9 @@ def document_changes(one: Any, other: Any, ignored: Iterable[str] = ()) -> Itera
 
 
 def code_changes(one: Any, other: Any, ignored: Iterable[str] = ()) -> Iterator[Change | CodeChange]:
-    """Yield the differences of two code object reports.
+    """Yield the differences of two code object reports, as `document_changes` does.
 
-    Differences of addresses are only yielded if there are no other differences.
-    """
+    Differences of addresses are only yielded if there are no other differences."""
     skipped = frozenset(ignored)
     found = list(_changes("", one, other, skipped | PLACES | set(LAYOUT)))
     yield from found or _changes("", one, other, skipped)

@@ -85,7 +85,7 @@ class _Names:
 
 
 def _key(name: str) -> str:
-    """Return the form of a name that must be unique in a C header.
+    """Return the form of a name in which it must differ from all other names, so that macros in a C header do.
 
     It is the name in lower case, without the prefix ``fletcher_``."""
     return name.lower().removeprefix(f"{NAME}_")
@@ -158,7 +158,9 @@ def to_rdl(plan: FletcherMap) -> str:
 
 
 def to_header(plan: FletcherMap) -> str:
-    """Return the map `plan` as a C header. Offsets are in bytes; a register index is (offset - map offset) / 4."""
+    """Return the map `plan` as a C header with offsets in bytes.
+
+    The index by which host programs access a register is (its offset - the offset of the map) / 4."""
     return to_c_header(fletcher_registers(plan))
 
 

@@ -45,7 +45,7 @@ FAMILIES: Final = tuple(dict.fromkeys(op.family for op in OPS))
 
 
 def slot_table() -> str:
-    """Return a Markdown table of the number of opcodes by encoding and processor.
+    """Return a Markdown table of the number of opcodes in use, by encoding and processor.
 
     An operation is counted once for each of its encodings."""
     counts = {
@@ -58,10 +58,9 @@ def slot_table() -> str:
 
 
 def fidelity_table() -> str:
-    """Return a Markdown table of the number of operations by kind of accuracy and processor.
+    """Return a Markdown table of the number of operations by kind of accuracy (fidelity) and processor.
 
-    It also has the number of operations that both engines execute.
-    """
+    It also has the number of operations that only the reference engine executes."""
     rows = [(kind, *(str(sum(op.accuracy.kind == kind for op in _on(name))) for name in PROCESSORS)) for kind in KINDS]
     rows.append(("together", *(str(len(_on(name))) for name in PROCESSORS)))
     rows.append(("reference engine only", *(str(sum(op.concrete for op in _on(name))) for name in PROCESSORS)))
@@ -131,7 +130,7 @@ def _on(name: str) -> list[Op]:
 
 
 def _words(folder: Path) -> dict[str, frozenset[str]]:
-    """Return the words in each test file of a folder, by file name."""
+    """Return the words in each test file below `folder`, by file name; files with tests of encodings are left out."""
     return {
         path.name: frozenset(re.findall(r"[a-z]\w+", path.read_text(encoding="utf-8")))
         for path in sorted(folder.rglob("test_*.py"))

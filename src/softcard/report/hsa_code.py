@@ -486,10 +486,10 @@ def _metadata(metadata: KernelMetadata) -> Document:
 
 
 def _code(code: CodeObject, only: list[Kernel] | None, processor: str) -> tuple[list[Document], str]:
-    """Return the disassembly of the executable code, and "" as the reason why it is missing.
+    """Return the disassembly of the executable code, and the reason if there is none.
 
-    If the code cannot be disassembled, return an empty list and the reason. If `only` is not None, only the code
-    of these kernels is disassembled."""
+    If the code can be disassembled, the reason is ""; else the disassembly is an empty list. If `only` is not
+    None, only the code of these kernels is disassembled."""
     if processor not in TARGETS:
         known = f"expected one of {', '.join(TARGETS)}"
         return (
@@ -534,7 +534,9 @@ def _chunks(code: CodeObject, part: Part) -> Iterator[tuple[int, int]]:
 def disassembly(
     processor: str, data: bytes, address: int, names: list[str], labels: Mapping[int, str] | None = None
 ) -> Document:
-    """Return the instructions of a range of code as data, without the padding at its end."""
+    """Return the disassembly of the code `data` at `address` as data, without the padding at the end of the code.
+
+    `names` are the names of that address, and `labels` those of addresses within the code."""
     used = len(data) & -WORD
     while used and data[used - WORD : used] in FILLING:
         used -= WORD

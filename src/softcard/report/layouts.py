@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Part:
     """A field of a layout: its position, name and type.
 
-    - `place`: the byte offset or the chunk that contains the field
+    - `place`: the byte offset of the word, or the chunk, that contains the field
     - `bits`: the bits of the word at `place` that the field occupies; "" for all bits
     - `value`: the required or default value of the field; "" if it has none"""
 
@@ -112,9 +112,9 @@ def _amdcl2() -> Iterator[Layout]:
 def record_layout(
     record: type[Record], name: str = "", values: Mapping[str, Mapping[int, str]] | None = None
 ) -> Layout:
-    """Return the layout of a record class.
+    """Return the layout of a record class; `name` replaces the name of the class.
 
-    `values` has the names of a field's values: for each such field, a mapping from value to name."""
+    `values` has, for each field whose values have names, a mapping from value to name."""
     defaults = record._defaults
     parts = []
     for slot in record.slots:

@@ -125,7 +125,9 @@ _SIDES = {"r": "read-only", "w": "write-only", "rw": "read-write"}
 
 
 def to_svd(device: str, maps: Sequence[RegisterMap]) -> str:
-    """Return a CMSIS-SVD device with a peripheral for each map; offsets are in bytes, from a base address of 0."""
+    """Return a CMSIS-SVD device with the name `device` and a peripheral for each map.
+
+    Offsets are in bytes, from a base address of 0."""
     root = Xml.Element("device", {"schemaVersion": "1.3"})
     width = max((register.width for each in maps for register in each), default=32)
     texts = {"vendor": "Softcard", "name": device, "version": "1.0", "description": f"Registers of {device}"}
@@ -157,7 +159,7 @@ def _peripheral(element: Xml.Element, registers: RegisterMap) -> None:
 
 
 def _svd_register(element: Xml.Element, register: Register, unit: int, first: str) -> None:
-    """Fill the SVD element of a register.
+    """Fill the SVD element of a register; `unit` is the size of the map's address unit in bytes.
 
     `first` is the name of the first register at the same offset. If that is another register, this one is
     declared as its alternative (``alternateRegister``)."""
@@ -218,7 +220,7 @@ def to_c_header(registers: RegisterMap, prefix: str | None = None) -> str:
 
 
 def _c_register(start: str, register: Register, unit_bytes: int) -> list[tuple[str, str]]:
-    """Return the (name, text) pairs of the macros of one register."""
+    """Return the (name, text) pairs of the macros of one register; their names begin with `start`."""
     if register.width > 64:
         raise BeyondModel(f"{register.name} has {register.width} bits, but C has constants of at most 64 bits")
     name = _macro(register.name)

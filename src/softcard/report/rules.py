@@ -76,7 +76,8 @@ def choice_table(choices: Iterable[Choice]) -> str:
 
 
 def _words(name: str) -> str:
-    """Return a path as words that are separated and enclosed by underscores; interface names are searched in it.
+    """Return a path or a test's name as words that are separated and enclosed by underscores.
 
-    For ``device/refsi/test_windows.py`` it is ``_device_refsi_test_windows_``."""
+    For ``device/refsi/test_windows.py`` it is ``_device_refsi_test_windows_``. An interface's name is searched
+    in it."""
     return "_" + name.removesuffix(".py").replace("/", "_").replace("-", "_") + "_"

@@ -99,7 +99,7 @@ class Flows:
             self._limits[queue] = max(limit, self._limits.get(queue, 0))
 
     def _packet(self, record: Record, kind: str) -> Iterator[Point]:
-        """Yield the point that a starting packet adds to its flow.
+        """Yield the point that a starting packet adds to its flow; `kind` is the kind of the event.
 
         When a packet completes, its completion signal is remembered: the next change of that signal belongs to the
         packet's flow."""
@@ -116,9 +116,10 @@ class Flows:
         yield Point(key)
 
     def _instance(self, record: Record, kind: str) -> Iterator[Point]:
-        """Yield the points of RefSi kernels: for a launch, one point in the flow of each hart that runs the kernel.
+        """Yield the points of the flows of a RefSi kernel, one flow for each hart that runs it.
 
-        For the first instance that a hart starts after a launch, yield the point in the flow of that hart."""
+        The launch is the first point of each flow. The first instance that a hart starts after the launch is the
+        second point of that hart's flow."""
         if kind == "kernel-launch":
             self._launches += 1
             self._harts = set()
@@ -260,7 +261,8 @@ class ChromeTrace(TraceWriter):
         self._next({**record, "pid": pid, "tid": tid, "args": args})
 
     def _process(self, thread: str) -> int:
-        """Return the process id of a thread: that of its queue's waves if it is a wave, else that of the device."""
+        """Return the process id of a thread: that of the queue's waves for a thread of a wave, else that of the
+        device."""
         found = WAVE.fullmatch(thread)
         if found is None:
             return _PID

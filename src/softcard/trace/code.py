@@ -86,13 +86,12 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The executed functions of a program, those with most retired instructions first.
+    """The executed functions of a program with counts, those with most retired instructions first.
 
     - `target`: the processor that the code is for
     - `silent`: the names of functions that were not executed
     - `sources`: the lines of the source files that can be read
-    - `is_counted`: False if executions were not counted; then `functions` holds all functions, with counts of 0
-    """
+    - `is_counted`: False if executions were not counted; then `functions` holds all functions, with counts of 0"""
 
     name: str
     target: str
@@ -230,10 +229,11 @@ def made_listing(
     place: Callable[[int], Place | None],
     name_at: Callable[[int], str] = lambda pc: "",
 ) -> Listing:
-    """Return the listing of the executed functions; executed code outside of them becomes nameless functions.
+    """Return the listing of those of `functions` that were executed, and of executed code outside of functions.
 
-    If `counts` is None, the listing holds all functions.
-    """
+    `isa` disassembles the code that `read` returns. `place` returns the source line of an address. A range of
+    code outside of functions is named by `name_at`, or by its address. If `counts` is None, the listing holds
+    all functions."""
     is_counted, counts = counts is not None, counts or {}
     executed = sorted(counts)
     symbols = _distinct(functions)
@@ -273,10 +273,10 @@ def made_listing(
 
 
 def _until_end(rows: tuple[Row, ...], last: int) -> tuple[Row, ...]:
-    """Return the rows up to the last executed instruction, which is at address `last`.
+    """Return the rows of code without a symbol up to the last executed instruction, which is at address `last`.
 
-    Unless that instruction ends a function, the result includes the next row too, since that instruction may have
-    failed."""
+    Unless that instruction ends a function, the result includes the next row too: its instruction may have
+    failed, and failed instructions are not counted as executed."""
     done = sum(each.pc <= last for each in rows)
     return rows[:done] if done and rows[done - 1].operation in ENDS else rows[: done + 1]
 
@@ -294,9 +294,10 @@ def _within(executed: Sequence[int], extent: Extent) -> Sequence[int]:
 
 
 def _pieces(executed: Sequence[int], name_at: Callable[[int], str]) -> list[tuple[str, int, int]]:
-    """Return executed code without a symbol as ranges of nearby instructions.
+    """Return executed code without a symbol in pieces, which are ranges of nearby instructions.
 
-    Each range is a tuple of its name, and the addresses of its first and its last instruction."""
+    Each piece is a tuple of its name, and the addresses of its first and its last instruction. `executed` are
+    the addresses of all instructions, and `name_at` returns the name of an address or ""."""
     runs: list[list[int]] = []
     for pc in executed:
         if runs and pc - runs[-1][-1] <= GAP:

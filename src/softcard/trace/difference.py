@@ -133,7 +133,7 @@ class _Lines:
                 yield line.rstrip(b"\r\n")
 
     def following(self) -> Iterator[Record]:
-        """Yield the next events, up to the first line that is not an event."""
+        """Yield the next events, at most `SEARCHED` and only up to the first line that is not an event."""
         with suppress(WireError):
             for line in islice(self, SEARCHED):
                 yield self.parsed(line)
@@ -149,9 +149,10 @@ class _Lines:
 def _moved(
     left: _Lines, right: _Lines, a: Record | None, b: Record | None, ignored: Ignored
 ) -> tuple[int | None, int | None]:
-    """Return the number of events to skip in the first trace, or in the second one, so that both traces agree again.
+    """Return how many events to skip in the first trace, or in the second one, so that both traces agree again.
 
-    One result is that number, and the other is None. Both are None if the traces do not agree again."""
+    `a` and `b` are the events that differ; `left` and `right` return the following lines. One result is the
+    number, and the other is None. Both are None if the traces do not agree again."""
     skipped = Ignored(ignored.fields | {"time"}, ignored.pairs, ignored.kinds)
     if a is None or b is None:
         return None, None

@@ -28,10 +28,10 @@ ENDS: Final = ("-finished", "-ended", "-completed", "-aborted", "-failed")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span that began with the event `start`, number `order` of the trace.
+    """A span that began with the event `start`, the event with number `order` in the trace.
 
-    `stem` is the kind of that event without its suffix. `kernel` is the name of the kernel that runs in the span,
-    or ""."""
+    `stem` is the kind of that event without its suffix. `kernel` is the name of the kernel that runs in the
+    span, or ""."""
 
     stem: str
     thread: str
@@ -63,8 +63,9 @@ class Span:
 
     @property
     def frame(self) -> str:
-        """The name in profiles: the kernel's name, which is the same for all its instances; without a kernel,
-        `name`."""
+        """The name of the span in profiles: the name of the kernel that runs in it, else `name`.
+
+        In contrast to `name`, it is the same for all instances of a kernel."""
         return self.kernel or self.name
 
     def fields(self, end: Record) -> Record:
@@ -128,8 +129,7 @@ class OpenSpans:
         return None
 
     def since(self, span: Span) -> bool:
-        """Return True if a span that began after `span` in the same thread is still open, so the two spans do not
-        nest."""
+        """Return True if a span of the same thread that began after `span` is still open: then they do not nest."""
         opened = self._open.get(span.thread, [])
         return bool(opened) and opened[-1].order > span.order
 

@@ -116,10 +116,7 @@ def _sampled(name: str, stacks: Counter[tuple[str, ...]], frames: dict[str, int]
 
 
 def _nested(spans: list[_Done]) -> list[list[_Done]]:
-    """Distribute spans over as few lists as possible.
-
-    The spans of one list nest or do not overlap.
-    """
+    """Distribute spans over as few lists as possible, so that the spans of a list nest or do not overlap."""
     lists: list[list[_Done]] = []
     around: list[list[_Done]] = []
     for done in sorted(spans, key=lambda done: done.span.order):

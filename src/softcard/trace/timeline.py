@@ -54,7 +54,7 @@ class Snapshots:
         """The registers of the last error; they identify events that report the same error."""
 
     def take(self, record: Record, order: int) -> None:
-        """Count the snapshot in event number `order`; store it unless there are `MOST` already."""
+        """Count `record`, the snapshot of event number `order`; store it unless `MOST` snapshots are already stored."""
         self.count += 1
         if len(self._taken) < MOST:
             self._taken.append((order, record))
@@ -62,9 +62,10 @@ class Snapshots:
             self._fault = str(record.get("pc", ""))
 
     def take_fault(self, record: Record, order: int) -> None:
-        """Store the registers in event number `order`, which reports an error, as a snapshot.
+        """Add the registers in the event `record`, which reports an error, as a snapshot.
 
-        They are not stored if a snapshot of all registers exists for that error."""
+        They are not added if a snapshot of all registers exists for that error. `order` is the number of the event
+        in the trace."""
         held: Any = record[REGISTERS]
         if not isinstance(held, dict) or held == self._held or held.get("pc") == self._fault:
             return
@@ -75,7 +76,9 @@ class Snapshots:
         self._fault = ""
 
     def columns(self, event_of: Sequence[int] | Any) -> list[list[Any]]:
-        """Return a list for each snapshot: event, reason, location, pc, instruction, scalar and vector registers."""
+        """Return a list for each snapshot: event, reason, location, pc, instruction, scalar and vector registers.
+
+        `event_of` converts the number of an event in the trace to its number in the sorted table of events."""
         return [
             [
                 *(int(event_of[order]), str(record["why"]), _place(record), str(record.get("pc", ""))),
@@ -110,6 +113,8 @@ MOST_PLACES: Final = 500
 """The maximum number of rows in the table of executed code addresses."""
 MOST_FINDINGS: Final = 500
 """The maximum number of findings that are listed; all are drawn."""
+DIAGNOSTIC: Final = "diagnostic"
+"""The field of a finding's event with its text for people: source lines and notes."""
 MOST_COUNTERS: Final = 16
 """The maximum number of counters that are drawn."""
 
@@ -143,13 +148,17 @@ _EXACT: Final = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An event that reports a definite or likely mistake: event number, text, and the violated rule and clause."""
+    """An event that reports a certain or likely mistake: its number, its text, and the broken rule and clause.
+
+    `diagnostic` is the text with source lines and notes, of a finding that a command added to a report.
+    """
 
     event: int
     what: str
     message: str
     rule: str
     clause: str
+    diagnostic: str = ""
 
 
 @dataclass(slots=True)
@@ -232,7 +241,7 @@ class Timeline:
             self._spans.append((span, self._time, order, span.fields(record)))
             return
         kind = str(record["event"])
-        fields = {name: value for name, value in record.items() if name not in ("time", "event")}
+        fields = {name: value for name, value in record.items() if name not in ("time", "event", DIAGNOSTIC)}
         self._add(lane, 0, kind, kind, (self._time, self._time, order, order), fields)
 
     def _note(self, record: Record, lane: str, order: int) -> None:
@@ -283,7 +292,7 @@ class Timeline:
         self._events.append((*place, number, self._names.setdefault(name, len(self._names)), row))
 
     def _stack(self) -> None:
-        """Place each span on the first free track of its lane."""
+        """Place each span on the first track of its lane that is free, so that open spans are stacked."""
         for span, end, last, fields in sorted(self._spans, key=lambda done: done[0].order):
             ends = self._lanes.setdefault(span.thread, [])
             depth = next((index for index, free in enumerate(ends) if free < span.order), len(ends))
@@ -324,7 +333,7 @@ class Timeline:
         marks[found] = 1
         arrays["marks"] = marks
         findings = [
-            [event, each.what, each.message, each.rule, each.clause]
+            [event, each.what, each.message, each.rule, each.clause, each.diagnostic]
             for event, (_, each) in zip(found[:MOST_FINDINGS], self._findings, strict=False)
         ]
         about = {
@@ -366,7 +375,7 @@ class Timeline:
         return found
 
     def _curves(self, arrays: dict[str, np.ndarray[Any, Any]]) -> list[dict[str, Any]]:
-        """Return the counters to draw, each with its name; add arrays with their changes to `arrays`."""
+        """Return the counters to draw as curves, each with its name; add arrays with their changes to `arrays`."""
         found = []
         for number, (name, changes) in enumerate(self._changes.items()):
             if number == MOST_COUNTERS:
@@ -420,13 +429,14 @@ def finding_of(order: int, record: Record) -> Finding | None:
     if named := CLAUSE.search(message):
         rule, clause = named.groups()
         message = message.replace(named.group(), "").rstrip(", ")
-    if message and record.get("pc") is not None and "pc 0x" not in message:
+    text = str(record.get(DIAGNOSTIC) or "")
+    if message and not text and record.get("pc") is not None and "pc 0x" not in message:
         places = ((name, record.get(name)) for name in ("pc", "hart", "instance"))
         message = ", ".join([message, *(f"at {name} {place}" for name, place in places if place is not None)])
     what = str(record.get("check") or kind)
     fields = {name: value for name, value in record.items() if name not in ("time", "event")}
     message = message or " ".join(f"{name}={value_text(value)}" for name, value in fields.items())
-    return Finding(order, what, message, rule, clause)
+    return Finding(order, what, message, rule, clause, text)
 
 
 def _is_finding(kind: str, record: Record) -> bool:
@@ -440,7 +450,7 @@ def _sounds_bad(kind: str) -> bool:
 
 
 def _subject(record: Record) -> str:
-    """Return the command or packet that an event starts as text, such as ``write-reg64(index=8 value=0x10000)``."""
+    """Return as text the command or packet that an event starts, such as ``write-reg64(index=8 value=0x10000)``."""
     kind = record.get("type")
     for value in record.values():
         if isinstance(value, dict) and "type" in value and value["type"] != "unit":

@@ -48,7 +48,7 @@ _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def kebab(name: str) -> str:
-    """Return a name in kebab-case: ``DmaTransfer`` -> ``dma-transfer``, ``HSASignal`` -> ``hsa-signal``."""
+    """Return a name in kebab-case, for example ``dma-transfer`` for ``DmaTransfer``."""
     return _WORD_STARTS.sub("-", name).lower()
 
 

@@ -12,7 +12,7 @@ import pytest
 from softcard.core.findings import FindingLog
 from softcard.core.memory_check import MemoryCheck
 from softcard.engine.gcn.api import Dispatch
-from softcard.engine.gcn.bounds.check import BoundsCheck
+from softcard.engine.gcn.checks.bounds import BoundsCheck
 from softcard.engine.gcn.hooks import NO_CHECKS, Checks
 from softcard.isa.gcn.state import CHECKED
 from softcard.isa.gcn.target import target
@@ -31,13 +31,14 @@ class Checked(World):
     def __init__(self) -> None:
         super().__init__()
         self.findings: list[Any] = []
-        self.memory.guard = MemoryCheck(FindingLog(self.findings, limit=1 << 20))
+        self.log = FindingLog(self.findings, limit=1 << 20)
+        self.memory.guard = MemoryCheck(self.log)
         self.memory.guard.allocations.add("data", DATA, 1000)
 
     def dispatch(self, name: str, start: Start, step_limit: int) -> Dispatch:
         """With the bit of MODE, and LDS that is smaller than what is allocated."""
         made = super().dispatch(name, start, step_limit)
-        checks = Checks(BoundsCheck(self.memory.guard)) if self.memory.guard else NO_CHECKS
+        checks = Checks(BoundsCheck(self.memory.guard, self.log)) if self.memory.guard else NO_CHECKS
         return replace(made, checks=checks, mode=made.mode | CHECKED, lds_requested=max(made.lds_bytes - SPARED, 0))
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from softcard.attach.fletcher import DevicePlatform, Server, build_library
 from softcard.attach.fletcher.library import SOCKET_VARIABLE
-from softcard.attach.fletcher.messages import MAGIC, VERSION, Op
+from softcard.attach.fletcher.server import MAGIC, VERSION, Op
 from softcard.attach.host_session import REPLY, REQUEST
 from softcard.core.event import Event
 from softcard.device.fletcher.device import FletcherDevice

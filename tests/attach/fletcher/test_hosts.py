@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from softcard.attach.fletcher import build_library
-from softcard.attach.fletcher.messages import Op
+from softcard.attach.fletcher.server import Op
 from tests.attach.fletcher.rig import ROOT, RUNTIME, Client, needs_compiler, needs_runtime
 from tests.attach.rig import ended
 

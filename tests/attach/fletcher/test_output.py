@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from softcard.attach.fletcher.messages import Op
+from softcard.attach.fletcher.server import Op
 from tests.attach.fletcher.rig import Client
 from tests.attach.rig import ended
 

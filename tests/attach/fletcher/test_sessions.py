@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softcard.attach.fletcher import Server, SocketError, events
-from softcard.attach.fletcher.messages import IN_FILE, MAGIC, VERSION, Op, Status
+from softcard.attach.fletcher.server import IN_FILE, MAGIC, VERSION, Op, Status
 from softcard.attach.host_session import MAX_TEXT, REQUEST
 from softcard.device.fletcher.events import KernelFinished
 from softcard.device.fletcher.job import Job

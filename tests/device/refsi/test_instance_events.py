@@ -13,6 +13,7 @@ from softcard import RefSi
 from softcard.cli import main
 from softcard.core.event import Event
 from softcard.device.refsi.events import (
+    TRACED,
     BarrierReached,
     ConsoleOutput,
     DmaTransfer,
@@ -24,7 +25,6 @@ from softcard.device.refsi.events import (
     RegisterAccess,
 )
 from softcard.device.refsi.interfaces import HART
-from softcard.device.refsi.settings import TRACED
 from softcard.refsi import demo_kernels
 from softcard.trace import JsonlTrace
 from tests.device.refsi.m1 import CODE, OUT, Bench

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softcard.core.space import Ram
-from softcard.device.refsi.views import Views
+from softcard.device.refsi.device import Views
 from tests.device.refsi.m1 import OUT, Bench, entry
 
 

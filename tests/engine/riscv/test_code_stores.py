@@ -269,7 +269,7 @@ def test_more_than_there_are_numbers_for_is_beyond_the_model() -> None:
             engine.fetches_anew(rig.hart)
             engine.noted(rig.hart, rig.host(DATA + 2 * n), 2)
 
-    with pytest.raises(BeyondModel, match="more than 32768 store instructions"):
+    with pytest.raises(BeyondModel, match="more than 32768 different store instructions"):
         store_all()
     engine.noted(rig.hart, rig.host(DATA), 2)  # the next kernel has numbers again
     assert engine.unfenced(rig.hart, rig.host(DATA)) == (rig.hart.pc, rig.hart.index)

@@ -12,7 +12,7 @@ from softcard.core.space import PAGE_SIZE, Ram
 from softcard.engine.riscv.code_stores import native_note
 from softcard.engine.riscv.code_stores.engines import CodeStores
 from softcard.engine.riscv.code_stores.layout import CELL, HALFWORDS, Cells
-from softcard.engine.riscv.code_stores.notes import run_scopes
+from softcard.engine.riscv.code_stores.notes import NOTES, run_scopes
 from softcard.engine.riscv.code_stores.translated import NATIVES, TranslatedCodeStoreEngine
 from softcard.engine.riscv.jit.emit_region import RegionEmitter
 from softcard.engine.riscv.jit.region import discover
@@ -117,12 +117,8 @@ def test_single_stores_are_seen_in_cells_of_a_run(tier: int, move: int) -> None:
 
 def test_stores_of_a_struct_inspect_their_cells_once_a_round() -> None:
     text = "loop: sw x8, 0(x10)\nsw x8, 8(x10)\nsw x8, 4(x10)\naddi x10, x10, 12\n" + END
-    rig, _ = translated(llvm.QUICK)
-    engine = rig.engine
-    assert isinstance(engine, TranslatedCodeStoreEngine)
-    assert engine._noting is not None
     region = discover(CODE, fetcher(text))
-    made = RegionEmitter(region, llvm.host_features(), note=engine._noting).text().splitlines()
+    made = RegionEmitter(region, llvm.host_features(), note=NOTES.store_notes).text().splitlines()
     fast, slow = made.index(f"fast{CODE:x}:"), made.index(f"slow{CODE:x}:")
     assert sum("%cells" in line for line in made[fast:slow]) == 2
 

@@ -14,16 +14,64 @@ from softcard.device.fletcher.bus import ALL_LANES, Bus, FieldStore, HardwareBus
 from softcard.device.fletcher.bus_spec import SpecBus
 from softcard.device.fletcher.events import DeviceReset, KernelText, RegisterAccess, RowsMoved
 from softcard.device.fletcher.execution import Execution
-from softcard.device.fletcher.fitting import check_kernel
 from softcard.device.fletcher.job import Job
-from softcard.device.fletcher.kernel import Kernel
+from softcard.device.fletcher.kernel import FLETCHER_MODE, FLETCHER_NAME, Kernel
 from softcard.device.fletcher.lints import HardwareLints, Lints, Shadow
 from softcard.device.fletcher.machine import Do, Machine, State
+from softcard.device.fletcher.map.flatten import type_of
 from softcard.device.fletcher.map.layout import BatchLayout, FletcherMap, Mode
+from softcard.device.fletcher.map.registers import parse_custom
 from softcard.device.fletcher.memory import DeviceMemory
 from softcard.device.fletcher.profiler import Profiler
 from softcard.device.fletcher.runner import LiveRegisters
 from softcard.device.fletcher.settings import FletcherOptions, Settings
+
+# ---- fit of a kernel -------------------------------------------------------------------------------------------------
+# The check that a kernel fits a register map: the map must contain all that the kernel needs.
+
+
+def check_kernel(layout: FletcherMap, kernel: Kernel) -> None:
+    """Raise a `WireError` if the map `layout` lacks registers or RecordBatches that `kernel` needs.
+
+    The error message lists them."""
+    try:
+        for schema in kernel.schemas:
+            _check_schema(layout, schema)
+        for text in kernel.custom:
+            wanted = parse_custom(text)
+            found = layout.custom(wanted.name)
+            if (found.behaviour, found.width) != (wanted.behaviour, wanted.width):
+                raise WireError(
+                    f"custom register {found.name} of the register map is {found.behaviour}:{found.width}, "
+                    f"but the kernel needs {wanted.behaviour}:{wanted.width}"
+                )
+    except SoftcardError as error:
+        raise error.at("kernel", kernel.name) from None
+
+
+def _check_schema(layout: FletcherMap, schema: pa.Schema) -> None:
+    metadata = schema.metadata or {}
+    name = metadata.get(FLETCHER_NAME, b"").decode("utf-8", "replace")
+    mode = metadata.get(FLETCHER_MODE, b"read").decode("utf-8", "replace")
+    batch = layout.batch(name)
+    if batch.mode.value != mode:
+        raise WireError(
+            f"RecordBatch {name} of the register map has mode {batch.mode.value!r}, but the kernel needs {mode!r}"
+        )
+    wanted = [(field.name, field.type, field.nullable) for field in schema]
+    given = [(field.name, field.type, field.nullable) for field in batch.schema]
+    if wanted != given:
+        raise WireError(
+            f"RecordBatch {name} of the register map has {_text(batch.schema)}, but the kernel needs {_text(schema)}"
+        )
+
+
+def _text(schema: pa.Schema) -> str:
+    return "{" + ", ".join(type_of(field, named=True) for field in schema) + "}"
+
+
+# ---- device ----------------------------------------------------------------------------------------------------------
+
 
 PROFILE_CLEAR: Final = "Profile_clear"
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from softcard.core.checks import SYNC
+from softcard.core.checks import having
 from softcard.core.errors import WireError
 from softcard.core.findings import Finding, FindingLog, Findings, Locators
-from softcard.core.memory_check import MemoryCheck, log_of
+from softcard.core.memory_check import guard_of
 from softcard.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED, REFERENCE
 from softcard.device.hsa.wave_events import WaveEvents
 from softcard.engine.gcn.api import CountingEngine, Dispatch, Engine, Statistics
@@ -55,7 +55,7 @@ def make_engine(
     if name not in (JIT, REFERENCE):
         raise WireError(f"engine is {name!r}, expected 'jit' or 'reference'")
     if tracepoints is not None:
-        from softcard.engine.gcn.reference.tracepoints import TracepointEngine
+        from softcard.engine.gcn.reference.engine import TracepointEngine
 
         return TracepointEngine(tracepoints, counting)
     if name == REFERENCE:
@@ -171,7 +171,7 @@ class Compute:
 
     @contextmanager
     def concurrently(self) -> Iterator[None]:
-        """Return a context in which dispatches can run inside another dispatch, on the calling thread only."""
+        """Let dispatches run inside another dispatch, on the calling thread only, during the ``with`` block."""
         engine = self.engine
         if not isinstance(engine, JitEngine):
             yield
@@ -196,10 +196,10 @@ class Reports:
 
     def __init__(self, settings: KernelSettings, desk: LintDesk) -> None:
         self.findings: list[Any] = Findings()
-        self.memory_check = check = MemoryCheck.of(settings, self.findings)
-        """The check of bounds, which the device's heap and memory use; None if it is not selected."""
-        self.log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
+        self.log = settings.log(self.findings)
         """The log that adds to `findings`; None if the device has no checks."""
+        self.guard = guard_of(settings.checks, self.log)
+        """The guard of allocations, which the device's heap and memory use; None if no check needs it."""
         self.locators = Locators()
         """The symbolizers, which map addresses in code to symbols and lines."""
         self._settings = settings
@@ -222,19 +222,17 @@ class Reports:
 
 
 # ---- checks of packets and of the host -------------------------------------------------------------------------------
-# The checks of a device that follow its packets and the host, beside those of waves.
-
-
-Factory = Callable[[FindingLog, Sequence["Queue"]], Check]
-"""A function that creates a check of the packets in a device's queues.
-
-It imports the check's modules only when it is called, because few programs use checks.
-"""
+# The checks of a device that follow its packets and the host, beside those of waves. The imports are local, because few
+# programs use checks.
 
 
 def packet_checks(names: Collection[str], log: FindingLog | None, queues: Sequence[Queue]) -> list[Check]:
-    """Return the packet checks that are listed in `names`; they add findings to `log`."""
-    return [] if log is None else [make(log, queues) for name, make in FACTORIES.items() if name in names]
+    """Return the checks of packets that the checks `names` include; they add findings to `log`."""
+    if log is None or not having(names, lambda kind: kind.follows_packets):
+        return []
+    from softcard.device.hsa.sync import PacketSync
+
+    return [PacketSync(log, queues)]
 
 
 def host_order(tracker: Tracker, is_host: Callable[[], bool]) -> HostOrder:
@@ -244,13 +242,3 @@ def host_order(tracker: Tracker, is_host: Callable[[], bool]) -> HostOrder:
     from softcard.device.hsa.host_order import HostOrder
 
     return HostOrder(tracker, is_host)
-
-
-def _sync(log: FindingLog, queues: Sequence[Queue]) -> Check:
-    from softcard.device.hsa.sync import PacketSync
-
-    return PacketSync(log, queues)
-
-
-FACTORIES: Final[dict[str, Factory]] = {SYNC: _sync}
-"""The factories of packet checks, by name of the check."""

@@ -92,7 +92,7 @@ class HsaDevice(Device[Settings]):
         """The log that adds to `findings`, and the symbolizers of its findings."""
         self._interrupts: Observers[int] = Observers()
         self._executor = executor = Executor(settings, telemetry)
-        self._memory = memory = DeviceMemory(chosen, settings, executor, reports.memory_check)
+        self._memory = memory = DeviceMemory(chosen, settings, executor, reports.guard)
         made = reports.checks_of(memory.gpu)
         self._host_order = order = None if made.tracker is None else host_order(made.tracker, self._is_host)
         own = packet_checks(settings.checks, self.log, executor.queues)
@@ -164,7 +164,7 @@ class HsaDevice(Device[Settings]):
 
     @property
     def engine(self) -> Engine:
-        """The engine that runs waves, which is created at its first use."""
+        """The engine that runs waves. The engine is created at its first use."""
         return self._compute.engine
 
     def instruction_counts(self) -> dict[int, int]:
@@ -229,8 +229,8 @@ class HsaDevice(Device[Settings]):
     def around_kernels(self) -> Callable[[int, int, int], AbstractContextManager[None]] | None:
         """A function that returns a context manager for each kernel to run in; or None.
 
-        The function's arguments are the doorbell of the queue, the packet and the launch. It is only called if a
-        check tracks accesses."""
+        The function's arguments are three numbers: the queue's doorbell slot, the packet's index and the launch's
+        number. The function is only called if a check tracks accesses."""
         return self._processor.around_kernels
 
     @around_kernels.setter
@@ -241,9 +241,9 @@ class HsaDevice(Device[Settings]):
     def is_from_kernels(self) -> Callable[[int, int, int], bool] | None:
         """A function that the race detector calls for a word that a barrier-value packet has read; or None.
 
-        The function returns True if only kernels have stored the word. Its arguments are the doorbell of the packet's
-        queue, the packet and the address of the word. The property is None if the queues of other programs cannot be
-        distinguished from those of this program."""
+        The function returns True if only kernels have stored the word. Its arguments are the doorbell slot of the
+        packet's queue, the packet's index and the address of the word. The property is None if the queues of other
+        programs cannot be distinguished from those of this program."""
         return self._processor.is_from_kernels
 
     @is_from_kernels.setter
@@ -449,11 +449,10 @@ class HsaDevice(Device[Settings]):
         agent_dispatch: AgentDispatchHandler | None = None,
         profiling: bool | None = None,
     ) -> Queue:
-        """Return a new queue of `size` packets, which must be a power of two.
+        """Return a new queue for `size` packets; `size` must be a power of two.
 
-        `on_error` is called with each error of the queue. `agent_dispatch` executes agent dispatch packets; if it is
-        given, `features` must include them. Raise `WireError` for an invalid size or type.
-        """
+        `on_error` is called with each error of the queue. `agent_dispatch` executes agent dispatch packets; if it
+        is given, `features` must include them. Raise `WireError` for an invalid size or type."""
         self.check_open()
         if size & size - 1 or not MIN_SIZE <= size <= MAX_SIZE:
             raise WireError(

@@ -168,9 +168,9 @@ class Processor:
         }
 
     def fast_path(self, queue: Queue) -> Templates | None:
-        """Register a new queue for processing by machine code; return its `Templates`.
+        """Register a new queue for processing by native code of the simulator; return its `Templates`.
 
-        Return None if the settings or checks exclude the use of machine code."""
+        Return None if the settings or checks exclude the use of native code."""
         queue.words[Q["clock"]] = self._clock.ctypes.data
         self._timestamps.configure(queue.words)
         settings = self._settings
@@ -213,11 +213,11 @@ class Processor:
     def _in_bulk(
         self, queue: Queue, budget: int, *, is_listened: bool = False, is_logged: bool = False
     ) -> tuple[int, bool]:
-        """Process up to `budget` packets of `queue` by machine code.
+        """Process up to `budget` packets of `queue` by native code of the simulator.
 
-        Return the number of processed packets, and True if `step` must process the next packet. With `is_logged`, the
-        events are emitted after the packets, from a log. With `is_listened`, the start event of the next packet was
-        already emitted."""
+        Return the number of processed packets, and True if `step` must process the next packet. With `is_logged`,
+        the events are emitted after the packets, from a log. With `is_listened`, the start event of the next packet
+        was already emitted."""
         templates = queue.templates
         assert templates is not None
         words = queue.words
@@ -242,7 +242,7 @@ class Processor:
         return done + self._finish(queue, templates, why), False
 
     def _count(self, queue: Queue, before: int, is_logged: bool) -> int:
-        """Add packets that machine code has processed to the statistics of `queue`; return the number of these packets.
+        """Add packets that native code has processed to the statistics of `queue`; return the number of these packets.
 
         `before` is the queue's instruction count before these packets. With `is_logged`, emit their events."""
         words, progress, templates = queue.words, queue.progress, queue.templates
@@ -257,7 +257,7 @@ class Processor:
         return done
 
     def _finish(self, queue: Queue, templates: Templates, why: int) -> int:
-        """Finish the packet whose waves or completion machine code left to Python, for the reason `why`.
+        """Finish the packet whose waves or completion the native code left to Python, for the reason `why`.
 
         Return 1 if the packet is done, and 0 if it failed."""
         words = queue.words

@@ -153,7 +153,7 @@ class RegistersLeftOut(Event):
 
 
 class SnapshotEmitter:
-    """The emitter of events for the register snapshots that `moments` collects.
+    """The emitter of events for the register snapshots that the engine takes at the tracepoints `moments`.
 
     It emits no events if `moments` is None."""
 
@@ -162,10 +162,9 @@ class SnapshotEmitter:
         self._tracepoints = moments
 
     def of(self, queue: int | None = None, index: int | None = None) -> AbstractContextManager[None]:
-        """Return a context in which the kernel of a packet (or of an OpenCL program) runs.
+        """Return a context manager; the kernel of a packet (or of an OpenCL program) runs in its ``with`` block.
 
-        The context emits an event for each register snapshot.
-        """
+        The context manager emits an event for each register snapshot."""
         moments = self._tracepoints
         if moments is None or not self._telemetry.wants(RegistersTaken):
             return _NOTHING

@@ -282,10 +282,10 @@ class Allocations:
     # ---- user memory ---------------------------------------------------------------------------------------------
 
     def _share(self, found: Allocation) -> bool:
-        """Replace foreign memory of `found` that a wave has accessed by shared memory, if possible.
+        """Make those pages of `found` that a wave has accessed shared with the program, if possible.
 
-        Return False, without an attempt, while an ioctl is changing allocations, because the ioctl may wait for that
-        wave."""
+        Until then this process accesses them by system calls, because they are private memory of the program. Return
+        False, without an attempt, while an ioctl is changing allocations, because the ioctl may wait for that wave."""
         if not self._lock.acquire(blocking=False):
             return False
         try:

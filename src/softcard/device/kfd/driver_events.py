@@ -1,8 +1,7 @@
 """The events of the driver KFD, for which programs wait with the ioctl WAIT_EVENTS.
 
-An interrupt wakes threads that wait for signal events. Waves write to a page with a slot for each event, which
-identifies the event.
-"""
+An interrupt wakes threads that wait for signal events. A page has a slot for each event. A wave writes to
+the slot of the event that it signals, so that the driver can identify the event."""
 
 from __future__ import annotations
 
@@ -189,10 +188,9 @@ class Events:
 
     @contextmanager
     def _waiter(self, events: list[Event]) -> Iterator[threading.Condition]:
-        """Return a context with a condition that is notified when one of `events` wakes its threads.
+        """Return a context manager with a condition that is notified when one of `events` wakes waiting threads.
 
-        The caller holds the lock.
-        """
+        The caller holds the lock."""
         woken, once = threading.Condition(self._lock), set(events)
         self.waiting += 1
         for event in once:

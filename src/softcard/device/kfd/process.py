@@ -63,7 +63,8 @@ def _locate(device: HsaDevice, files_of: Callable[[], CodeFiles] | None, program
     if not name:
         name, offset = known.function_at(pc - loaded.base)
     place = known.lines.at(pc - loaded.base)
-    return CodePlace(in_function(name, offset), name, str(place or ""), () if place is None else place.frames)
+    at = in_function(name, offset)
+    return CodePlace(at, name) if place is None else CodePlace(at, name, str(place), place.frames, place.column)
 
 
 class KfdProcess:

@@ -226,7 +226,7 @@ class Service:
             self._pause.set()
 
     def close(self) -> None:
-        """End the thread; if it is processing a packet, wait until it has ended this."""
+        """End the thread; if it is processing a packet, wait for the end of this processing."""
         self._is_closed = True
         if self._thread is not None:
             self._thread.join()

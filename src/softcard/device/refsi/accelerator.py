@@ -14,19 +14,18 @@ from softcard.core.errors import GuestFault, SoftcardError
 from softcard.core.limits import Stopped, Watch, past_steps
 from softcard.core.snapshot import Stateful
 from softcard.device.refsi.counters import PerfCounters, clear_counters
-from softcard.device.refsi.events import InstanceFilter
+from softcard.device.refsi.events import TRACED, InstanceFilter
 from softcard.device.refsi.launch import KernelPlan
 from softcard.device.refsi.registers import COUNTER_CSR, NUM_HART_COUNTERS
-from softcard.device.refsi.settings import TRACED
 from softcard.engine.riscv.api import Engine
 from softcard.engine.riscv.group import Group
+from softcard.engine.riscv.hooks import NO_CHECKS
 from softcard.isa.riscv import csr
 from softcard.isa.riscv.port import HartPort
 from softcard.isa.riscv.state import NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
 
 if TYPE_CHECKING:
-    from softcard.engine.riscv.races.watch import Outstanding, Races
-    from softcard.engine.riscv.shadow.check import ShadowCheck
+    from softcard.engine.riscv.hooks import Outstanding
     from softcard.engine.riscv.tracepoints import HartTracepoints
 
 # ecall from machine mode: a7 is the number of the call, a0 the argument (choice `refsi/ecall`).
@@ -126,18 +125,21 @@ class Accelerator(Stateful):
         self._made: list[Hart] = []
         self.active = 0
         self.counters = PerfCounters(self.find_hart)
-        self.shadows: ShadowCheck | None = None
-        """The check for undefined values; None if it is disabled."""
+        self.checks = NO_CHECKS
+        """The checks of the harts."""
         self.tracepoints: HartTracepoints | None = None
         """The snapshots of registers; None if they are disabled."""
-        self.races: Races | None = None
-        """The check for data races; None if it is disabled."""
         self.outstanding: Callable[[], list[Outstanding]] = list
-        """A function that returns the outstanding DMA transfers, for reports of races."""
+        """A function that returns the outstanding DMA transfers, for checks of the order of accesses."""
         self.instance_filter = InstanceFilter(telemetry, trace_instances)
         """The filter that limits events to the first instances of a kernel command."""
         self._make_port = make_port
         self._retired_before = 0
+
+    def begin_group(self) -> None:
+        """Report the begin of a group of instances to the checks."""
+        if self.checks.at_groups:
+            self.checks.group_begins(self.outstanding())
 
     def take_registers(self, why: str, hart: Hart, pc: int, instruction: str = "") -> None:
         """Take a snapshot of a hart's registers for the reason `why`, if snapshots are enabled."""

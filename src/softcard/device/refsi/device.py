@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+import numpy as np
+
 from softcard.core.allocations import Allocator
-from softcard.core.checks import having
 from softcard.core.device import Device, Telemetry
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError
 from softcard.core.event import Probes
 from softcard.core.findings import Finding, FindingLog, Findings
 from softcard.core.limits import CLOSED
-from softcard.core.memory_check import MemoryCheck, log_of
+from softcard.core.memory_check import guard_of
 from softcard.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED
 from softcard.core.snapshot import Stateful
 from softcard.core.space import Ram, SharedRam, Unit
 from softcard.core.threads import FORKED, BusyLock
 from softcard.device.refsi import registers as r
 from softcard.device.refsi.accelerator import Accelerator, Failure
-from softcard.device.refsi.checked import CheckedAllocator, CheckedPort
 from softcard.device.refsi.cmp import CommandProcessor
 from softcard.device.refsi.commands import BufferStatus
 from softcard.device.refsi.events import BufferSubmitted, RegistersLeftOut, RegistersTaken
+from softcard.device.refsi.guarded import GuardedAllocator, GuardedPort
 from softcard.device.refsi.interfaces import HOST, MemorySystem
 from softcard.device.refsi.profiler import count
 from softcard.device.refsi.profiles import Profile, RefsidrvProfile, SpecProfile
@@ -33,12 +35,13 @@ from softcard.device.refsi.refsidrv.devices import ReferenceCrash
 from softcard.device.refsi.refsidrv.memory import RefsidrvMemory
 from softcard.device.refsi.refsidrv.schedule import RefsidrvSchedule
 from softcard.device.refsi.settings import EAGER, RefSiOptions, Settings
+from softcard.device.refsi.spec.dma import TransferOrder
 from softcard.device.refsi.spec.memory import COHERENT, STRICT, SpecMemory
 from softcard.device.refsi.spec.port import SpecPort
 from softcard.device.refsi.toolkit.builder import REFSIDRV, SPEC
-from softcard.device.refsi.views import Views
 from softcard.engine.riscv.api import Engine
-from softcard.engine.riscv.checks import hart_checks, observed
+from softcard.engine.riscv.checks import hart_checks
+from softcard.engine.riscv.hooks import HartChecks, Machine
 from softcard.engine.riscv.reference import ReferenceEngine
 from softcard.isa.riscv.port import HartPort
 from softcard.isa.riscv.state import Hart
@@ -46,10 +49,42 @@ from softcard.isa.riscv.state import Hart
 if TYPE_CHECKING:
     from softcard.device.refsi.spec.shadow import MemoryShadow
     from softcard.engine.riscv.evaluate import Evaluator
-    from softcard.engine.riscv.races.watch import Races
-    from softcard.engine.riscv.shadow.check import ShadowCheck
+    from softcard.engine.riscv.hooks import Shadow
     from softcard.engine.riscv.tracepoints import HartTracepoints
     from softcard.isa.riscv.insn import Insn
+
+
+# ---- views -----------------------------------------------------------------------------------------------------------
+# The memory that the host may write directly, through views. Code in it may change without a notification to engines.
+
+
+class Views:
+    """The address ranges of host memory that were given to the host as views, merged."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, view: memoryview) -> None:
+        """Add the bytes of `view`."""
+        if not view.nbytes:
+            return
+        start = int(np.frombuffer(view, dtype=np.uint8).ctypes.data)
+        end = start + view.nbytes
+        first, last = bisect_left(self._ends, start), bisect_right(self._starts, end)
+        if first < last:
+            start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
+        self._starts[first:last] = [start]
+        self._ends[first:last] = [end]
+
+    def holds(self, start: int, size: int) -> bool:
+        """Return True if any of `size` bytes from `start` belongs to an added view."""
+        index = bisect_right(self._starts, start + size - 1) - 1
+        return index >= 0 and self._ends[index] > start
+
+
+# ---- device ----------------------------------------------------------------------------------------------------------
+
 
 FAMILIES: Final = ("m", "g")
 COHERENCES: Final = {EAGER: COHERENT, STRICT: STRICT}
@@ -119,18 +154,13 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.probes = Probes()
         self.telemetry = Telemetry(self.probes, lints=settings.lints)
         self.findings: list[Finding] = Findings()
-        self._check = check = MemoryCheck.of(settings, self.findings)
-        self._log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
+        self._log = settings.log(self.findings)
+        self._guard = guard = guard_of(settings.checks, self._log)
         self.desk = self.telemetry.desk
         if self._log is not None:
             self._log.report_to(self.desk.found)
-        checks = settings.checks
-        self._shadows = bool(having(checks, lambda kind: kind.shadows_values))
-        self._orders = bool(having(checks, lambda kind: kind.orders_accesses))
-        self._judges_code = bool(having(checks, lambda kind: kind.notes_code_stores))
-        self.checks = hart_checks(checks, self._log)
-        """The registered checks, in addition to the built-in ones."""
-        self._shadow_check, self._races = self._make_shadow_check(), self._make_races()
+        self.checks: HartChecks = hart_checks(settings.checks, self._machine(), self._log, settings.equal_stores)
+        """The checks of the device's harts."""
         self.tracepoints = self._make_tracepoints()
         self.engine = self._make_engine()
         self.accelerator = Accelerator(
@@ -143,11 +173,11 @@ class RefSiDevice(Stateful, Device[Settings]):
             threads=settings.threads if self._has_threads else 1,
             trace_instances=settings.trace_instances,
         )
-        self.accelerator.shadows, self.accelerator.races = self._shadow_check, self._races
+        self.accelerator.checks = self.checks
         self.accelerator.tracepoints = self.tracepoints
         self.telemetry.clock = lambda: self.accelerator.steps
         self.allocator = Allocator(r.DRAM_BASE, r.DRAM_SIZE)
-        self._checked = CheckedAllocator(self.allocator, check, self.accelerator.flush_pages) if check else None
+        self._guarded = GuardedAllocator(self.allocator, guard, self.accelerator.flush_pages) if guard else None
         self.memory: MemorySystem
         self.processor: CommandProcessor | None = None
         self._g1_harts = r.G1_HARTS
@@ -170,60 +200,23 @@ class RefSiDevice(Stateful, Device[Settings]):
     def _has_threads(self) -> bool:
         """True if groups of harts may run on several threads."""
         settings = self.settings
-        is_alone = self._judges_code or self._orders or self.checks or settings.snapshots
-        return settings.coherence == EAGER and settings.engine == JIT and not is_alone
+        is_parallel = self.checks.allows_threads and not settings.snapshots
+        return settings.coherence == EAGER and settings.engine == JIT and is_parallel
 
-    def _make_shadow_check(self) -> ShadowCheck | None:
-        """Return the check for undefined values, None if it is disabled."""
-        if not self._shadows or self._log is None:
-            return None
-        from softcard.engine.riscv.shadow.check import ShadowCheck
-
-        return ShadowCheck(self._log, self._insn_of)
-
-    def _make_races(self) -> Races | None:
-        """Return the check for data races, None if it is disabled."""
-        if not self._orders or self._log is None:
-            return None
-        if self._is_translated:
-            from softcard.engine.riscv.races.native_detector import NativeHartRaces
-
-            count = self.cores * self.harts_per_core
-            return NativeHartRaces(
-                self._log,
-                _place,
-                self.settings.equal_stores,
-                count,
-                lambda index: self.accelerator.harts[index],
-                self._insn_of,
-                self._rams,
-            )
-        from softcard.engine.riscv.races.watch import HartRaces
-
-        return HartRaces(self._log, _place, self.settings.equal_stores)
-
-    @property
-    def _is_translated(self) -> bool:
-        """True if harts execute their code as translated by the JIT; False if the reference engine interprets it."""
-        count = self.cores * self.harts_per_core
-        if self.settings.engine != JIT or self.settings.snapshots or self.checks:
-            return False
-        if not self._orders and not self._judges_code:
-            return True
-        if self._judges_code and not self._notes_stores:
-            return False
-        from softcard.engine.riscv.races.layout import MOST_HARTS
-        from softcard.ir import llvm
-
-        return llvm.is_x86() and (not self._orders or count <= MOST_HARTS)
-
-    @property
-    def _notes_stores(self) -> bool:
-        """True if translated code can record its stores, for the check of stores to code.
-
-        That needs the profile "spec" with eager coherence, and RAM with room for the records."""
+    def _machine(self) -> Machine:
+        """Return the device's harts and memories, as checks see them."""
+        settings = self.settings
         has_room = self._ram is Ram or self._is_shared
-        return self.profile_name == SPEC and self.settings.coherence == EAGER and has_room
+        return Machine(
+            self.cores * self.harts_per_core,
+            lambda index: self.accelerator.harts[index],
+            self._insn_of,
+            _place,
+            _page,
+            self._rams,
+            translates=settings.engine == JIT and not settings.snapshots,
+            has_shadow_room=self.profile_name == SPEC and settings.coherence == EAGER and has_room,
+        )
 
     def _rams(self) -> tuple[Ram, ...]:
         """Return the memories that harts share; the result is empty in the profile refsidrv."""
@@ -244,13 +237,10 @@ class RefSiDevice(Stateful, Device[Settings]):
 
         return HartTracepoints(self.settings.snapshots, emit_snapshot)
 
-    def _dress(self, evaluator: Evaluator) -> Evaluator:
-        """Return an evaluator of instructions that also runs the enabled checks, and takes snapshots of registers."""
-        dressed: Any = observed(evaluator, self.checks) if self.checks else evaluator
-        for each in (self._races, self._shadow_check, self.tracepoints):
-            dressed = dressed if each is None else each.dress(dressed)
-        found: Evaluator = dressed
-        return found
+    def _observe(self, evaluator: Evaluator) -> Any:
+        """Return the evaluator of a hart's instructions for checks, which may also take snapshots of registers."""
+        observed = self.checks.observe(evaluator)
+        return observed if self.tracepoints is None else self.tracepoints.observe(observed)
 
     def _insn_of(self, hart: Hart, pc: int) -> Insn | None:
         """Return the instruction at `pc` as `hart` would fetch it; None if it cannot be fetched."""
@@ -259,45 +249,27 @@ class RefSiDevice(Stateful, Device[Settings]):
         return engine.peek_insn(engine.context(hart), pc)
 
     def _make_engine(self) -> Engine:
-        reference: Callable[..., Engine] = ReferenceEngine
-        waits = self._log if self._judges_code else None
-        if waits is not None:
-            reference = _code_store_engine(waits)
-        kind = self._jit_engine(waits) if self._is_translated else reference
-        counting = self.settings.count_instructions
-        is_plain = self._shadow_check is None and self._races is None and self.tracepoints is None and not self.checks
-        dressed: dict[str, Any] = {} if is_plain else {"dress": self._dress}
+        checks, counting = self.checks, self.settings.count_instructions
+        is_observed = checks.observes or self.tracepoints is not None
+        observe: dict[str, Any] = {"observe": self._observe} if is_observed else {}
+        reference: Callable[..., Engine] = checks.engine or ReferenceEngine
+        kind = self._jit_engine() if checks.is_translated else reference
         if self.profile_name == SPEC:
-            return kind(coherent=self.settings.coherence == EAGER, counting=counting, **dressed)
+            return kind(coherent=self.settings.coherence == EAGER, counting=counting, **observe)
         entries = REFERENCE_TLB_ENTRIES
         if self.settings.profile_level >= PROFILE_LEVEL_COUNTING:
-            return reference(coherent=False, tlb_entries=entries, on_retire=self._count, counting=counting, **dressed)
-        return kind(coherent=False, tlb_entries=entries, counting=counting, **dressed)
+            return reference(coherent=False, tlb_entries=entries, on_retire=self._count, counting=counting, **observe)
+        return kind(coherent=False, tlb_entries=entries, counting=counting, **observe)
 
-    def _jit_engine(self, waits: FindingLog | None) -> Callable[..., Engine]:
+    def _jit_engine(self) -> Callable[..., Engine]:
         """Return a constructor of the JIT engine with the device's settings and checks.
 
-        With `waits`, the engine also checks stores to code and records findings in that log. The engine's module is
-        imported here, because the import loads the compiler."""
+        The engine's module is imported here, because the import loads the compiler."""
         from softcard.engine.riscv.jit.engine import JitEngine
         from softcard.ir import llvm
 
-        made: Callable[..., Engine] = JitEngine
-        more: dict[str, Any] = {}
-        if waits is not None:
-            from softcard.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
-
-            made = partial(TranslatedCodeStoreEngine, waits.note, rams=self._rams, page=_page)
-        if self._shadow_check is not None:
-            from softcard.engine.riscv.shadow.translated import DEFINEDNESS
-
-            more["performing"] = DEFINEDNESS
-        if self._races is not None:
-            from softcard.engine.riscv.races.translated import access_checking
-
-            more["access_checking"] = access_checking(self.cores * self.harts_per_core)
         tier = {AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[self.settings.tier]
-        return partial(made, tier=tier, **more)
+        return partial(self.checks.engine or JitEngine, tier=tier, instrumentation=self.checks.instrumentation)
 
     def instruction_counts(self) -> dict[int, int]:
         """Return how often the instruction at each pc has retired, on all harts, since the device was created.
@@ -320,10 +292,10 @@ class RefSiDevice(Stateful, Device[Settings]):
     def _port(self, index: int) -> HartPort:
         """Return a hart's port to memory."""
         port = self.memory.port(index)
-        if self._check is None:
+        if self._guard is None:
             return port
         assert isinstance(port, SpecPort)
-        return CheckedPort(port, self._check, lambda: self.accelerator.harts[index])
+        return GuardedPort(port, self._guard, lambda: self.accelerator.harts[index])
 
     def _count(self, hart: Hart, insn: Any) -> None:
         if self._schedule.profiling:
@@ -331,17 +303,18 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     @property
     def _kind_of_ram(self) -> Callable[[int], Ram]:
-        """The constructor of plain memory, with the shadow memory that enabled checks need.
+        """The constructor of plain memory, with the shadow memory that checks need.
 
         Raise `BeyondModel` if shadow memory is needed and the device was created with a kind of `ram` that cannot
         have it."""
-        if self._shadow_check is not None and self._ram is not Ram and not self._is_shared:
+        shadowed = self.checks.ram(self._is_shared)
+        if shadowed is None:
+            return self._ram
+        if self._ram is not Ram and not self._is_shared:
             raise BeyondModel(
                 f"check {self.settings.check!r} requires memory of the class Ram or SharedRam, not made by `ram`"
             )
-        if self._judges_code and self._is_translated:
-            return _store_ram(self._is_shared)
-        return self._ram if self._shadow_check is None else _shadowed_ram(self._is_shared)
+        return shadowed
 
     @property
     def _is_shared(self) -> bool:
@@ -357,17 +330,15 @@ class RefSiDevice(Stateful, Device[Settings]):
             dma=self.settings.dma,
             coherence=coherence,
             ram=self._kind_of_ram,
-            shadows=None if self._shadow_check is None else _memory_shadow(self._shadow_check),
+            shadows=None if self.checks.shadow is None else _memory_shadow(self.checks.shadow),
             scale_encoding=self.scale_encoding,
         )
         memory.check_limits = self.accelerator.check_data_limits
         memory.on_remap = self.accelerator.flush_pages
         memory.on_write = self.engine.code_written
         self.memory = memory
-        if self._races is not None:
-            from softcard.device.refsi.spec.races import TransferRaces
-
-            memory.dma.watch = transfers = TransferRaces(self._races, memory.dma)
+        if self.checks.tracker is not None:
+            memory.dma.watch = transfers = TransferOrder(self.checks.tracker, memory.dma)
             self.accelerator.outstanding = transfers.outstanding
         profile = SpecProfile(memory, self.accelerator, coherence == COHERENT)
         self.processor = self._command_processor(profile)
@@ -416,8 +387,8 @@ class RefSiDevice(Stateful, Device[Settings]):
         self._finished.clear()
         self._next_ticket = 1
         self.allocator.reset()
-        if self._checked is not None:
-            self._checked.reset()
+        if self._guarded is not None:
+            self._guarded.reset()
         self.memory.reset()
         if self.processor is not None:
             self.processor.reset()
@@ -441,10 +412,9 @@ class RefSiDevice(Stateful, Device[Settings]):
                 status.error.__traceback__ = None  # the frames of its traceback have arrays of the memory
         self.accelerator.close()
         self.memory.close()
-        if self._check is not None:
-            self._check.closed()
-        for each in self.checks:
-            each.device_closes()
+        if self._guard is not None:
+            self._guard.closed()
+        self.checks.device_closes()
         if self._log is not None:
             self.desk.report()
 
@@ -498,7 +468,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         self._check_open()
         if kind != r.MemoryKind.DRAM:
             return WRONG_KIND if self.profile_name == REFSIDRV else 0
-        allocator = self.allocator if self._checked is None else self._checked
+        allocator = self.allocator if self._guarded is None else self._guarded
         address = allocator.allocate(size, alignment)
         if address and size and isinstance(self.memory, SpecMemory) and self.memory.shadows is not None:
             self.memory.shadows.undefined(self.memory.locate(address, size, HOST, "write"))
@@ -511,7 +481,7 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     def call_memory(self, address: int, name: str) -> None:
         """Set the name that findings of checks give to the allocation at `address`; do nothing without a check."""
-        found = None if self._check is None else self._check.allocations.at(address)
+        found = None if self._guard is None else self._guard.allocations.at(address)
         if found is not None:
             found.name = name
 
@@ -519,15 +489,15 @@ class RefSiDevice(Stateful, Device[Settings]):
         """Allocate `size` bytes of DRAM at `address`; return False if some of them are in use or not in DRAM."""
         self._check_open()
         taken = self.allocator.reserve(address, size)
-        if taken and self._checked is not None:
-            self._checked.taken(address, size)
+        if taken and self._guarded is not None:
+            self._guarded.taken(address, size)
         return taken
 
     def free(self, address: int) -> None:
         """Free memory; an address that was not allocated is ignored. Freeing 0 is allowed, as in C."""
         if address:
             with self.desk:
-                (self.allocator if self._checked is None else self._checked).free(address)
+                (self.allocator if self._guarded is None else self._guarded).free(address)
 
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
         """Run all submitted buffers, then read `size` bytes at `address` of the address space that `unit` sees.
@@ -572,20 +542,20 @@ class RefSiDevice(Stateful, Device[Settings]):
     def _drain_for(self, access: str, address: int, size: int, unit: Unit) -> None:
         """Run the queued buffers, because the host or another `unit` is about to access `size` bytes at `address`.
 
-        If the race check is enabled and the host has not waited for these buffers, compare an access of the host
-        with those of the buffers."""
-        races = self._races
-        if races is None or unit != HOST or not self._queue or self._busy_lock or not size:
+        If a check tracks the order of accesses and the host has not waited for these buffers, compare the access with
+        those of the buffers."""
+        tracker = self.checks.tracker
+        if tracker is None or unit != HOST or not self._queue or self._busy_lock or not size:
             self.drain()
             return
-        races.remember()
+        tracker.remember()
         self.drain()
         assert isinstance(self.memory, SpecMemory)
         with suppress(AccessFault):  # the access itself raises the error
             place = self.memory.locate(address, size, HOST, access)
             if place.ram is not None:
                 base = place.ram.base_host - place.mapping.base
-                races.host(access, address, [(base + at, base + at + length) for at, length in place.runs()])
+                tracker.host(access, address, [(base + at, base + at + length) for at, length in place.runs()])
 
     # -- M1: command buffers ------------------------------------------------------------------------------------
 
@@ -700,42 +670,19 @@ class RefSiDevice(Stateful, Device[Settings]):
         super().restore(state)
 
 
-def _shadowed_ram(is_shared: bool) -> Callable[[int], Ram]:
-    """Return the constructor of memory that has shadow memory for definedness."""
-    from softcard.engine.riscv.shadow.block import ShadowedRam, SharedShadowedRam
-
-    return SharedShadowedRam if is_shared else ShadowedRam
-
-
-def _store_ram(is_shared: bool) -> Callable[[int], Ram]:
-    """Return the constructor of memory with room for records of stores."""
-    from softcard.engine.riscv.code_stores.layout import SharedStoreRam, StoreRam
-
-    return SharedStoreRam if is_shared else StoreRam
-
-
-def _memory_shadow(check: ShadowCheck) -> MemoryShadow:
+def _memory_shadow(shadow: Shadow) -> MemoryShadow:
     """Return the shadow memory (definedness) of a device's memory.
 
     The module is imported here, because few devices need it."""
     from softcard.device.refsi.spec.shadow import MemoryShadow
 
-    return MemoryShadow(check)
-
-
-def _code_store_engine(log: FindingLog) -> Callable[..., Engine]:
-    """Return the constructor of the engine that checks stores to code.
-
-    The module is imported here, because few devices need it."""
-    from softcard.engine.riscv.code_stores.engines import CodeStoreEngine
-
-    return partial(CodeStoreEngine, log.note, page=_page)
+    return MemoryShadow(shadow)
 
 
 def _place(hart: Hart, address: int) -> int | None:
     """Return the host address of the byte that `hart` accesses at `address`; None if it is not in memory."""
     port = hart.port
-    return port.place(address) if isinstance(port, SpecPort | CheckedPort) else None
+    return port.place(address) if isinstance(port, SpecPort | GuardedPort) else None
 
 
 def _page(hart: Hart, address: int) -> int | None:
@@ -744,4 +691,4 @@ def _page(hart: Hart, address: int) -> int | None:
     Return None if the page cannot be accessed directly. Pages that are not allocated are included even if the
     memory check is enabled."""
     port = hart.port
-    return port.whole_page(address) if isinstance(port, CheckedPort) else port.page(address, "load")
+    return port.whole_page(address) if isinstance(port, GuardedPort) else port.page(address, "load")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from softcard.core.device import Telemetry
 from softcard.core.errors import Registers
@@ -14,6 +15,9 @@ from softcard.core.event import Event, made_quickly
 from softcard.core.space import Unit
 from softcard.device.refsi.commands import BufferStatus, Command
 from softcard.device.refsi.interfaces import HART
+
+TRACED: Final = 10_000
+"""The default number of instances of a kernel command that emit events: some 20 MB of a trace in memory."""
 
 
 @dataclass(frozen=True, slots=True)

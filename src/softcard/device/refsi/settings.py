@@ -10,6 +10,7 @@ from softcard.core.checks import CHECKS, having
 from softcard.core.errors import BeyondModel, WireError
 from softcard.core.settings import AUTO, JIT, REFERENCE, KernelOptions, KernelSettings
 from softcard.device.refsi import registers as r
+from softcard.device.refsi.events import TRACED
 from softcard.device.refsi.spec.dma import IMMEDIATE, LATE
 from softcard.device.refsi.spec.memory import STRICT
 from softcard.device.refsi.toolkit.builder import PROFILES, REFSIDRV, SPEC
@@ -18,8 +19,6 @@ from softcard.isa.riscv.state import check_vlen
 EAGER: Final = "eager"
 DOCUMENT: Final = "document"
 DRIVER: Final = "driver"
-TRACED: Final = 10_000
-"""The default number of instances of a kernel command that emit events: some 20 MB of a trace in memory."""
 
 
 class RefSiOptions(KernelOptions, total=False):
@@ -115,9 +114,9 @@ class Settings(KernelSettings):
         if self.profile == REFSIDRV and having(self.checks, lambda kind: not kind.only_engine):
             others = ", ".join(sorted(having(CHECKS, lambda kind: kind.only_engine)))
             raise BeyondModel(
-                f"check {self.check!r} is not supported in profile refsidrv, only {others}: use profile='spec', for a "
-                "host that was written for the reference driver with window_scale='driver' (on the command line "
-                "--profile spec --window-scale driver)"
+                f"check {self.check!r} is not supported in profile refsidrv, which supports only {others}: use "
+                "profile='spec' (--profile spec); if the host was written for the reference driver, also set "
+                "window_scale='driver' (--window-scale driver)"
             )
         if self.profile == REFSIDRV and self.window_scale == DOCUMENT:
             raise WireError(

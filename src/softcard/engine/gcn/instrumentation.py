@@ -77,7 +77,7 @@ class Instrumentation:
     Its arguments are the kind of shadow and the instruction.
     """
     accesses: Callable[..., Any] | None = None
-    """A function that creates an `emit.access_hooks.AccessHooks`, the emitter of code that reports accesses."""
+    """A function that creates an `emit.emit_memory.AccessHooks`, the emitter of code that reports accesses."""
 
     @classmethod
     def of(cls, parts: Iterable[Instrumentation]) -> Instrumentation:

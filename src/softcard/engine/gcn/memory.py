@@ -21,8 +21,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from softcard.core.allocations import Guard
 from softcard.core.errors import AccessFault, ModelBug
-from softcard.core.memory_check import MemoryCheck
 from softcard.core.snapshot import Stateful, restore_ram, save_ram
 from softcard.core.space import PAGE_BITS, PAGE_SIZE, Mappable, Ram, Region, Unit, is_region
 from softcard.engine.gcn.memory_type import COARSE, MemoryType
@@ -143,7 +143,7 @@ class GpuMemory(Stateful):
         """The lock for changes of mappings, which excludes machine code from this memory."""
         self.tables_address = int(self._level1.ctypes.data)
         self.version = 0
-        self.guard: MemoryCheck | None = None
+        self.guard: Guard | None = None
         self.on_read: Callable[[int, int], None] | None = None
         self.on_write: Callable[[int, int], None] | None = None
 

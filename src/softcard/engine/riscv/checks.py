@@ -1,76 +1,120 @@
-"""The registry of user-defined checks of harts, and the base class of these checks.
+"""The registry of the checks of harts, which creates them from the names in a setting.
 
-The built-in checks are implemented in both engines. A registered check runs on the reference engine, which
-calls it before each instruction."""
+A new check is a subclass of `hooks.HartCheck`, a line in `core.checks.CHECKS` and one here; or one call of `register`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
-from softcard.core.checks import CHECKS, CheckKind
-from softcard.core.errors import ModelBug
+from softcard.core.checks import INIT, RACES, WAITS, add_check
 from softcard.core.findings import FindingLog
-from softcard.engine.riscv.evaluate import Evaluator
-from softcard.isa.riscv.insn import Insn
-from softcard.isa.riscv.state import Hart
+from softcard.engine.riscv.hooks import HartCheck, HartChecks, Machine
 
 
-class HartCheck:
-    """A check of harts, with hooks that do nothing: subclasses override those that they need."""
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to create a check for the harts of one device, with the log of its findings."""
 
-    name = ""
-    """The name of the check in settings and findings."""
-
-    def instruction_begins(self, hart: Hart, pc: int, insn: Insn) -> None:
-        """Handle an instruction that the hart is about to execute."""
-
-    def device_closes(self) -> None:
-        """Handle the closing of the device."""
-
-
-Factory = Callable[[FindingLog], HartCheck]
-"""A function that makes a check; the check reports its findings to the given log."""
-FACTORIES: Final[dict[str, Factory]] = {}
-"""The registered checks by name."""
+    machine: Machine
+    log: FindingLog
+    is_translated: bool = False
+    """True if the harts run as machine code."""
+    equal_stores: bool = False
+    """True if stores that do not change memory are conflicting accesses as well."""
 
 
-def hart_checks(names: Collection[str], log: FindingLog | None) -> tuple[HartCheck, ...]:
-    """Return new instances of those registered checks whose names are in `names`; without a log, return none."""
-    return () if log is None else tuple(make(log) for name, make in FACTORIES.items() if name in names)
+Make = Callable[[Request], HartCheck]
+"""A function that creates a check. It imports the modules it needs itself, as few programs use checks."""
 
 
-def register(name: str, text: str, factory: Factory) -> Callable[[], None]:
-    """Add a check of harts for all devices opened from now on; return a function that removes it.
+@dataclass(frozen=True, slots=True)
+class Factory:
+    """The function that creates a check, and one that returns True if the check supports harts as machine code."""
 
-    `text` describes in a few words what the check reports. The setting "all" does not include registered checks. A
-    check of waves (`engine.gcn.checks.registry.register`) may have the same name. Raise `ModelBug` for a second check
-    of harts with this name.
+    make: Make
+    can_translate: Callable[[Machine], bool]
+
+
+def hart_checks(
+    names: Collection[str], machine: Machine, log: FindingLog | None, equal_stores: bool = False
+) -> HartChecks:
+    """Return the checks of a device's harts; `equal_stores`: see `Request`.
+
+    Harts run as machine code if the machine translates and all checks support that.
     """
-    known = CHECKS.get(name)
-    if known is not None and known.harts:
-        raise ModelBug(f"a check {name!r} exists already: {known.text}")
-    CHECKS[name] = CheckKind(text, waves=known is not None, harts=True, in_all=False, only_engine=True)
-    FACTORIES[name] = factory
+    factories = [factory for name, factory in FACTORIES.items() if name in names]
+    is_translated = machine.translates and all(factory.can_translate(machine) for factory in factories)
+    if log is None:
+        return HartChecks(is_translated=is_translated)
+    request = Request(machine, log, is_translated, equal_stores)
+    return HartChecks(*(factory.make(request) for factory in factories), is_translated=is_translated)
 
-    def remove() -> None:
+
+def register(name: str, text: str, make: Make) -> Callable[[], None]:
+    """Add a check of harts for devices that are opened later; return a function that removes it.
+
+    See `core.checks.add_check`. Harts of devices with the check run on the reference engine.
+    """
+    remove = add_check(name, text, harts=True)
+    FACTORIES[name] = Factory(make, lambda machine: False)
+
+    def unregister() -> None:
         del FACTORIES[name]
-        if known is None:
-            del CHECKS[name]
-        else:
-            CHECKS[name] = known
+        remove()
 
-    return remove
+    return unregister
 
 
-def observed(evaluator: Evaluator, checks: Collection[HartCheck]) -> Evaluator:
-    """Return the evaluator, changed so that it calls checks before each instruction."""
-    begin = evaluator.begin
+def _shadow(request: Request) -> HartCheck:
+    from softcard.engine.riscv.shadow.check import ShadowCheck
 
-    def begin_observed(pc: int, insn: Insn) -> None:
-        for each in checks:
-            each.instruction_begins(evaluator.hart, pc, insn)
-        begin(pc, insn)
+    return ShadowCheck(request.log, request.machine.insn)
 
-    setattr(evaluator, "begin", begin_observed)  # noqa: B010 - mypy knows methods alone
-    return evaluator
+
+def _races(request: Request) -> HartCheck:
+    machine = request.machine
+    if request.is_translated:
+        from softcard.engine.riscv.races.native_detector import NativeHartRaces
+
+        return NativeHartRaces(
+            request.log,
+            machine.place,
+            request.equal_stores,
+            machine.harts,
+            machine.hart,
+            machine.insn,
+            machine.rams,
+        )
+    from softcard.engine.riscv.races.watch import HartRaces
+
+    return HartRaces(request.log, machine.place, request.equal_stores)
+
+
+def _code_stores(request: Request) -> HartCheck:
+    from softcard.engine.riscv.code_stores.engines import CodeStoreCheck
+
+    return CodeStoreCheck(request.log, request.machine, request.is_translated)
+
+
+def _races_can_translate(machine: Machine) -> bool:
+    from softcard.engine.riscv.races.layout import MOST_HARTS
+    from softcard.ir import llvm
+
+    return llvm.is_x86() and machine.harts <= MOST_HARTS
+
+
+def _code_stores_can_translate(machine: Machine) -> bool:
+    from softcard.ir import llvm
+
+    return llvm.is_x86() and machine.has_shadow_room
+
+
+FACTORIES: Final[dict[str, Factory]] = {
+    INIT: Factory(_shadow, lambda machine: True),
+    RACES: Factory(_races, _races_can_translate),
+    WAITS: Factory(_code_stores, _code_stores_can_translate),
+}
+"""The factories of checks by name. The checks are called in this order."""

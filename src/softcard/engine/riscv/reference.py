@@ -36,8 +36,8 @@ from softcard.isa.riscv.state import (
 )
 
 OnRetire = Callable[[Hart, Insn], None]
-Dress = Callable[[Evaluator], Evaluator]
-"""A function that takes a hart's evaluator and returns one that also performs a check."""
+Observe = Callable[[Evaluator], Any]
+"""A function that takes a hart's evaluator and returns one that checks observe."""
 
 ICACHE_ENTRIES = 1024
 """The number of instruction-cache entries of the RefSi simulator; a pc has the entry (pc / 2) modulo this number."""
@@ -89,7 +89,7 @@ class ReferenceEngine:
       with 1,024 entries, until they are flushed. A trap flushes both caches, too.
     - `on_retire`: called after every retired instruction.
     - `counting`: if true, `instruction_counts` returns the number of times that each instruction retired.
-    - `dress`: a function that returns a wrapper of a hart's evaluator; the wrapper then executes instructions."""
+    - `observe`: a function that returns the evaluator that executes a hart's instructions, which checks observe."""
 
     def __init__(
         self,
@@ -97,12 +97,12 @@ class ReferenceEngine:
         tlb_entries: int | None = None,
         on_retire: OnRetire | None = None,
         counting: bool = False,
-        dress: Dress | None = None,
+        observe: Observe | None = None,
     ) -> None:
         self.coherent = coherent
         self.tlb_entries = tlb_entries
         self.on_retire = on_retire
-        self.dress = dress
+        self.observe = observe
         self._counts: Counter[int] | None = Counter() if counting else None
         self._executed: dict[int, Insn] = {}
         self.between_slices: Callable[[Hart], None] | None = None
@@ -136,7 +136,8 @@ class ReferenceEngine:
         return dict(self._executed)
 
     def run(self, hart: Hart, fuel: int) -> Exit:
-        """Run a hart for at most `fuel` instructions, until an event ends the time slice; return the exit."""
+        """Run a hart for at most `fuel` instructions, or until its time slice ends for another reason; return the
+        exit."""
         for left in range(fuel, 0, -TIME_SLICE):
             if self.between_slices is not None and left < fuel:
                 self.between_slices(hart)
@@ -148,11 +149,11 @@ class ReferenceEngine:
 
     @property
     def translates(self) -> bool:
-        """False: this engine has no machine code."""
+        """False: this engine has no translated code."""
         return False
 
     def translated(self, hart: Hart) -> int:
-        """Raise a `ModelBug`: this engine has no machine code."""
+        """Raise a `ModelBug`: this engine has no translated code."""
         raise ModelBug("the reference engine translates nothing")
 
     def worked(self, hart: Hart, instructions: int) -> None:
@@ -236,7 +237,7 @@ class ReferenceEngine:
         with self._lock:
             pages = PageTables(hart, self.code_pages, self.tlb_entries)
             evaluator: Any = self.make_evaluator(hart, pages)
-            context = self.make_context(hart, pages, evaluator if self.dress is None else self.dress(evaluator))
+            context = self.make_context(hart, pages, evaluator if self.observe is None else self.observe(evaluator))
             hart.context = context
             self._contexts.add(context)
         return context
@@ -415,7 +416,7 @@ class ReferenceEngine:
             self.flush_pages(hart)
 
     def _stored(self, pages: PageTables, address: int, size: int) -> None:
-        """Drop cached code if a store through the port has changed it."""
+        """Drop cached code that a store of `size` bytes through the port may have changed."""
         if self.coherent and self.code_pages:
             entry = self._addend(pages.hart, address)
             if entry is not None:

@@ -63,7 +63,7 @@ class HartTracepoints:
         elif self.taken == self.most + 1:
             self.on_snapshot(None)
 
-    def dress(self, evaluator: Evaluator) -> Evaluator:
+    def observe(self, evaluator: Evaluator) -> Evaluator:
         """Return the evaluator, changed to take a snapshot before instructions at `pcs`."""
         begin = evaluator.begin
 

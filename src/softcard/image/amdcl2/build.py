@@ -222,7 +222,7 @@ _TYPES: Final = {element: number for number, element in ELEMENT_TYPES.items()}
 
 
 def vector(name: str, type_name: str) -> Argument:
-    """Return a by-value argument named `name`; `type_name` is its OpenCL type, such as ``int`` or ``float4``."""
+    """Return a by-value argument named `name` of the OpenCL type `type_name`, for example ``int`` or ``float4``."""
     match = _TYPE.match(type_name)
     assert match is not None, type_name
     return Argument(name, type_name, Kind.VALUE, _ELEMENTS[match[1]], int(match[2] or 1))
@@ -342,7 +342,7 @@ def _value_type(element: Element, length: int, generation: Generation) -> int:
 
 
 def _pointee(argument: Argument, generation: Generation) -> tuple[int, int]:
-    """Return the type number and the alignment of a pointer's target, by the name of the pointer's type."""
+    """Return a pointer target's type number and alignment, determined from the name of the pointer's type."""
     match = _TYPE.match(argument.type_name)
     element = _ELEMENTS.get(match[1]) if match else None
     if argument.type_name == "size_t":

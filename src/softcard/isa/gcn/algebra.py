@@ -177,7 +177,9 @@ class RegisterAlgebra(Protocol[V, S]):
         """Write `v` to a hardware register; `number` is its id in s_setreg."""
 
     def time(self, kind: str) -> S:
-        """Return a 64-bit clock that counts retired instructions; `kind` is "memtime" or "memrealtime"."""
+        """Return a 64-bit clock: the wave's number of retired instructions, or the host's clock.
+
+        `kind` is "memtime" or "memrealtime", the instruction that reads the clock."""
 
     # ---- lanes -------------------------------------------------------------------------------------------------
     def v(self, n: int) -> V:
@@ -236,7 +238,7 @@ class RegisterAlgebra(Protocol[V, S]):
 
 
 class MemoryAlgebra(Protocol[V, S]):
-    """The operations on the memory of lanes and of the wave."""
+    """The operations on memory: accesses of each lane, and scalar accesses of the whole wave."""
 
     # `space` is "global" (64-bit addresses), "flat" (64-bit: LDS and private apertures, else global), "lds" or "gds"
     # (32-bit byte addresses). Per-lane accesses concern lanes of EXEC and of `where`. LDS and GDS accesses that do not
@@ -251,7 +253,8 @@ class MemoryAlgebra(Protocol[V, S]):
     def store(self, space: str, bits: int, address: V, values: Sequence[V], where: V | None = None) -> None:
         """Store a value from each lane to memory; `values` are 32-bit values.
 
-        With `bits` 8 or 16 the low bits of one value are stored; otherwise `values` has `bits` / 32 elements."""
+        With `bits` 8 or 16 the low bits of one value are stored; otherwise `values` has `bits` / 32 elements. Lanes
+        outside EXEC and lanes in which `where` is 0 store nothing."""
 
     def atomic(
         self,
@@ -276,10 +279,12 @@ class MemoryAlgebra(Protocol[V, S]):
 
     # A scalar access whose width-1 scalar `where` is 0 does not happen; its result is then unspecified.
     def scalar_load(self, dwords: int, address: S, where: S | None = None) -> list[S]:
-        """Return `dwords` dwords loaded at a 64-bit guest address, whose two low bits are ignored."""
+        """Return `dwords` dwords loaded at a 64-bit guest address, whose two low bits are ignored.
+
+        If `where` (width 1) is 0, nothing is loaded and the values are unspecified."""
 
     def scalar_store(self, address: S, values: Sequence[S], where: S | None = None) -> None:
-        """Store the 32-bit `values` at a 64-bit guest address."""
+        """Store the 32-bit `values` at a 64-bit guest address, or nothing if `where` (width 1) is 0."""
 
     def scalar_atomic(
         self,
@@ -291,10 +296,10 @@ class MemoryAlgebra(Protocol[V, S]):
         compare: S | None = None,
         where: S | None = None,
     ) -> S:
-        """Execute one atomic operation for the whole wave; return the old value. See `atomic`.
+        """Execute one atomic operation for the whole wave; return the old value of memory.
 
-        `space` is "global", "lds" or "gds".
-        """
+        `space` is "global", "lds" or "gds". `atomic` describes `kind`, `bits`, `v` and `compare`. If `where` (width
+        1) is 0, nothing happens and the result is unspecified."""
 
     def aperture(self, which: str) -> S:
         """Return the 64-bit base or limit of an aperture of the flat address space.
@@ -324,11 +329,10 @@ class ControlAlgebra(Protocol[S_contra]):
         """Wait until all waves of the work-group have reached the barrier."""
 
     def order(self, what: str, n: int = 0) -> None:
-        """Execute a wait, a cache write-back or a cache invalidation.
+        """Execute an operation that orders memory accesses: a wait, a cache write-back or a cache invalidation.
 
-        `what` is "waitcnt" (with its immediate as `n`), "wbinvl1", "wbinvl1_vol", "wbl2", "invl2", "inv", "dcache_inv"
-        or "dcache_wb".
-        """
+        `what` is "waitcnt" (with its immediate as `n`), "wbinvl1", "wbinvl1_vol", "wbl2", "invl2", "inv",
+        "dcache_inv" or "dcache_wb"."""
 
     def hint(self, what: str, n: int = 0) -> None:
         """Notify the engine of an action that does not affect results, such as nop, setprio or sendmsg.

@@ -36,7 +36,9 @@ class Builder:
         self.mode: Mode = algebra.mode
 
     def word(self, width: int, lanes: npt.NDArray[np.generic]) -> Word:
-        """Return as a word the array of lanes that a `concrete` operation has computed."""
+        """Return `lanes`, an array with one number per lane, as a word.
+
+        The semantics of operations with `Op.concrete` compute such arrays."""
         return Word(self.algebra, width, cast("Value", lanes))
 
     def const(self, width: int, n: int) -> Word:

@@ -65,9 +65,10 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """The accuracy of an operation: `kind` is "exact", "approximate" (within `bound`), or "chosen".
+    """The accuracy of an operation: `kind` is "exact", "approximate" (within `bound`), "chosen" or "absent".
 
-    "chosen" means that Softcard defines the result, since the manuals leave it open. `source` is the reference."""
+    "chosen" means that Softcard defines the result, since the manuals leave it open; "absent", that the
+    operation is not modelled. `source` is the reference."""
 
     kind: str = "exact"
     bound: str = ""
@@ -78,7 +79,7 @@ EXACT = Accuracy()
 
 
 def chosen(name: str) -> dict[str, Accuracy]:
-    """Return the `Op` fields of an operation whose results for ordinary inputs depend on the Choice called `name`.
+    """Return the `Op` field `accuracy` for an operation whose ordinary results depend on the Choice called `name`.
 
     A Choice is a documented decision of Softcard where the manuals leave the behaviour open."""
     return {"accuracy": Accuracy("chosen", "", f"gcn/{name}")}

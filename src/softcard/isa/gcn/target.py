@@ -22,19 +22,18 @@ class Target:
     """A processor by its LLVM name.
 
     `level` is the generation, which selects opcodes and semantics. `encoding` selects the fields of encodings.
-    `has` names features that vary within a level.
+    `has` names features that vary within a level:
 
-    Features:
-
-    ===========
-    ======================================================================================================
-    ``mad_mix``  v_mad_mix* (gfx900 to gfx902, gfx909, gfx90c) ``fma_mix``  v_fma_mix* (gfx904, gfx906 and all later
-    ones) ``dot``      v_dot*, v_fmac_f32, v_xnor_b32 (gfx906 and later) ``mai``      accumulation registers and
-    matrix instructions, v_dot*c, float atomics (gfx908 and later) ``gfx90a``   the instructions and encodings of
-    gfx90a (gfx90a and later) ``gfx940``   the instructions and encodings of gfx942 (gfx942, gfx950, gfx9-4-generic)
-    ``gfx950``   the instructions and encodings of gfx950 ``fp8``      conversions and matrices of FP8 and BF8
-    (gfx942, gfx950) ``xf32``     matrices of XF32 (gfx942) ``xnack``    reserves two SGPRs ===========
-    ======================================================================================================"""
+    - ``mad_mix``: v_mad_mix* (gfx900 to gfx902, gfx909, gfx90c)
+    - ``fma_mix``: v_fma_mix* (gfx904, gfx906 and all later ones)
+    - ``dot``: v_dot*, v_fmac_f32, v_xnor_b32 (gfx906 and later)
+    - ``mai``: accumulation registers and matrix instructions, v_dot*c, float atomics (gfx908 and later)
+    - ``gfx90a``: the instructions and encodings of gfx90a (gfx90a and later)
+    - ``gfx940``: the instructions and encodings of gfx942 (gfx942, gfx950, gfx9-4-generic)
+    - ``gfx950``: the instructions and encodings of gfx950
+    - ``fp8``: conversions and matrices of FP8 and BF8 (gfx942, gfx950)
+    - ``xf32``: matrices of XF32 (gfx942)
+    - ``xnack``: two SGPRs are reserved for the XNACK mask"""
 
     name: str
     level: int
@@ -73,7 +72,7 @@ class Target:
 
     @property
     def has_architected_scratch(self) -> bool:
-        """True if FLAT_SCRATCH holds the address of a wave's private memory at its start (gfx942 and later)."""
+        """True if FLAT_SCRATCH holds the address of private memory when a wave starts (gfx942 and later)."""
         return "gfx940" in self.has
 
     @property

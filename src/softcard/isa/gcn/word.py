@@ -78,7 +78,7 @@ class Word(word.Word):
         return self._unary("bitreverse")
 
     def entry(self, table: tuple[int, ...]) -> Self:
-        """Return the entry of `table`, 32-bit numbers, at the index that this word holds."""
+        """Return the entry of `table`, which holds 32-bit numbers, whose index is this word's value."""
         return type(self)(self.algebra, 32, self.algebra.entry(32, self.known(32, "a number of an entry"), table))
 
     def _unary(self, name: str) -> Self:
@@ -131,7 +131,7 @@ class Word(word.Word):
         return self._like(self.algebra.fflush(self.format, self.value))
 
     def fround(self, kind: str) -> Self:
-        """Round to an integral value: "trunc", "ceil", "floor" or "even"."""
+        """Return the value rounded to an integral one; `kind` is "trunc", "ceil", "floor" or "even"."""
         return self._like(self.algebra.fround(self.format, self.value, kind))
 
     def fldexp(self, n: Word | int, env: str | None = None) -> Self:
@@ -145,7 +145,7 @@ class Word(word.Word):
         return type(self)(self.algebra, width, self.algebra.fconvert(to, self.format, self.value, env, rounding))
 
     def ffrom_int(self, to: str, signed: bool, env: str | None = None) -> Self:
-        """Convert this integer to a float of format `to`."""
+        """Return this integer as a float of format `to`; the integer is two's complement if `signed` is True."""
         width = {"h": 16, "s": 32, "d": 64}[to]
         return type(self)(self.algebra, width, self.algebra.ffrom_int(to, self.width, signed, self.value, env))
 

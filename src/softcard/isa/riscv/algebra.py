@@ -77,16 +77,15 @@ class Algebra(IntegerAlgebra[V], Protocol[V, F]):
 
     # memory: little-endian, an address is a 64-bit value; faults and misalignment end the instruction
     def load(self, w: int, address: V) -> V:
-        """Load `w` bits (8, 16, 32, 64)."""
+        """Return `w` bits (8, 16, 32 or 64) loaded at `address`, a value of that width."""
 
     def store(self, w: int, address: V, v: V) -> None:
-        """Store a `w`-bit value."""
+        """Store the `w`-bit value `v` at `address`."""
 
     def amo(self, kind: str, w: int, address: V, v: V) -> V:
         """Atomically replace the `w`-bit memory word m by kind(m, v); return the old m.
 
-        `kind`: swap, add, and, or, xor, min, max (signed), minu, maxu (unsigned).
-        """
+        `kind` is swap, add, and, or, xor, min, max (signed), minu or maxu (unsigned)."""
 
     def load_reserved(self, w: int, address: V) -> V:
         """Load `w` bits and reserve the address for this hart; the reservation also records the loaded value."""
@@ -182,7 +181,7 @@ class Algebra(IntegerAlgebra[V], Protocol[V, F]):
         """Convert to a `w`-bit integer (32 or 64), saturating; values out of range and NaNs raise NV."""
 
     def int_to_f(self, fmt: str, w: int, signed: bool, v: V, rm: int) -> F:
-        """Convert a `w`-bit integer to a float."""
+        """Convert a `w`-bit integer to a float of format `fmt`, rounded by the rounding mode `rm`."""
 
 
 class SystemAlgebra(Algebra[V, F], Protocol[V, F]):

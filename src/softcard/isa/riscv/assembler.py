@@ -24,11 +24,10 @@ _TARGET: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*$")
 
 
 def text(insn: Insn, pc: int | None = None) -> str:
-    """Return the assembly text of an instruction: ``"addi a0,a1,4"``, ``"c.beqz a0,0x10294"``.
+    """Return the assembly text of an instruction, for example ``"addi a0,a1,4"``.
 
-    A compressed instruction has its own mnemonic. Branch targets are absolute if `pc`, the address of the instruction,
-    is given; otherwise they are relative, like ``.+8``.
-    """
+    A compressed instruction has its own mnemonic, for example ``"c.beqz a0,0x10294"``. Branch targets are
+    absolute if `pc`, the address of the instruction, is given; otherwise they are relative, like ``.+8``."""
     if insn.alias:
         name, operands = insn.alias, HALFWORDS.text(HALFWORDS[insn.alias], insn.word, pc)
     else:
@@ -110,7 +109,7 @@ def row_of(name: str) -> Row[Spec]:
 
 
 def _table(name: str) -> InsnTable[Spec]:
-    """Return the table that contains a 32-bit mnemonic."""
+    """Return the instruction table that contains a 32-bit mnemonic; the base table for an unknown mnemonic."""
     return next((table for table in (VECTOR, FURTHER) if name in table), BASE)
 
 
@@ -147,7 +146,7 @@ Compression never produces these HINTs.
 
 @cache
 def _forms() -> Mapping[str, list[Row[Expansion]]]:
-    """Return the compressed instructions by the mnemonic of the base instruction that they expand to."""
+    """Return the compressed forms of each base instruction: table rows by the mnemonic to which they expand."""
     found: defaultdict[str, list[Row[Expansion]]] = defaultdict(list)
     for row in HALFWORDS:
         found[row.what.spec.name].append(row)
@@ -350,7 +349,7 @@ IMMEDIATES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pseudo:
-    """One form of a pseudo-instruction: the names of its operands, and the instructions that it expands to."""
+    """One form of a pseudo-instruction: the names of its operands, and the base instructions to which it expands."""
 
     operands: tuple[str, ...]
     parts: tuple[tuple[str, str], ...]

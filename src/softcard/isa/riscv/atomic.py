@@ -12,20 +12,21 @@ from softcard.isa.riscv.insn import Semantics
 
 
 def lr(w: int) -> Semantics:
-    """Return the semantics of load-reserved: rd = memory[rs1], and reserve the address."""
+    """Return the semantics of load-reserved for `w` bits: rd = memory[rs1], and reserve the address."""
     return lambda o, i: put(o, w, i.rd, o.load_reserved(w, o.x(i.rs1)))
 
 
 def sc(w: int) -> Semantics:
-    """Return the semantics of store-conditional: memory[rs1] = rs2 if the reservation is valid.
+    """Return the semantics of store-conditional for `w` bits: memory[rs1] = rs2 if the reservation is valid.
 
-    rd = 0 if the value was stored, else 1.
-    """
+    rd = 0 if the value was stored, else 1."""
     return lambda o, i: o.set_x(i.rd, o.store_conditional(w, o.x(i.rs1), get(o, w, i.rs2)))
 
 
 def amo(w: int, kind: str) -> Semantics:
-    """Return the semantics of an atomic operation: rd = memory[rs1]; memory[rs1] = kind(old memory, rs2)."""
+    """Return the semantics of an atomic operation on `w` bits: rd = old; memory[rs1] = kind(old, rs2).
+
+    old is the old value of memory[rs1]. `kind` is named as in `Algebra.amo`."""
     return lambda o, i: put(o, w, i.rd, o.amo(kind, w, o.x(i.rs1), get(o, w, i.rs2)))
 
 

@@ -34,17 +34,17 @@ BYTES: Final = 0x0101_0101_0101_0101
 
 
 def unary(w: int, f: Callable[[Word], Word]) -> Semantics:
-    """Return the semantics of an operation on one register: rd = f(rs1)."""
+    """Return the semantics of an operation on one register: rd = f(rs1), computed in `w` bits and sign-extended."""
     return imm(w, lambda a, _: f(a))
 
 
 def left(a: Word, n: Word) -> Word:
-    """Return `a` rotated left."""
+    """Return `a` rotated left by `n` bits, modulo the width of `a`."""
     return a << (n & a.width - 1) | a >> (-n & a.width - 1)
 
 
 def right(a: Word, n: Word) -> Word:
-    """Return `a` rotated right."""
+    """Return `a` rotated right by `n` bits, modulo the width of `a`."""
     return a >> (n & a.width - 1) | a << (-n & a.width - 1)
 
 
@@ -85,7 +85,7 @@ ZBB: Final = section("Zbb", (
 
 
 def product(shift: int) -> Semantics:
-    """Return the semantics of a carry-less product: rd = 64 bits of rs1 times rs2, from bit `shift` on."""
+    """Return the semantics of a carry-less product: rd = 64 bits of the 128-bit product, from bit `shift` on."""
     return reg(64, lambda a, b: (a.clmul(b) >> shift).trunc(64))
 
 
@@ -97,7 +97,7 @@ ZBC: Final = section("Zbc", (
 
 
 def bit(a: Word, n: Word) -> Word:
-    """Return a word of the width of `a` in which only bit `n` is 1."""
+    """Return a word of the width of `a` in which only one bit is 1: bit `n` modulo the width."""
     return a.const(1) << (n & a.width - 1)
 
 

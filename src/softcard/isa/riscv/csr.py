@@ -192,8 +192,7 @@ def leave_trap(hart: Hart, privilege: str) -> None:
 def allowed(hart: Hart, trap: int) -> bool:
     """Return True if a supervisor instruction is legal at the hart's current privilege.
 
-    It is legal in M mode, and in S mode unless the bit `trap` of mstatus is set.
-    """
+    It is legal in M mode, and in S mode unless the bit of mstatus in the mask `trap`, for example TSR, is set."""
     return hart.privilege == M or (hart.privilege == S and not hart.csr[n.MSTATUS] & trap)
 
 
@@ -234,15 +233,14 @@ def _plain(number: int, mask: int = MASK64) -> Rule:
 
 
 def _fixed(number: int) -> Rule:
-    """Return the rule of a read-only CSR, which ignores writes."""
+    """Return the rule of a CSR whose value is fixed: it can be read, and writes are ignored."""
     return Rule(lambda hart: hart.csr.get(number, 0))
 
 
 def _count(number: int) -> Rule:
-    """Return the rule of a counter of retired instructions.
+    """Return the rule of a machine counter of retired instructions, which is CSR `number`.
 
-    The instruction that follows a write of the counter reads the written value.
-    """
+    The instruction that follows a write of the counter reads the written value."""
 
     def put(hart: Hart, value: int) -> None:
         hart.csr[number] = value - hart.retired - 1 & MASK64
@@ -360,7 +358,7 @@ def _pmpaddr(entry: int) -> Rule:
 
 
 def _hpmcounter(number: int) -> Rule:
-    """Return the rule of a performance counter: it reads 0 and ignores writes, unless the device implements it."""
+    """Return the rule of a performance counter: it stores what is written if the device implements it, else it is 0."""
 
     def put(hart: Hart, value: int) -> None:
         if number in hart.csr:

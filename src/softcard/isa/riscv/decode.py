@@ -15,10 +15,9 @@ __all__ = ["SPECS", "IllegalInstruction", "assemble", "decode", "encode", "lengt
 
 
 def length(halfword: int) -> int:
-    """Return the size in bytes of the instruction that starts with this halfword: 2 or 4.
+    """Return the size in bytes of the instruction whose first two bytes are `halfword`: 2 or 4.
 
-    Longer instructions are not supported.
-    """
+    Longer instructions are not supported."""
     return 4 if halfword & 3 == 3 else 2
 
 

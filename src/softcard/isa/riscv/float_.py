@@ -27,7 +27,7 @@ def arith(t: str, f: Rounded) -> Semantics:
 
 
 def pick(t: str, f: Picked) -> Semantics:
-    """Return the semantics of a minimum or maximum: rd = f(rs1, rs2), which is rs1 or rs2."""
+    """Return the semantics of a minimum or maximum: rd = the one of rs1 and rs2 that f(rs1, rs2) picks."""
     return lambda o, i: o.set_f(i.rd, t, f(o)(t, o.f(i.rs1, t), o.f(i.rs2, t)))
 
 
@@ -77,19 +77,21 @@ def classify(t: str) -> Semantics:
 
 
 def to_int(t: str, w: int, *, signed: bool = True) -> Semantics:
-    """Return the semantics of a conversion: rd = rs1 as a `w`-bit integer.
+    """Return the semantics of a conversion: rd = rs1 as a `w`-bit integer, signed or unsigned.
 
     The integer is sign-extended to 64 bits, also if it is unsigned."""
     return lambda o, i: put(o, w, i.rd, o.f_to_int(w, signed, t, o.f(i.rs1, t), i.rm))
 
 
 def from_int(t: str, w: int, *, signed: bool = True) -> Semantics:
-    """Return the semantics of a conversion: rd = the integer in the low `w` bits of rs1, as a float."""
+    """Return the semantics of a conversion: rd = the integer in the low `w` bits of rs1, as a float of format `t`.
+
+    The integer is in two's complement if `signed` is True."""
     return lambda o, i: o.set_f(i.rd, t, o.int_to_f(t, w, signed, get(o, w, i.rs1), i.rm))
 
 
 def convert(to: str, t: str) -> Semantics:
-    """Return the semantics of a conversion: rd = rs1 in the format `to`."""
+    """Return the semantics of a conversion between float formats: rd = rs1, of format `t`, in the format `to`."""
     return lambda o, i: o.set_f(i.rd, to, o.f_to_f(to, t, o.f(i.rs1, t), i.rm))
 
 

@@ -20,10 +20,9 @@ def is_dirty(hart: Hart) -> bool:
 
 
 def use(hart: Hart) -> None:
-    """Prepare the execution of a float instruction: set the FS field of mstatus to "dirty".
+    """Prepare the use of float registers by an instruction: set the FS field of mstatus to "dirty".
 
-    `IllegalInstruction` is raised if floats are off.
-    """
+    `IllegalInstruction` is raised if floats are off."""
     status = hart.csr.get(MSTATUS, 0)
     if status >> FS_SHIFT & 3 == OFF:
         raise IllegalInstruction("float instruction while mstatus.FS is Off")

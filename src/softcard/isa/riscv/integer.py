@@ -16,19 +16,25 @@ from softcard.isa.riscv.word import Binary, Word, on_values
 
 
 def reg(w: int, f: Binary) -> Semantics:
-    """Return the semantics of an operation on two registers: rd = f(rs1, rs2)."""
+    """Return the semantics of an operation on two registers: rd = f(rs1, rs2).
+
+    The function computes with the low `w` bits, and its result is sign-extended."""
     g = on_values(f, w)
     return lambda o, i: put(o, w, i.rd, g(o, get(o, w, i.rs1), get(o, w, i.rs2)))
 
 
 def imm(w: int, f: Binary) -> Semantics:
-    """Return the semantics of an operation with an immediate: rd = f(rs1, imm)."""
+    """Return the semantics of an operation with an immediate: rd = f(rs1, imm).
+
+    The function computes with the low `w` bits, and its result is sign-extended."""
     g = on_values(f, w)
     return lambda o, i: put(o, w, i.rd, g(o, get(o, w, i.rs1), o.const(w, i.imm)))
 
 
 def load(w: int, *, signed: bool = True) -> Semantics:
-    """Return the semantics of a load: rd = memory[rs1 + imm], zero- or sign-extended."""
+    """Return the semantics of a load of `w` bits: rd = memory[rs1 + imm], extended to 64 bits.
+
+    The value is sign-extended if `signed` is True, else zero-extended."""
 
     def semantics(o: Ops, i: Insn) -> None:
         v = o.load(w, address(o, i))
@@ -38,7 +44,7 @@ def load(w: int, *, signed: bool = True) -> Semantics:
 
 
 def store(w: int) -> Semantics:
-    """Return the semantics of a store: memory[rs1 + imm] = the low bits of rs2."""
+    """Return the semantics of a store: memory[rs1 + imm] = the low `w` bits of rs2."""
     return lambda o, i: o.store(w, address(o, i), get(o, w, i.rs2))
 
 
@@ -49,7 +55,7 @@ def branch(f: Binary) -> Semantics:
 
 
 def shifted(f: Binary) -> Binary:
-    """Return a function like the shift `f` that takes the count from the low bits of its second word."""
+    """Return a function like the shift `f` that uses only the low bits of its second argument, the shift count."""
     return lambda a, b: f(a, b & a.width - 1)
 
 
@@ -149,7 +155,9 @@ INTEGER: Final = (
 
 
 def high(a_signed: bool, b_signed: bool) -> Binary:
-    """Return the function of the upper half of the 128-bit product; the flags are True for signed factors."""
+    """Return the function of the upper half of the 128-bit product of a and b.
+
+    `a_signed` and `b_signed` are True for factors in two's complement."""
     return lambda a, b: (a.extended(128, a_signed) * b.extended(128, b_signed))[127:64].trunc(64)
 
 

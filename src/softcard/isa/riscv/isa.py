@@ -1,4 +1,4 @@
-"""Instruction sets of harts, by name: ``rv64gc_zba_zbb_zbs`` (ISA manual volume I, chapter "ISA Extension Naming")."""
+"""Instruction sets of harts, by names such as ``rv64gc_zba_zbb_zbs`` (ISA manual I, "ISA Extension Naming")."""
 
 from __future__ import annotations
 

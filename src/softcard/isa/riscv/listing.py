@@ -34,7 +34,7 @@ class Line(NamedTuple):
 
 
 def listing(code: bytes, pc: int = 0, names: Mapping[int, str] | None = None) -> tuple[Line, ...]:
-    """Return every instruction of `code`, which starts at address `pc`, in order.
+    """Return the lines of a listing: every instruction of `code`, which starts at address `pc`, in order.
 
     The text, after ``.option norvc``, assembles to the same bytes. An instruction that does not decode becomes
     ``.half`` or ``.word``. Labels are those in `names`, which may be outside of the code, and the targets of

@@ -33,7 +33,9 @@ def immediate(o: SystemOps, i: Insn) -> Value:
 
 
 def csrrw(source: Source) -> SystemSemantics:
-    """Return the semantics of csrrw: rd = CSR; CSR = source. If rd is x0, the CSR is not read."""
+    """Return the semantics of csrrw or csrrwi: rd = CSR; CSR = source. If rd is x0, the CSR is not read.
+
+    `source` returns the new value: `register` or `immediate`."""
 
     def semantics(o: SystemOps, i: Insn) -> None:
         new = source(o, i)
@@ -46,10 +48,9 @@ def csrrw(source: Source) -> SystemSemantics:
 
 
 def csrr_bits(source: Source, f: Binary) -> SystemSemantics:
-    """Return the semantics of csrrs or csrrc: rd = CSR; CSR = f(CSR, source).
+    """Return the semantics of an instruction that sets or clears bits of a CSR: rd = CSR; CSR = f(CSR, source).
 
-    The CSR is not written if the rs1 field is 0.
-    """
+    `source` returns the bits: `register` or `immediate`. The CSR is not written if the rs1 field is 0."""
     g = on_values(f, 64)
 
     def semantics(o: SystemOps, i: Insn) -> None:

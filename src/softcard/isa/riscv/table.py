@@ -39,7 +39,10 @@ FURTHER: Final = InsnTable((*ZBA, *ZBB, *ZBS, *ZICOND, *ZFH), OPERANDS)
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The expansion of a compressed instruction: its base instruction, and the source of each field."""
+    """The expansion of a compressed instruction: its base instruction, and the values of that instruction's fields.
+
+    `fixed` has the fields with a constant value. `copied` has, for each other field, the field of the
+    compressed instruction from which it is copied."""
 
     spec: Spec
     fixed: dict[str, int]

@@ -113,7 +113,7 @@ def _damaged(valid: Maker[bytes], damage: Damage, draw: DrawFn) -> bytes:
 
 
 def _field(record: type[Record], name: str, values: SearchStrategy[int]) -> Damage:
-    """Return a function that sets field `name` of the ELF header to one of `values`."""
+    """Return a function that sets field `name` of the ELF header, whose class is `record`, to one of `values`."""
     slot = record.slot(name)
 
     def damage(data: bytes, draw: DrawFn) -> bytes:

@@ -50,7 +50,9 @@ def fletcher_schemas(*, breaks: Collection[str] | None = None) -> SearchStrategy
 
 
 def _schema(arrow: Any, kinds: SearchStrategy[Any], wrong: Callable[[DrawFn], Any] | None, draw: DrawFn) -> pa.Schema:
-    """Draw a schema with valid fields; if `wrong` is given, an invalid field drawn from it follows."""
+    """Draw a schema with valid fields, whose types `kinds` draws.
+
+    If `wrong` is given, an invalid field drawn from it follows."""
     names = draw(st.lists(NAMES, min_size=wrong is None, max_size=MOST_FIELDS, unique=True))
     fields = [arrow.field(name, draw(kinds), draw(st.booleans())) for name in names]
     if wrong is not None:
@@ -66,7 +68,7 @@ def _nameless(arrow: Any, kinds: SearchStrategy[Any], draw: DrawFn) -> pa.Schema
 
 
 def _kinds(arrow: Any, numbers: SearchStrategy[Any], plain: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """Draw types of fields: plain types, structs of them, lists of numbers."""
+    """Draw types of fields: those that `plain` draws, structs of them, and lists of what `numbers` draws."""
     structs = st.lists(plain, min_size=1, max_size=3).map(
         lambda members: arrow.struct([arrow.field(f"m{n}", kind, False) for n, kind in enumerate(members)])
     )

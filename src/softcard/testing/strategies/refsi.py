@@ -163,7 +163,9 @@ def _with_bits(command: Command, low: int, width: int, value: int) -> tuple[int,
 
 
 def _miscounted(command: Command, count: int) -> tuple[int, ...]:
-    """Return a command's chunks with a wrong payload count in the header."""
+    """Return a command's chunks with a wrong payload count in the header.
+
+    The wrong counts are all numbers except the right one; `count` is the index of one of them."""
     right = 2 * len(command.payload)
     return _with_bits(command, 16, 14, count + (count >= right))
 

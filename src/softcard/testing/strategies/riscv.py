@@ -119,7 +119,7 @@ def _instruction(draw: DrawFn, row: Row[Any]) -> bytes:
 
 
 def _values(part: Field, width: int) -> SearchStrategy[int]:
-    """Draw values that a field of an instruction of `width` bits can have."""
+    """Draw values that the field `part` of an instruction of `width` bits can have."""
     if part.name in REGISTERS:
         return st.integers(FIRST, LAST)
     if part.name == "rm":

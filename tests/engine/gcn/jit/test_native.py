@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from softcard.engine.gcn.jit import layout
-from softcard.engine.gcn.jit.emit.register_base import SHADOW_DISTANCE
+from softcard.engine.gcn.jit.layout import SHADOW_DISTANCE
 from softcard.engine.gcn.jit.native_atomics import atomic
 from softcard.engine.gcn.jit.native_clean import clear_dead
 from softcard.engine.gcn.jit.native_memory import by_lane

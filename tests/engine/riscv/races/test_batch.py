@@ -57,9 +57,9 @@ class Bench:
             if what & KIND in (READ, WRITE):
                 self.check(hart, pc, what, at * random.choice((1, 4)), name)
             if random.random() < 0.03:
-                self.races.barrier()
+                self.races.barrier_opens()
         if random.random() < 0.6:
-            self.races.barrier()
+            self.races.barrier_opens()
         for _ in range(random.choice((0, 0, 3, 8))):
             self.check(random.randrange(HARTS), 0x300, READ | 4 << SIZE_AT, 4 * random.randrange(90))
 
@@ -137,7 +137,7 @@ def test_mostly_it_is_done_together() -> None:
 
 def test_a_race_is_left_to_a_check_of_each() -> None:
     bench = Bench(1)
-    bench.races.barrier()
+    bench.races.barrier_opens()
     loop = Loop([(WRITE | 4 << SIZE_AT, 128, 4)], 20, 0)
     assert not bench.check(bench.hart, PC, *loop.streams[0][:2])
     assert bench.together(loop)
@@ -147,7 +147,7 @@ def test_a_race_is_left_to_a_check_of_each() -> None:
 
 def test_no_room_for_bytes_apart_is_said() -> None:
     bench = Bench(1)
-    bench.races.barrier()
+    bench.races.barrier_opens()
     loop = Loop([(WRITE | 1 << SIZE_AT, 129, 1)], 5, 0)
     assert not bench.check(bench.hart, PC, *loop.streams[0][:2])
     assert not bench.check(bench.hart, 0x204, WRITE | 1 << SIZE_AT, 135)
@@ -161,7 +161,7 @@ def test_no_room_for_bytes_apart_is_said() -> None:
 def test_streams_that_meet_in_one_round_are_left_to_a_check_of_each() -> None:
     """Pages may begin in the middle of 8 bytes: then a round's last access of a dword may be any of two."""
     bench = Bench(1)
-    bench.races.barrier()
+    bench.races.barrier_opens()
     for apart in (8, 4):
         loop = Loop([(READ | 8 << SIZE_AT, 128, 8), (READ | 8 << SIZE_AT, 128 + apart, 8)], 20, 0)
         assert bench.one_by_one(loop._replace(rounds=0, done=2))

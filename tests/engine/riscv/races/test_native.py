@@ -11,15 +11,18 @@ import pytest
 from softcard.core.errors import BeyondModel
 from softcard.core.findings import Finding, FindingLog
 from softcard.core.space import Ram
+from softcard.engine.races.tables import first_row, site_key
 from softcard.engine.riscv.races import native_check, native_detector, native_fast_path, native_order
 from softcard.engine.riscv.races.layout import (
     ACQUIRES,
     ATOMIC,
     CACHES,
     ENTRIES,
+    FULL,
     IS_ATOMIC,
     KEY_BITS,
     LIMIT,
+    PAGE_SLOTS,
     READ,
     RELEASES,
     SIZE_AT,
@@ -41,7 +44,7 @@ def detector(reported: list[Finding], ram: Ram) -> NativeHartRaces:
         FindingLog(reported), lambda hart, address: ram.base_host + address, False, HARTS,
         lambda index: Hart(index, PORT), lambda hart, pc: None, lambda: [ram],
     )  # fmt: skip
-    found.begin_group()
+    found.group_begins()
     return found
 
 
@@ -162,7 +165,7 @@ def test_places_of_clocks_before_a_barrier_are_others_behind_it() -> None:
     harts = Harts()
     for _ in range(4):
         assert harts.access(0, 0x20, AMO | RELEASES, 16)
-    harts.races.barrier()
+    harts.races.barrier_opens()
     assert harts.access(1, 0x10, WRITE, 0)
     assert harts.access(1, 0x14, AMO | RELEASES, 8)
     assert harts.access(0, 0x24, AMO, 8)
@@ -184,14 +187,14 @@ def test_rows_of_instructions_are_found_anew_where_numbers_of_events_begin_anew(
     """One that another one had to make room for, has another row then: hints must not know the old one."""
     homes: dict[int, int] = {}
     for pc in range(0x1000, 1 << 20, 4):
-        first = homes.setdefault((pc << KEY_BITS | WRITE | 1 << 63) * native_check.MIX >> 40 & ENTRIES - 1, pc)
+        first = homes.setdefault(first_row(site_key(pc, WRITE, KEY_BITS), ENTRIES - 1), pc)
         if (pc ^ first) >> 1 & CACHES - 1:
             break
     harts = Harts()
     for each in (first, first, pc, pc):
         assert harts.access(0, each, WRITE, 0)
     harts.races.race.next = LIMIT // 2 + harts.races.race.step
-    harts.races.begin_group()
+    harts.races.group_begins()
     assert harts.access(0, pc, WRITE, 0)
     events = harts.races.race.next
     arguments = harts.races.address(0), pc, WRITE | 4 << SIZE_AT, harts.ram.base_host, 0
@@ -215,7 +218,7 @@ def test_bytes_of_a_dword_apart_and_together() -> None:
     assert not check(1, 0x14, READ, 1, 1)
     assert not check(0, 0x10, WRITE, 3, 1)
     assert check(0, 0x16, READ, 0, 4)
-    races.barrier()
+    races.barrier_opens()
     assert check(1, 0x14, WRITE, 0, 4)
     assert not check(0, 0x14, READ, 3, 1)
 
@@ -227,7 +230,7 @@ def test_numbers_of_events_begin_anew_between_groups() -> None:
     what = WRITE | 4 << SIZE_AT
     assert not native_detector.function("check")(races.address(0), 0x10, what, ram.base_host, 0)
     races.race.next = LIMIT // 2 + races.race.step
-    races.begin_group()
+    races.group_begins()
     assert races.race.next == races.race.step
     assert not shadow_of(races, ram).any()
     assert not native_detector.function("check")(races.address(1), 0x10, what, ram.base_host, 0)
@@ -238,5 +241,24 @@ def test_too_many_events() -> None:
     races = detector([], ram)
     races.race.next = LIMIT - races.race.step
     native_detector.function("check")(races.address(0), 0x10, WRITE | 4 << SIZE_AT, ram.base_host, 0)
-    with pytest.raises(BeyondModel, match="check 'races' does not support groups of instances with more accesses"):
+    with pytest.raises(BeyondModel, match="check 'races' supports groups of instances with at most the accesses"):
+        races.check()
+
+
+def test_too_many_pages_before_the_host_waits() -> None:
+    ram = Ram(4096)
+    races = detector([], ram)
+    races.remember()
+    races.group_begins()
+    races.race.page_count = PAGE_SLOTS // 2
+    native_detector.function("check")(races.address(0), 0x10, WRITE | 4 << SIZE_AT, ram.base_host, 0)
+    with pytest.raises(BeyondModel, match="supports groups of instances with at most 32768 pages of memory, if the"):
+        races.check()
+
+
+@pytest.mark.parametrize("limit", FULL)
+def test_limits_are_errors_with_their_number(limit: int) -> None:
+    races = detector([], Ram(4096))
+    races.race.full = limit
+    with pytest.raises(BeyondModel, match=f"^check 'races' supports groups of instances with at most {FULL[limit]}$"):
         races.check()

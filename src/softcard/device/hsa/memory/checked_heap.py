@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from softcard.core.allocations import HOST, PRIVATE_MEMORY, Guard
 from softcard.core.errors import BeyondModel, RuleError
-from softcard.core.memory_check import HOST, PRIVATE_MEMORY, Guarded, MemoryCheck
-from softcard.core.space import PAGE_SIZE, Ram
+from softcard.core.space import PAGE_SIZE, Guarded, Ram
 from softcard.core.words import align_up
 from softcard.device.hsa.memory.heap import LARGE_PLACES, LINE_BYTES, MEMORY, Block, Heap, Places, checked_block
 from softcard.engine.gcn.memory import GpuMemory
@@ -37,15 +37,15 @@ WHOLE: Final = ("code object",)
 
 
 class CheckedHeap(Heap):
-    """A `Heap` that reports its blocks to a check."""
+    """A `Heap` that records its blocks in a guard."""
 
     STATE = (*Heap.STATE, "allocations", "_rams", "_quarantine", "_pool", "_arenas")
 
-    def __init__(self, memory: GpuMemory, check: MemoryCheck, places: Places = LARGE_PLACES) -> None:
+    def __init__(self, memory: GpuMemory, guard: Guard, places: Places = LARGE_PLACES) -> None:
         super().__init__(memory, places)
-        self.check = check
-        self.allocations = check.allocations
-        memory.guard = check
+        self.guard = guard
+        self.allocations = guard.allocations
+        memory.guard = guard
         self._rams: dict[int, tuple[Ram, int]] = {}
         """The RAM of each block that the heap allocated, by address, with the number of requested bytes."""
         self._quarantine: deque[tuple[int, int]] = deque()
@@ -102,14 +102,14 @@ class CheckedHeap(Heap):
         with self._lock:
             block = self._blocks.pop(address, None)
             if block is None:
-                self.check.not_freed(address)
+                self.guard.not_freed(address)
                 raise RuleError(f"cannot free {address:#x}: no allocation begins at this address")
             if self.is_shared(address):
                 mapped = self.gpu.find(address)
                 key = block.size, LINE_BYTES, mapped.type  # type: ignore[union-attr]
                 self._pool.setdefault(key, []).append(address)
                 return
-            self.check.freed(address)
+            self.guard.freed(address)
             self._hide(address)
 
     def map(
@@ -148,9 +148,9 @@ class CheckedHeap(Heap):
         with self._lock:
             block = self._windows.pop(address, None)
             if block is None:
-                self.check.not_freed(address)
+                self.guard.not_freed(address)
                 raise RuleError(f"cannot unmap {address:#x}: no mapping begins at this address")
-            self.check.freed(address)
+            self.guard.freed(address)
             if address in self._rams:
                 self._hide(address)
                 return
@@ -179,7 +179,7 @@ class CheckedHeap(Heap):
                 wall = Guarded(ram, at + own, at + stride)
                 self.gpu.map(address + at + own, wall, name=f"guard zone after {PRIVATE_MEMORY}")
                 self.allocations.add(PRIVATE_MEMORY, address + at, own, near=GAP)
-            self.check.strides[address] = lane_bytes, stride
+            self.guard.strides[address] = lane_bytes, stride
             self._arenas[address] = size, stride, own
         return address, size
 
@@ -187,7 +187,7 @@ class CheckedHeap(Heap):
         """Free the private memory at `address`."""
         with self._lock:
             size, stride, own = self._arenas.pop(address)
-            del self.check.strides[address]
+            del self.guard.strides[address]
             for at in range(address, address + size, stride):
                 self.gpu.unmap(at)
                 self.gpu.unmap(at + own)
@@ -208,8 +208,7 @@ class CheckedHeap(Heap):
         return self.gpu.unmap(address).name
 
     def _quarantine_block(self, address: int, size: int) -> None:
-        """Put a block into quarantine; release its oldest blocks if there are too many blocks or too many bytes in
-        it."""
+        """Put a block into quarantine; while it holds too many blocks or bytes, release its oldest block."""
         self._quarantine.append((address, size))
         held = sum(size for _, size in self._quarantine)
         while len(self._quarantine) > 1 and (len(self._quarantine) > QUARANTINED or held > QUARANTINED_BYTES):
@@ -224,6 +223,6 @@ class CheckedHeap(Heap):
         (self._near if self._near.base <= start < self._near.end else self._space).free(start)
 
 
-def heap_of(memory: GpuMemory, places: Places, check: MemoryCheck | None) -> Heap:
-    """Return the allocator of a device's memory: with a `check`, one whose bounds are exact to the byte."""
-    return Heap(memory, places) if check is None else CheckedHeap(memory, check, places)
+def heap_of(memory: GpuMemory, places: Places, guard: Guard | None) -> Heap:
+    """Return the allocator of a device's memory: with a `guard`, one whose bounds are exact to the byte."""
+    return Heap(memory, places) if guard is None else CheckedHeap(memory, guard, places)

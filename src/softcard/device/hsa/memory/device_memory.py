@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from softcard.core.allocations import HOST, Guard
 from softcard.core.errors import BeyondModel, WireError
-from softcard.core.memory_check import HOST, MemoryCheck
 from softcard.core.snapshot import Stateful
 from softcard.core.space import Mappable
 from softcard.core.words import align_up
@@ -58,11 +58,9 @@ class DeviceMemory:
     `types` are the kinds of memory, and `state` are the registers that a driver sets. `fine_mtype` is the memory
     type of queues, signals and kernel arguments; the host sees changes of such memory at once. Freeing a block
     and unmapping an array wait until `exclusive` prevents packets from being processed. All other changes are
-    possible while waves run. With a `check`, bounds of blocks are exact to the byte."""
+    possible while waves run. With a `guard`, bounds of blocks are exact to the byte."""
 
-    def __init__(
-        self, agent: Agent, settings: Settings, exclusive: Exclusive, check: MemoryCheck | None = None
-    ) -> None:
+    def __init__(self, agent: Agent, settings: Settings, exclusive: Exclusive, guard: Guard | None = None) -> None:
         small, high = settings.small, settings.own_addresses == HIGH
         if small and high:
             raise WireError("own_addresses='high' requires machine_model='large': the small one has 32-bit addresses")
@@ -70,7 +68,7 @@ class DeviceMemory:
         self.types = MemoryTypes(agent, settings.pcie_atomics)
         self.fine_mtype = self.types.fine.mtype
         places = SMALL_PLACES if small else HIGH_PLACES if high else LARGE_PLACES
-        self.heap = heap_of(self.gpu, places, check)
+        self.heap = heap_of(self.gpu, places, guard)
         self.private = PrivateMemory(
             self.heap, settings.fill, allocate=partial(self.allocate, mtype=Mtype.NC_NV), free=self.free
         )
@@ -140,11 +138,10 @@ class DeviceMemory:
 
 
 class PrivateMemory:
-    """The allocator of private memory of waves, which is filled with the junk word `word`, if there is one.
+    """The allocator of the waves' private memory. New memory is filled with the word `word`, if there is one.
 
-    It consists of blocks of `heap`: blocks with checked bounds if the heap checks bounds, otherwise blocks that the
-    function `allocate` returns for a size, and that `free` frees.
-    """
+    The memory consists of blocks of `heap`: blocks with checked bounds if the heap checks bounds, otherwise
+    blocks that the function `allocate` returns for a size, and that `free` frees."""
 
     def __init__(
         self, heap: Heap, word: int | None, *, allocate: Callable[[int], int], free: Callable[[int], None]
@@ -171,7 +168,7 @@ class PrivateMemory:
         If its bounds are checked, it must be for exactly `lane_bytes` per work-item.
         """
         if isinstance(self._heap, CheckedHeap):
-            return self._heap.check.strides.get(address, (0, 0))[0] == align_up(lane_bytes, WORD)
+            return self._heap.guard.strides.get(address, (0, 0))[0] == align_up(lane_bytes, WORD)
         return size >= wave_scratch_bytes(lane_bytes) * waves
 
     def free(self, address: int) -> None:

@@ -76,7 +76,7 @@ class QueueScratch:
         work-item's private memory accesses the memory of another wave, or faults. Only waves access private memory,
         so checked memory can replace the driver's block. Return `around` itself if bounds are not checked."""
         heap, given = self._memory.heap, around.scratch
-        if not isinstance(heap, CheckedHeap) or given is None or given.address in heap.check.strides:
+        if not isinstance(heap, CheckedHeap) or given is None or given.address in heap.guard.strides:
             return around
         lane_bytes = align_up(lane_bytes, WORD)
         found = queue.bounded.pop(lane_bytes, None)

@@ -13,10 +13,10 @@ import numpy as np
 
 from softcard.core.device import Telemetry
 from softcard.core.errors import BeyondModel
+from softcard.core.limits import PIECE, pieces
 from softcard.core.snapshot import Stateful
 from softcard.core.space import Ram, Unit
 from softcard.device.refsi.events import DmaTransfer, RegisterAccess
-from softcard.device.refsi.pieces import PIECE, pieces
 from softcard.device.refsi.refsidrv.devices import ReferenceCrash, Span
 from softcard.device.refsi.registers import (
     DMA,

@@ -38,6 +38,7 @@ from softcard.device.refsi.spec.decode import Location
 from softcard.device.refsi.spec.events import DMA_HAZARD, DmaHazard
 from softcard.device.refsi.spec.transfer import Shape, Side, check_pieces, copy, rows_overlap, sides_meet
 from softcard.device.refsi.spec.windows import unit_name
+from softcard.engine.riscv.hooks import Extents, Outstanding, Tracker
 
 LAST_ID: Final = (1 << 32) - 1
 LATE: Final = "late"
@@ -186,10 +187,9 @@ class DmaController(Stateful):
         return sum(1 << offset for _, register, offset in DMA.elements() if register is not None)
 
     def borrow_context(self, unit: Unit) -> Context | None:
-        """Return the registers of `unit` for direct use by machine code.
+        """Return the DMA registers of `unit`, which the kernel's translated code then reads and writes directly.
 
-        Return None while probes listen to accesses or a transfer is outstanding.
-        """
+        Return None while probes listen to accesses or a transfer is outstanding."""
         if self._memory.telemetry.wants(RegisterAccess, DmaTransfer):
             return None
         if self.is_moving:
@@ -197,10 +197,9 @@ class DmaController(Stateful):
         return self.context(unit)
 
     def started(self, unit: Unit, number: int, addresses: tuple[int, int], sides: Sequence[Side]) -> None:
-        """Record the start of 1D transfer `number` of `unit`, which was already checked.
+        """Record the start of the 1D transfer with ID `number` by `unit`. The transfer has already been checked.
 
-        `addresses` are the device addresses of source and destination, `sides` their translated locations.
-        """
+        `addresses` are the device addresses of source and destination, `sides` their translated locations."""
         context, (source, target) = self.context(unit), sides
         size = source.shape.row_bytes
 
@@ -419,3 +418,46 @@ def _check_bytes(source: Side, target: Side) -> None:
 
 def _refused(message: str, rule: Rule) -> AccessFault:
     return AccessFault(f"DMA: {message}", address=DMA_CTRL.offset * REGISTER_BYTES, access="write", rule=rule)
+
+
+# ---- the order of transfers ------------------------------------------------------------------------------------------
+
+
+class TransferOrder:
+    """The observer that reports a device's DMA transfers to a tracker of the order of accesses."""
+
+    def __init__(self, tracker: Tracker, dma: DmaController) -> None:
+        self._tracker = tracker
+        self._dma = dma
+
+    def started(self, transfer: Transfer) -> None:
+        """Report the start of a transfer."""
+        self._tracker.started(_hart(transfer), *_described(transfer))
+
+    def finished(self, transfer: Transfer) -> None:
+        """Report the end of a transfer, whose bytes have been copied."""
+        self._tracker.finished(_hart(transfer), _key(transfer))
+
+    def outstanding(self) -> list[Outstanding]:
+        """Return the transfers that have started but whose bytes have not been copied yet."""
+        return [_described(transfer) for transfer in self._dma.outstanding()]
+
+
+def _hart(transfer: Transfer) -> int | None:
+    return transfer.unit.index if transfer.unit.kind == HART else None
+
+
+def _key(transfer: Transfer) -> tuple[int, int, int]:
+    return transfer.unit.kind, transfer.unit.index, transfer.id
+
+
+def _described(transfer: Transfer) -> Outstanding:
+    source, target = transfer.source, transfer.target
+    unit = f"transfer {transfer.id} of {unit_name(transfer.unit)}"
+    return _key(transfer), unit, _extents(source), _extents(target), source.place.physical, target.place.physical
+
+
+def _extents(side: Side) -> Extents:
+    ram = side.memory
+    base = ram.base_host - side.place.mapping.base
+    return [(base + at, base + at + size) for row in side.rows() for at, size in row.runs()]

@@ -1,4 +1,4 @@
-"""Machine code that runs many small instances: groups whose harts all return in their first time slice."""
+"""Compiled code that runs many small instances: groups whose harts all return in their first time slice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from softcard.device.refsi.launch import A0, MASK64, RA, SP, KernelPlan
 from softcard.device.refsi.spec.schedule import Begun
 from softcard.engine.riscv.api import Engine
 from softcard.engine.riscv.jit.dispatcher import POLLED, RETURNED
-from softcard.engine.riscv.shadow.block import COUNT, ELEMENTS, REGISTERS
+from softcard.engine.riscv.shadow_layout import COUNT, ELEMENTS, REGISTERS
 from softcard.ir import llvm
 from softcard.ir.native import U64, call, layout, link, native
 from softcard.ir.object_cache import ObjectCache, default_folder
@@ -36,7 +36,7 @@ LAST_ROUNDING: Final = 3
 
 @layout
 class Launch(ctypes.Structure):
-    """The state of a kernel command in progress, which machine code and Python share; addresses are host addresses."""
+    """The state of a kernel command in progress, for compiled code and Python; addresses are host addresses."""
 
     dispatch: int
     """The address of the machine code that runs a hart: see `Engine.translated`."""
@@ -82,10 +82,11 @@ class Plan(ctypes.Structure):
 
 @native
 def instances(launch: Launch) -> int:
-    """Run groups until a hart does not return in its time slice; return the reason why that hart stopped.
+    """Run groups of instances until a hart does not return in its first time slice, or until Python must continue.
 
-    Return 0 if that hart cannot start. Return `RETURNED` if all harts have returned and there is no next
-    group, limits must be checked, or Python must begin the next group."""
+    In the first case, return the reason why that hart stopped, or 0 if it could not start. Return `RETURNED` if
+    all harts have returned, and there is no next group, limits must be checked, or Python must begin the next
+    group."""
     harts = U64.at(launch.harts)
     while launch.next < launch.end and launch.budget:
         if launch.begin_races and call(launch.begin_races, launch.races):
@@ -135,7 +136,7 @@ def begin(launch: Launch, hart: int, instance: int) -> None:
 def begin_shadow(block: int, count: int) -> None:
     """Initialise the shadow registers of a hart: only ra, sp, a0 and the `count` registers after a0 are defined.
 
-    `block` is the host address of the shadow registers, whose layout `engine.riscv.shadow.block` defines."""
+    `block` is the host address of the shadow registers, whose layout `engine.riscv.shadow_layout` defines."""
     shadows = U64.at(block)
     for n in range(REGISTERS):
         is_argument = (n >= A0) & (n <= A0 + count)
@@ -151,11 +152,11 @@ def code() -> llvm.Code:
 
 
 class Crowd:
-    """An executor that runs the instances of one kernel command as machine code.
+    """An executor that runs the instances of one kernel command in compiled code.
 
     In a time slice a hart may execute `fuel` instructions and `rounds` iterations of polling. `starter` has two
-    items: the address of the machine code that begins a group for the race check (it returns 0 on success), and
-    its argument."""
+    items: the address of the compiled function that begins a group for the race check (it returns 0 on
+    success), and its argument."""
 
     def __init__(
         self,

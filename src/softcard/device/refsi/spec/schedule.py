@@ -133,8 +133,7 @@ class SpecSchedule:
         accelerator.telemetry.emit(lambda time: KernelLaunch(time, plan.entry, plan.instances, width))
         self._steps_left = accelerator.step_limit
         accelerator.begin()
-        if accelerator.shadows is not None:
-            accelerator.shadows.launch(plan.entry, len(plan.harts[0].args) if plan.harts else 0)
+        accelerator.checks.kernel_begins(plan.entry, len(plan.harts[0].args) if plan.harts else 0)
         ends = self._registers.return_addresses(plan) if plan.instances else ()
         for hart, address in zip(accelerator.harts, ends, strict=False):
             hart.words[RETURN_ADDRESS] = address
@@ -166,19 +165,15 @@ class SpecSchedule:
         finally:
             accelerator.set_return_address(width)
             accelerator.instance_filter.end()
-            if accelerator.shadows is not None:
-                accelerator.shadows.report()
-            if accelerator.races is not None:
-                accelerator.races.end()
+            accelerator.checks.kernel_ends()
         return None
 
     # -- groups -------------------------------------------------------------------------------------------------
 
     def _crowd(self, plan: KernelPlan, traced: int) -> Crowd | None:
-        """Return the executor that runs groups as machine code; None if Python must run all groups.
+        """Return the executor that runs groups in compiled code; None if Python must run all groups.
 
-        `traced` is the number of instances that emit events, which Python must run.
-        """
+        `traced` is the number of instances that emit events. Python must run these."""
         harts = self._accelerator.harts[: len(plan.harts)]
         if plan.instances - traced <= len(harts):
             return None
@@ -186,8 +181,7 @@ class SpecSchedule:
             return None
         from softcard.device.refsi.spec.native_instances import Crowd  # needed only where kernels run
 
-        races = self._accelerator.races
-        starter = (0, 0) if races is None else races.starter
+        starter = self._accelerator.checks.starter
         return Crowd(self._accelerator.engine, plan, harts, SLICE, POLLING_ROUNDS, starter)
 
     def _run_crowd(self, crowd: Crowd, first: int) -> tuple[int, Begun | None]:
@@ -197,8 +191,7 @@ class SpecSchedule:
         """
         if self._steps_left is not None and self._steps_left <= 0:
             return first, None
-        if self._accelerator.races is not None:
-            self._accelerator.races.begin_group(self._accelerator.outstanding())
+        self._accelerator.begin_group()
         for hart in crowd.harts:
             hart.privilege = M
             hart.csr[MCAUSE] = 0
@@ -213,8 +206,8 @@ class SpecSchedule:
         """Run one group, or the rest of a group that has already `begun`."""
         seats = [Seat(self._accelerator.harts[j], instance) for j, instance in enumerate(instances)]
         self._seats = seats
-        if self._accelerator.races is not None and begun is None:
-            self._accelerator.races.begin_group(self._accelerator.outstanding())
+        if begun is None:
+            self._accelerator.begin_group()
         for j, seat in enumerate(seats):
             if begun is not None:
                 seat.running, seat.time_slices = j >= begun.hart, int(j < begun.hart)
@@ -224,8 +217,7 @@ class SpecSchedule:
             seat.hart.csr[MCAUSE] = 0
             seat.hart.words[SYNCHRONIZED] = 0
             start(seat.hart, plan, j, seat.instance)
-            if self._accelerator.shadows is not None:
-                self._accelerator.shadows.begin(seat.hart, len(plan.harts[j].args))
+            self._accelerator.checks.instance_begins(seat.hart, len(plan.harts[j].args))
             self._accelerator.telemetry.emit(
                 lambda time, seat=seat: InstanceStarted(time, seat.hart.index, seat.instance)  # type: ignore[misc]
             )
@@ -395,8 +387,7 @@ class SpecSchedule:
             raise self._failed(
                 waiting[0], RuleError(f"harts wait at different barriers: {links}", rule=rules.BARRIER_SAME)
             )
-        if self._accelerator.races is not None:
-            self._accelerator.races.barrier()
+        self._accelerator.checks.barrier_opens()
         for seat in waiting:
             seat.link, seat.running = None, True
             seat.hart.words[SYNCHRONIZED] = 0

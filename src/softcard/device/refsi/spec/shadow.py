@@ -11,18 +11,18 @@ from softcard.core.space import Mapping, Ram
 from softcard.device.refsi.registers import TCDM_BASE
 from softcard.device.refsi.spec.decode import Location
 from softcard.device.refsi.spec.transfer import Side
-from softcard.engine.riscv.shadow.block import ShadowedRam
-from softcard.engine.riscv.shadow.check import ShadowCheck
+from softcard.engine.riscv.hooks import Shadow
+from softcard.engine.riscv.shadow_layout import ShadowedRam
 
 UNDEFINED: Final = 0xFF
 Bytes = npt.NDArray[np.uint8]
 
 
 class MemoryShadow:
-    """The shadow memory of one device's memory, and the check that reports undefined values."""
+    """The shadow memory of one device's memory; `shadow` checks the bytes that the host reads."""
 
-    def __init__(self, check: ShadowCheck) -> None:
-        self.check = check
+    def __init__(self, shadow: Shadow) -> None:
+        self._shadow = shadow
 
     def opened(self, mappings: list[Mapping]) -> None:
         """Initialise the shadow memory of new memory: TCDM is undefined from the start.
@@ -66,7 +66,7 @@ class MemoryShadow:
 
     def read_back(self, address: int, place: Location) -> None:
         """Report undefined bytes that the host reads, then mark them as defined."""
-        self.check.read_back(address, [(host, shadows) for shadows, host in parts(place)])
+        self._shadow.read_back(address, [(host, shadows) for shadows, host in parts(place)])
         self.written(place)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import BeyondModel
+from softcard.core.limits import pieces
 from softcard.core.space import Ram
-from softcard.device.refsi.pieces import pieces
 from softcard.device.refsi.spec.decode import Location
 
 MAX_RUNS: Final = 1 << 20

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from softcard.core.checks import CHECKS, FIDELITY, INIT, LEAKS, MEMORY, RACES, SYNC, WAITS, CheckKind
-from softcard.core.errors import ModelBug
+from softcard.core.checks import FIDELITY, INIT, LEAKS, MEMORY, RACES, SYNC, WAITS, add_check
 from softcard.core.findings import FindingLog
 from softcard.engine.gcn.hooks import NO_CHECKS, Check, Checks
 from softcard.engine.gcn.memory import GpuMemory
@@ -47,31 +46,24 @@ def gcn_checks(names: Collection[str], memory: GpuMemory, log: FindingLog | None
 
 
 def register(name: str, text: str, factory: Factory) -> Callable[[], None]:
-    """Add a check for devices that are opened later; return a function that removes it.
+    """Add a check of waves for devices that are opened later; return a function that removes it.
 
-    `text` describes in a few words what the check reports. The name "all" in a setting does not select the check.
-    A check of harts with the same name may exist (`engine.riscv.checks.register`). Raise `ModelBug` if a check of
-    waves with that name exists."""
-    known = CHECKS.get(name)
-    if known is not None and known.waves:
-        raise ModelBug(f"a check {name!r} exists already: {known.text}")
-    CHECKS[name] = CheckKind(text, harts=known is not None, in_all=False, only_engine=known is not None)
+    See `core.checks.add_check`.
+    """
+    remove = add_check(name, text, harts=False)
     FACTORIES[name] = factory
 
-    def remove() -> None:
+    def unregister() -> None:
         del FACTORIES[name]
-        if known is None:
-            del CHECKS[name]
-        else:
-            CHECKS[name] = known
+        remove()
 
-    return remove
+    return unregister
 
 
 def _bounds(request: Request) -> Check | None:
-    from softcard.engine.gcn.bounds.check import BoundsCheck
+    from softcard.engine.gcn.checks.bounds import BoundsCheck
 
-    return None if request.memory.guard is None else BoundsCheck(request.memory.guard)
+    return None if request.memory.guard is None else BoundsCheck(request.memory.guard, request.log)
 
 
 def _shadows(request: Request) -> Check | None:

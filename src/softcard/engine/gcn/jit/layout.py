@@ -5,9 +5,11 @@ It has the indices of the engine's 64-bit words in a wave's state, exit codes, a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from softcard.isa.gcn.state import ENGINE
+from softcard.engine.gcn.api import MAX_WAVES
+from softcard.isa.gcn.state import ENGINE, STATE_BYTES
 
 # The JIT's own words of a wave's state.
 LEAST_TIME_SLICE: Final = 4096
@@ -201,3 +203,31 @@ def chunk_lanes(features: frozenset[str]) -> int:
     if "avx512f" in features and "avx512bw" in features and "avx512dq" in features and "avx512vl" in features:
         return 16
     return 8 if "avx2" in features else 4
+
+
+# ---- register files in LLVM IR ---------------------------------------------------------------------------------------
+# The location of registers and LDS in translated code: those of the wave, or one kind of their shadows.
+
+
+SHADOW_DISTANCE: Final = MAX_WAVES * STATE_BYTES
+"""The distance in bytes from a wave's state to its first shadow registers, and from these to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBase:
+    """The names in LLVM IR for one set of registers.
+
+    `state` is the address of the registers, and `lds` the host address of LDS. `prefix` is the prefix of the
+    names of all variables."""
+
+    state: str = "%st"
+    lds: str = "%lds"
+    prefix: str = ""
+
+
+OWN: Final = RegisterBase()
+
+
+def shadow(number: int) -> RegisterBase:
+    """Return the location of the shadow registers of kind `number`."""
+    return RegisterBase(f"%tw{number}", f"%lds{number}", f"m{number}.")

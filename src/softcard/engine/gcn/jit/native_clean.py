@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from softcard.engine.gcn.jit.emit.register_base import SHADOW_DISTANCE
+from softcard.engine.gcn.jit.layout import SHADOW_DISTANCE
 from softcard.ir.native import U64, fill, inlined, lowest_bit, native
 from softcard.isa.gcn.state import ACC_AT, EXEC, FULL, LANES, ROWS, SGPR_AT, VGPRS
 

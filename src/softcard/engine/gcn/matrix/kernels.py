@@ -579,9 +579,9 @@ class Writer(VectorText):
     def _window(self, top_a: Operand, top_b: Operand) -> Operand:
         """Emit the computation of the range of exponents (window) that the fast formulation handles for BF16 and XF32.
 
-        Return a flag that is true if the fast formulation cannot be used. Factors are divided by the largest factor's
-        power of two. A product with a zero counts as 2**-126 times the other factor, so the window must end above it.
-        The window also ends above the exponents of denormal results."""
+        Return a flag that is true if the fast formulation cannot be used. Factors are divided by the largest
+        factor's power of two. A product with a zero counts as 2**-126 times the other factor. The lower end of the
+        window is above such products, and above the exponents of denormal results."""
         self.base = self.intrinsic("umax", top_a, self.constant("i32", 1)) + top_b - 2 * BIAS
         least = self.intrinsic("umin", top_a, top_b)
         lowest = self.constant("i32", -WINDOW)
@@ -732,8 +732,13 @@ class Writer(VectorText):
         memory: tuple[Operand, Operand],
         low: Operand | None,
     ) -> None:
-        """Emit one row of D, in one vector of columns: its old value plus the products for one group of consecutive
-        k."""
+        """Emit one row of D, in one vector of columns: its old value plus the products for one group of consecutive k.
+
+        `group` has the group's first k, the one or two parts into which the rule splits its k, and for each part
+        the rows of B. `where` has the number of four consecutive rows of D, and the number of the row in these.
+        `at` is the byte offset of the columns. `place` is the byte offset in D of the first of the four rows.
+        `fields` has, for each part, the largest exponents of the four rows. `memory` has the addresses of A and of
+        the old values. `low` flags, if it is not None, the rows whose exponents are below the window."""
         first, halves, rows = group
         quad, row = where
         a, source = memory

@@ -6,13 +6,90 @@ import ctypes
 import hashlib
 from collections.abc import Callable
 from functools import cache
+from typing import Final
 
-from softcard.engine.gcn.matrix.entries import shadows_entry, values_entry
-from softcard.engine.gcn.matrix.kernels import Kernel, Writer
-from softcard.ir import lanes, llvm
+from softcard.engine.gcn.matrix.kernels import ROW, Kernel, Writer
+from softcard.ir import lanes, llvm, native_llvm
+from softcard.ir.builder import Text, vector_width
 from softcard.ir.object_cache import ObjectCache, default_folder
+from softcard.ir.operand import Operand
 from softcard.isa.gcn.semantics.matrix import rules
-from softcard.isa.gcn.semantics.matrix.table import Matrix, Type
+from softcard.isa.gcn.semantics.matrix.table import LANES, Matrix, Type
+
+# ---- entries ---------------------------------------------------------------------------------------------------------
+# Emitters of the functions that translated code calls for a matrix instruction. Such a function prepares the shapes and
+# C on the stack and calls the instruction's kernel. ``entry(a, b, c, d, fields, index)`` computes D; ``shadows(a, b, c,
+# d, fields, index, indices)`` computes the shadow (the undefined bits) of D. `calls` describes the parameters.
+
+
+FIELDS: Final = {"cbsz": 0, "abid": 8, "blgp": 16}
+"""The lowest bit of each instruction field in the word `fields`, the parameter of an entry."""
+PLACE: Final = 24
+
+
+def values_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
+    """Return the LLVM IR of the kernel, of the entry that computes D, and of declarations, by symbol name."""
+    made = Writer(kernel, lanes).definition()
+    text = Text()
+    shapes, fields = _shapes(text, kernel), text.word("%fields")
+    c = native_llvm.call(
+        text, rules.addend, str(shapes), "%c", str((fields >> PLACE) & 0xFF), "%d", str(_room(text, kernel, "%room"))
+    )
+    a, b, d = (text.word(f"%{name}") for name in "abd")
+    if kernel.matrix.is_sparse:  # D may overlap the indices
+        kept = text.slot("%kept", f"[{ROW} x i8]", ", align 64")
+        rows = f"<{LANES} x i32>"
+        kept.store(text.word("%index").inttoptr().load(rows, align=4), align=64)
+        text.pointer("%shapes").offset(rules.Shape.index.offset).store(kept.ptrtoint())  # type: ignore[attr-defined]
+    text.invoke("i64", f"@{kernel.name}", a, b, c, d, shapes)
+    return made | _function(text, f"{kernel.name}_entry", "i64 %a, i64 %b, i64 %c, i64 %d, i64 %fields, i64 %index", 0)
+
+
+def shadows_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
+    """Return the LLVM IR of the entry that computes the shadow of D, and of its declarations, by symbol name."""
+    text = Text()
+    shapes, fields = _shapes(text, kernel), text.word("%fields")
+    rooms = [str(_room(text, kernel, name)) for name in ("%zeros", "%room")]
+    place = str((fields >> PLACE) & 0xFF)
+    native_llvm.call(text, rules.undefine, str(shapes), "%a", "%b", "%c", place, "%indices", "%d", *rooms)
+    given = "i64 %a, i64 %b, i64 %c, i64 %d, i64 %fields, i64 %index, i64 %indices"
+    return _function(text, f"{kernel.name}_shadows", given, lanes)
+
+
+def _shapes(text: Text, kernel: Kernel) -> Operand:
+    """Emit stores of both `rules.Shape` structures of a `library.Shapes` to the stack; return their address."""
+    size = ctypes.sizeof(rules.Shape)
+    slot, known = (
+        text.slot("%shapes", f"[{2 * size} x i8]", ", align 64"),
+        rules.shape(kernel.matrix, kernel.a, kernel.b),
+    )
+    for first in (0, size):
+        for number, (name, *_) in enumerate(rules.Shape._fields_):
+            slot.offset(first + 8 * number).store(getattr(known, name))
+    for name, bit in FIELDS.items():
+        slot.offset(getattr(rules.Shape, name).offset).store((text.word("%fields") >> bit) & 0xFF)
+    slot.offset(rules.Shape.index.offset).store(text.word("%index"))  # type: ignore[attr-defined]
+    return slot.ptrtoint()
+
+
+def _room(text: Text, kernel: Kernel, name: str) -> Operand:
+    return text.slot(name, f"[{ROW * kernel.matrix.d_registers} x i8]", ", align 64").ptrtoint()
+
+
+def _function(text: Text, name: str, parameters: str, lanes: int) -> dict[str, str]:
+    """Return a function whose body is `text`, and its declarations, by symbol name.
+
+    If `lanes` is 0, another function of the module declares the attributes (`#0`)."""
+    text.ret(0)
+    declarations = dict(text.declarations)
+    if lanes:
+        declarations["attributes"] = f"attributes #0 = {{ nounwind {vector_width(lanes)} }}"
+    lines = [f"define i64 @{name}({parameters}) #0 {{", "entry:", *(f"  {line.strip()}" for line in text.allocas)]
+    return {**declarations, name: "\n".join([*lines, *text.lines, *text.tail, "}", ""])}
+
+
+# ---- compiled instructions -------------------------------------------------------------------------------------------
+
 
 Compute = Callable[[int, int, int, int, int], int]
 """The type of a compiled instruction: a function of the addresses of A, B, C, D and of its `Shapes`."""

@@ -1,47 +1,94 @@
-"""The race detector of the reference engine, which compares each event with shadow cells of earlier ones."""
+"""The race detector of the reference engine, which compares accesses with the shadow cells of earlier accesses."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from softcard.core.checks import RACES
-from softcard.core.errors import BeyondModel
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.launches import Launch, Launches
-from softcard.engine.gcn.races.cells import (
-    ALSO_LOADED,
-    LANE_BITS,
-    LANE_MASK,
-    LOADED,
-    STORED,
-    UPDATED,
-    Cells,
-    Flags,
-    Indices,
-    Numbers,
-    Places,
-)
 from softcard.engine.gcn.races.clocks import GroupClock, LaunchClocks, WaveClock
 from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
-    PIECE,
     WAVES,
     HostConflict,
     RacingAccess,
     Reporter,
-    Touched,
     is_scalar,
 )
 from softcard.engine.races.clocks import Clock, join
+from softcard.engine.races.findings import PIECE, FirstAccesses
+from softcard.engine.races.tables import over_limit
 from softcard.isa.gcn.coherence import is_coherent_load
 from softcard.isa.gcn.insn import Insn
+
+# ---- shadow cells ----------------------------------------------------------------------------------------------------
+# The shadow memory of the reference engine's race detector. For each byte it records the last store, and, since that
+# store, one atomic and two loads. Two loads are needed because a later store by the wave that made one of them can race
+# only with the other. A cell holds the number of an event, with the lane in its low bits; 0 means that no access was
+# recorded.
+
+
+PAGE_BITS: Final = 12
+LANE_BITS: Final = 6
+LANE_MASK: Final = (1 << LANE_BITS) - 1
+STORED: Final = 0
+LOADED: Final = 1
+ALSO_LOADED: Final = 2
+UPDATED: Final = 3
+ROWS: Final = 4
+
+Numbers = npt.NDArray[np.uint32]
+Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.uint64]
+"""The type of an array of addresses. A wave may access any 64-bit address."""
+Indices = npt.NDArray[np.int64]
+"""The type of an array of positions in another array, or of lane numbers."""
+
+_IN_PAGE: Final = np.uint64((1 << PAGE_BITS) - 1)
+
+
+class Cells:
+    """The shadow cells of one address space; a page of them is allocated on its first use."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, npt.NDArray[np.uint32]] = {}
+
+    def clear(self) -> None:
+        """Clear all cells. Later accesses are therefore not compared with earlier ones."""
+        self._pages.clear()
+
+    def parts(self, addresses: Places) -> Iterator[tuple[npt.NDArray[np.uint32], Places, slice | Indices]]:
+        """Split addresses by shadow page; yield each page's cells, offsets in the page, and indices.
+
+        The cells are an array with a row for each kind of recorded access. The indices are the positions in
+        `addresses`.
+        """
+        pages, places = addresses >> np.uint64(PAGE_BITS), addresses & _IN_PAGE
+        low, high = int(pages.min()), int(pages.max())
+        if low == high:
+            yield self._page(low), places, slice(None)
+            return
+        for page in np.unique(pages).tolist():
+            chosen = np.flatnonzero(pages == page)
+            yield self._page(page), places[chosen], chosen
+
+    def _page(self, number: int) -> npt.NDArray[np.uint32]:
+        found = self._pages.get(number)
+        if found is None:
+            found = self._pages[number] = np.zeros((ROWS, 1 << PAGE_BITS), np.uint32)
+        return found
+
+
+# ---- events ----------------------------------------------------------------------------------------------------------
+
 
 EVENTS: Final = (1 << 32 - LANE_BITS) - 1
 """The maximum number of events that the event number in a shadow cell can distinguish."""
@@ -75,9 +122,9 @@ class Event:
     clock: Clock
 
     def allows(self, other: Event, space: str) -> bool:
-        """Return True if both accesses may be atomic in the source code; then they do not race.
+        """Return True if the accesses of both events may be atomic in the source code; then they do not race.
 
-        A coherent load, and a store by a single lane, may be atomic in the source, because machine code uses the same
+        A coherent load, and a store by a single lane, may be atomic in the source, because compilers use the same
         instructions for atomic and for plain accesses."""
         kinds = {self.access, other.access}
         if kinds == {ATOMIC}:
@@ -258,10 +305,7 @@ class EventDetector:
         number = self._known.get(key)
         if number is None:
             if self.is_full:
-                raise BeyondModel(
-                    f"check {RACES!r} supports launches with at most {EVENTS} different accesses (counted by wave "
-                    "and pc)"
-                )
+                raise over_limit("launches", f"{EVENTS} different accesses (counted by wave and pc)")
             number = self._known[key] = len(self._events)
             site = self._sites.setdefault((insn.pc, access), len(self._sites))
             event = Event(wave, wave.epoch, insn, site, access, is_coherent, is_single, wave.released())
@@ -269,9 +313,10 @@ class EventDetector:
         return number
 
     def _last(self, event: Event, known: Numbers, marks: Numbers) -> Numbers:
-        """Return, for each shadow cell, the load that it records after the load `event`; see `native_check.later`.
+        """Return, for each shadow cell, the load that it will hold when the load `event` has been recorded.
 
-        `known` are the loads that the cells have recorded before. `marks` are the present loads in the same form."""
+        `known` are the loads that the cells hold now. `marks` are the words for `event`, in the same form.
+        `native_check.later` describes the choice between the two."""
         found, numbers = marks.copy(), known >> LANE_BITS
         for number in np.unique(numbers).tolist():
             other = self._events[number]
@@ -398,7 +443,7 @@ class EventDetector:
         """Return the kernel accesses that conflict with an access by the host, sorted by `HostConflict.order`.
 
         Only launches that the host has not waited for are considered."""
-        touched, unseen = Touched(), self.launches.unseen
+        touched, unseen = FirstAccesses(), self.launches.unseen
         for start in range(address, address + size, PIECE):
             addresses = np.arange(start, min(start + PIECE, address + size), dtype=np.uint64)
             for cells, at, chosen in self._cells["global"].parts(addresses):

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
-from softcard.engine.gcn.races.cells import ALSO_LOADED, LOADED, ROWS, STORED, UPDATED, Places
-from softcard.engine.gcn.races.events import AGAINST, returns
+from softcard.engine.gcn.races.events import AGAINST, ALSO_LOADED, LOADED, ROWS, STORED, UPDATED, Places, returns
 from softcard.engine.gcn.races.reporter import LANES_OF_WAVE, RacingAccess, Reporter
 from softcard.isa.gcn.coherence import is_coherent_load
 from softcard.isa.gcn.insn import Insn

@@ -27,11 +27,14 @@ from softcard.engine.gcn.races.layout import (
     ROWS,
     SITE_SLOTS,
     SITES,
+    SPACE_AT,
     Race,
 )
+from softcard.engine.races.tables import MIX, find_row, first_row, site_key
 from softcard.ir.native import U64, inlined, native
 
-MIX: Final = 0x9E37_79B9_7F4A_7C15
+PAIR: Final = 16
+"""The size in bytes of a row that consists of a key and a word."""
 PAGE_SHIFT: Final = 65 - PAGES.bit_length()
 SPACE_TAG: Final = 60
 """The bit position of the address space in a shadow page's key."""
@@ -40,19 +43,16 @@ SPACE_TAG: Final = 60
 @native
 def site_of(race: Race, pc: int, kind: int) -> int:
     """Return the site number of a pair of an instruction's pc and a kind of access; allocate one if needed."""
-    key = pc << 2 | kind | 1 << 63
-    slots = U64.at(race.site_slots)
-    at = (key * MIX) >> 40 & SITE_SLOTS - 1
-    while slots[2 * at] != 0:
-        if slots[2 * at] == key:
-            return slots[2 * at + 1]
-        at = at + 1 & SITE_SLOTS - 1
+    key = site_key(pc, kind, SPACE_AT)
+    at = find_row(race.site_slots, key, first_row(key, SITE_SLOTS - 1), SITE_SLOTS - 1, PAIR)
+    if U64[at]:
+        return U64[at + 8]
     number = race.site_count
     if number >= SITES:
         race.full = NO_SITES
         return 0
     race.site_count = number + 1
-    slots[2 * at], slots[2 * at + 1] = key, number
+    U64[at], U64[at + 8] = key, number
     U64.at(race.sites)[number] = key
     return number
 
@@ -65,12 +65,8 @@ def page_key(address: int, space: int) -> int:
 
 @inlined
 def slot_of_page(race: Race, key: int) -> int:
-    """Return the index of a shadow page's slot in the hash table, also for a page not yet allocated."""
-    slots = U64.at(race.pages)
-    at = (key * MIX) >> PAGE_SHIFT
-    while slots[2 * at] != 0 and slots[2 * at] != key:
-        at = at + 1 & PAGES - 1
-    return at
+    """Return the host address of a shadow page's row in the hash table, also for a page not yet allocated."""
+    return find_row(race.pages, key, (key * MIX) >> PAGE_SHIFT, PAGES - 1, PAIR)
 
 
 @inlined
@@ -86,9 +82,8 @@ def page_of(race: Race, address: int, space: int) -> int:
     The cells are allocated if necessary.
     """
     at = slot_of_page(race, page_key(address, space))
-    slots = U64.at(race.pages)
-    if slots[2 * at + 1]:
-        return slots[2 * at + 1]
+    if U64[at + 8]:
+        return U64[at + 8]
     if race.page_count >= PAGES >> 1:
         race.full = NO_PAGES
         return 0
@@ -97,7 +92,7 @@ def page_of(race: Race, address: int, space: int) -> int:
         made += PAGE_HEAD
         U64.at(race.page_keys)[race.page_count] = page_key(address, space)
         race.page_count += 1
-        slots[2 * at], slots[2 * at + 1] = page_key(address, space), made
+        U64[at], U64[at + 8] = page_key(address, space), made
     return made
 
 
@@ -119,13 +114,12 @@ def block_of(address: int) -> int:
 
 @native
 def records_of(race: Race, address: int, size: int, row: int, records: int) -> int:
-    """Write the access record of kind `row` of each byte of global memory to `records`, up to a page's end.
+    """Write the access records of kind `row` of the `size` bytes of global memory at `address` to `records`.
 
-    `row` is a kind of record in shadow cells, such as `STORED`. Return the number of bytes; 0 if no byte of the page
-    was accessed.
-    """
+    Stop at the end of the page. `row` is a kind of record in shadow cells, such as `STORED`. Return the number
+    of bytes; 0 if no byte of the page was accessed."""
     end = min(address + size, (address >> PAGE_BITS) + 1 << PAGE_BITS)
-    page = U64.at(race.pages)[2 * slot_of_page(race, page_key(address, GLOBAL)) + 1]
+    page = U64[slot_of_page(race, page_key(address, GLOBAL)) + 8]
     if not page:
         return 0
     for byte in range(end - address):

@@ -60,7 +60,7 @@ from softcard.engine.gcn.races.layout import (
     WaveRow,
 )
 from softcard.engine.gcn.races.native_cells import (
-    MIX,
+    PAIR,
     block_at,
     dword_at,
     has_bytes,
@@ -75,6 +75,7 @@ from softcard.engine.gcn.races.native_fast_path import load_lanes
 from softcard.engine.gcn.races.native_order import is_before, launch_of, leave_barrier, set_epoch
 from softcard.engine.gcn.races.native_saves import save_pages
 from softcard.engine.races.order import cells_met
+from softcard.engine.races.tables import find_row, first_row
 from softcard.ir.native import U64, inlined, lowest_bit, native
 from softcard.isa.gcn.state import LDS_SIZE, PRIVATE_BASE, SHARED_BASE, WORDS_AT
 
@@ -119,7 +120,7 @@ def open_access(wave: WaveRow, pc: int, what: int, is_single: int) -> int:
 def allows(kind: int, row: int, record: int, other: int, is_global: int) -> int:
     """Return 1 if both accesses may be atomic in the source code; then they do not race.
 
-    A coherent load, and a store by a single lane, may be atomic in the source, because machine code uses the same
+    A coherent load, and a store by a single lane, may be atomic in the source, because compilers use the same
     instructions for atomic and for plain accesses."""
     mine, theirs = (record & FREE != 0) & is_global, (other & FREE != 0) & is_global
     if kind == ATOMIC or row >= LOADED:
@@ -129,9 +130,9 @@ def allows(kind: int, row: int, record: int, other: int, is_global: int) -> int:
 
 @inlined
 def rows_met(is_load: int) -> int:
-    """Return how many kinds of records in shadow cells conflict with a load (`is_load` is 1) or with another access.
+    """Return how many of the kinds of records in a shadow cell conflict with the present access.
 
-    These are the first kinds, from `STORED` on."""
+    These are the first kinds, from `STORED` on. `is_load` is 1 if the access is a load, else 0."""
     return cells_met(is_load, LOADED, ROWS)
 
 
@@ -160,9 +161,9 @@ def first_conflict(wave: WaveRow, page: int, address: int, what: int, record: in
 
 @native
 def clashed(wave: WaveRow, serial: int, address: int) -> int:
-    """Return the other access of a conflict that the access `serial` has already found at an address, or 0.
+    """Return the record of the access that conflicts with the access number `serial` at `address`, or 0.
 
-    The result is an access record."""
+    Only conflicts that were already found for that access are considered."""
     for number in range(wave.conflict_count):
         conflict = Conflict.from_address(wave.conflicts + number * CONFLICT_BYTES)
         if address - conflict.address < conflict.size and conflict.serial == serial:
@@ -220,21 +221,18 @@ def note_race(wave: WaveRow, address: int, what: int, record: int, other: int, s
     mine, theirs = record >> SITE_AT & SITES - 1, other >> SITE_AT & SITES - 1
     key = mine << 14 | theirs
     key = ((key << 2 | between) << 2 | what >> SPACE_AT & 3) << 1 | 1
-    slots = U64.at(race.report_slots)
-    at = (key * MIX) >> 40 & REPORTS - 1
-    while slots[2 * at] != 0 and slots[2 * at] != key:
-        at = at + 1 & REPORTS - 1
-    if slots[2 * at] == 0:
+    at = find_row(race.report_slots, key, first_row(key, REPORTS - 1), REPORTS - 1, PAIR)
+    if U64[at] == 0:
         if race.raises and not flags & BY_PYTHON:
             return LEAVE
         if race.report_count >= REPORTS >> 1:
             race.full = NO_PAIRS
             return LEAVE
-        slots[2 * at], slots[2 * at + 1] = key, race.reports + race.report_count * REPORT_BYTES
+        U64[at], U64[at + 8] = key, race.reports + race.report_count * REPORT_BYTES
         race.report_count += 1
-        made = RaceReport.from_address(slots[2 * at + 1])
+        made = RaceReport.from_address(U64[at + 8])
         made.count, made.serial = 0, ALL
-    found = RaceReport.from_address(slots[2 * at + 1])
+    found = RaceReport.from_address(U64[at + 8])
     found.count += 1
     if serial < found.serial:  # lane vectors of an access may follow those of a later access
         found.record, found.other, found.address, found.what = record, other, address, what
@@ -255,7 +253,7 @@ def is_whole(page: int, at: int, end: int) -> int:
 def met(wave: WaveRow, page: int, at: int, what: int, record: int, serial: int, same: int) -> int:
     """Return the record of an access that races with the present access at a dword or byte, or 0.
 
-    If the present access has already been recorded there, return the race that was found before that."""
+    If the present access has already been recorded there, return the racing record that was found before that."""
     other = first_conflict(wave, page, at, what, record, same)
     if wave.conflict_count and not other and record_at(page, at, STORED) >> SITE_AT == record >> SITE_AT:
         return clashed(wave, serial, at)
@@ -406,7 +404,9 @@ def meant(group: Group, words: int, address: int, what: int) -> int:
 def against_all(
     wave: WaveRow, words: int, what: int, record: int, serial: int, addresses: int, mask: int, same: int, flags: int
 ) -> int:
-    """Check the accesses of lanes one by one with `against`; with `NOTES`, count their races with `note_races`."""
+    """Check the accesses of lanes one by one with `against`.
+
+    If `flags` contains `NOTES`, count the races of each access with `note_races` instead."""
     group = Group.from_address(wave.group)
     lanes, found = LOWER if what >> SPACE_AT & 3 == LDS else ALL, FINE
     while mask:
@@ -639,7 +639,7 @@ def check_access(
 # ---- translated code -----------------------------------------------------------------------------------------------
 @native
 def slot_of(wave: WaveRow, number: int, key: int, what: int, lanes: int) -> int:
-    """Return the host address of the slot `number` of an access.
+    """Return the host address of the wave's slot `number`, which holds the state of an access in a strip-mined loop.
 
     If the slot is not open, begin a new access in it. `lanes` is EXEC. Slots are numbered in the order of the
     accesses in their strip-mined loop."""
@@ -823,7 +823,9 @@ def check_scalar(wave: WaveRow, cache: int, key: int, what: int, address: int) -
 
 @native
 def stored_records(race: Race, space: int, addresses: int, count: int, records: int) -> None:
-    """Write the record of the last store at each address to `records`."""
+    """Write the access records of the last stores to `count` addresses to the array at `records`.
+
+    `addresses` is the host address of the array of these addresses."""
     for number in range(count):
         address = U64.at(addresses)[number]
         page = page_of(race, address, space)

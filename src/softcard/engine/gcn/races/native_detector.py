@@ -15,15 +15,13 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from softcard.core.checks import RACES
-from softcard.core.errors import BeyondModel, ModelBug
+from softcard.core.errors import ModelBug
 from softcard.core.words import U64
 from softcard.engine.gcn.hooks import ATOMIC, LOAD
 from softcard.engine.gcn.launches import Launch, Launches
 from softcard.engine.gcn.races import native_cells, native_check, native_merge, native_order, native_saves
-from softcard.engine.gcn.races.cells import Flags, Indices, Places
 from softcard.engine.gcn.races.clocks import LaunchClocks
-from softcard.engine.gcn.races.events import FEW, returns
+from softcard.engine.gcn.races.events import FEW, Flags, Indices, Places, returns
 from softcard.engine.gcn.races.layout import (
     BY_PYTHON,
     CACHE_BYTES,
@@ -67,16 +65,16 @@ from softcard.engine.gcn.races.layout import (
 from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
-    PIECE,
     WAVES,
     HostConflict,
     RacingAccess,
     Reporter,
-    Touched,
     is_scalar,
 )
 from softcard.engine.gcn.races.tables import Tables
 from softcard.engine.races.clocks import Clock, join
+from softcard.engine.races.findings import PIECE, FirstAccesses
+from softcard.engine.races.tables import check_limits
 from softcard.ir.native import Natives
 from softcard.isa.gcn.coherence import is_coherent_load
 from softcard.isa.gcn.insn import Insn
@@ -513,8 +511,7 @@ class NativeDetector:
 
     def check(self) -> None:
         """Raise `BeyondModel` if a table overflowed."""
-        if self.race.full:
-            raise BeyondModel(f"check {RACES!r} supports launches with at most {FULL[self.race.full]}")
+        check_limits(self.race.full, FULL, "launches")
 
     def _begun(self, wave: NativeWave, insn: Insn, number: int) -> tuple[int, int, int] | None:
         """Return the access that translated code had begun when it took its side exit, or None if it had begun none.
@@ -581,7 +578,7 @@ class NativeDetector:
         ranges = self.tables.pairs("ranges", self.race.range_count)
         launches = numbers[ranges[:, 1].astype(np.int64)]
         unseen = np.isin(launches, list(self.launches.unseen))
-        room, touched, at = np.zeros(PIECE, np.uint64), Touched(), address
+        room, touched, at = np.zeros(PIECE, np.uint64), FirstAccesses(), address
         while at < address + size and unseen.any():
             count = min(address + size, (at | PIECE - 1) + 1) - at
             for row in (STORED, UPDATED) if access == LOAD else range(ROWS):

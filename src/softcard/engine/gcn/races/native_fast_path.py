@@ -39,9 +39,10 @@ from softcard.isa.gcn.state import LDS_SIZE
 
 @inlined
 def highest(record: int, before: int, bound: int) -> int:
-    """Return the load that a cell keeps, of the present load `record` and the recorded load `before`.
+    """Return the access record that a cell keeps after a load: `record` (this load) or `before` (the recorded load).
 
-    The function is `native_check.later` for the case that only barriers order waves."""
+    The recorded load stays if its epoch is after `bound` and its record is the larger one. This is
+    `native_check.later` for launches in which only barriers order waves."""
     return before if (before > record) & (before >> EPOCH_AT & EPOCHS - 1 > bound) else record
 
 

@@ -38,9 +38,10 @@ from softcard.engine.gcn.races.layout import (
     Slot,
     WaveRow,
 )
-from softcard.engine.gcn.races.native_cells import MIX, PAGE_SHIFT, block_at, block_of, page_key
+from softcard.engine.gcn.races.native_cells import PAGE_SHIFT, block_at, block_of, page_key
 from softcard.engine.gcn.races.native_fast_path import check_one_dword, highest
 from softcard.engine.gcn.races.native_order import is_past
+from softcard.engine.races.tables import MIX
 from softcard.ir.lanes import (
     Lanes,
     any_of,
@@ -205,7 +206,7 @@ def store_line(
 
 @inlined
 def store_record(wave: WaveRow, cache: Cache, slot: Slot, first: int, bit: int, is_local: int) -> int:
-    """Return the access record of a store by a lane vector, which begins with lane `first`.
+    """Return the access record of a store by the lane vector that begins with lane `first`.
 
     Return 0 if the accesses of the present loop have found a conflict, or if the slot of a store outside of LDS
     is not open."""

@@ -270,7 +270,7 @@ def forget_line(words: int) -> None:
 def forget(race: Race) -> None:
     """Clear the records of all pages."""
     for number in range(race.page_count):
-        page = U64.at(race.pages)[2 * slot_of_page(race, U64.at(race.page_keys)[number]) + 1]
+        page = U64[slot_of_page(race, U64.at(race.page_keys)[number]) + 8]
         for block in range(BLOCKS):
             U64[block_at(page, block << BLOCK_BITS)] = 0
         for line in range(LINES + 1):
@@ -281,7 +281,7 @@ def forget(race: Race) -> None:
 @native
 def forget_local(race: Race) -> None:
     """Clear all records of LDS."""
-    page = U64.at(race.pages)[2 * slot_of_page(race, page_key(0, LDS)) + 1]
+    page = U64[slot_of_page(race, page_key(0, LDS)) + 8]
     for line in range(LOCAL_BYTES >> LINE_BITS if page else 0):
         if is_touched(page + line * (8 * ROWS)):
             forget_line(page + line * (8 * ROWS))

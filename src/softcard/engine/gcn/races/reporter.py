@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from softcard.core.checks import LANES, RACES
 from softcard.core.findings import Finding, FindingLog
 from softcard.engine.gcn.launches import Launch
@@ -181,11 +178,11 @@ class Reporter:
         whose: str = "",
         suggestion: str = "",
     ) -> None:
-        """Report a race of an access with the earlier access `other`, once for each pair of `sites`.
+        """Report a race of an access with the earlier access `other`; if one of the same `sites` was reported, count
+        it.
 
-        `made` creates the finding. `whose` names the queues of both kernels. `suggestion` replaces the usual suggestion
-        for the scope `between`.
-        """
+        `sites` is the pair of accessing instructions. `made` creates the finding. `whose` names the queues of both
+        kernels. `suggestion` replaces the usual suggestion for the scope `between`."""
         kind, check = f"{other.access}-{access}", LANES if between == LANES_OF_WAVE else RACES
         site = (kind, between, space, *sites)
         if self._findings.has_counted(site, made(check, kind, "").count) or site in self._of_library:
@@ -209,7 +206,7 @@ class Reporter:
             allocation = below if below is not None and address < below.end else None
         finding = made(
             check, kind, message, access=access, space=space, address=address, size=size, other=where.place,
-            suggestion=suggestion or SUGGESTION[between], allocation=allocation,
+            conflict=where, suggestion=suggestion or SUGGESTION[between], allocation=allocation,
         )  # fmt: skip
         self._findings.report(site, finding)
 
@@ -231,62 +228,3 @@ def _queues(first: Launch, second: Launch) -> str:
 def is_scalar(insn: Insn) -> bool:
     """Return True if the wave itself makes the access (a scalar access), not its lanes."""
     return insn.op.name.startswith("s_")
-
-
-# ---- bytes of a host access ------------------------------------------------------------------------------------------
-# The bytes of a host access that launches have accessed: per launch and site the first byte, and the count.
-
-
-PIECE: Final = 1 << 16
-"""The number of bytes of a host access that are checked at a time."""
-
-Numbers = npt.NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class First:
-    """The first byte that a launch accessed at one site (instruction and kind of access).
-
-    It has the access record of the byte and the kind of that record; `size` is the number of bytes accessed
-    at the site."""
-
-    address: int
-    record: int
-    row: int
-    size: int
-
-
-class Touched:
-    """A collector of accesses by launches to a range of bytes.
-
-    The range is processed in segments. For each segment, call `add` once for each kind of record in shadow cells,
-    in the order of the kinds, and then call `end_piece`."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, First] = {}
-        """The first accesses found so far, by a key of launch and site."""
-        self._rows: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
-
-    def add(self, row: int, keys: Numbers, addresses: Numbers, records: Numbers) -> None:
-        """Add the accessed bytes that one kind of shadow record (`row`) contains.
-
-        For each byte, `keys` has the launch and site, `addresses` the address, and `records` the access record.
-        """
-        if len(keys):
-            self._rows.append((keys, addresses, np.full(len(keys), row), records))
-
-    def end_piece(self) -> None:
-        """End a segment of bytes: merge the accesses that `add` has collected for it into `found`."""
-        if not self._rows:
-            return
-        keys, addresses, rows, records = (np.concatenate(each) for each in zip(*self._rows, strict=True))
-        self._rows.clear()
-        order = np.lexsort((rows, addresses, keys))
-        keys, addresses = keys[order], addresses[order]
-        starts = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
-        is_another = np.diff(addresses, prepend=-1) != 0
-        is_another[starts] = True
-        for start, size in zip(starts.tolist(), np.add.reduceat(is_another, starts).tolist(), strict=True):
-            key, at = int(keys[start]), order[start]
-            known = self.found.setdefault(key, First(int(addresses[start]), int(records[at]), int(rows[at]), 0))
-            known.size += size

@@ -21,8 +21,8 @@ from softcard.engine.gcn.memory import ADDRESS_BITS, GpuMemory, Mapped
 from softcard.engine.gcn.races.layout import NO_WAVES, PAGE_BITS, RANGES, ROWS, STORED, UID_AT, UIDS, Race, Saves
 from softcard.engine.gcn.races.native_detector import Ids, NativeDetector, NativeGroup, function
 from softcard.engine.gcn.races.native_merge import Merge
-from softcard.engine.gcn.races.reporter import PIECE
 from softcard.engine.gcn.races.tables import CELLS, WORTH, Tables
+from softcard.engine.races.findings import PIECE
 
 if TYPE_CHECKING:
     from softcard.engine.gcn.hooks import Shadow

@@ -17,9 +17,11 @@ from softcard.engine.gcn.races.layout import (
     REPORTS,
     SITE_SLOTS,
     SITES,
+    SPACE_AT,
     UIDS,
     Race,
 )
+from softcard.engine.races.tables import site_of_key
 
 CELLS: Final = (64 << 30, 16 << 30, 4 << 30)
 """The sizes in bytes to try, in this order, when memory for shadow cells is reserved.
@@ -61,9 +63,8 @@ class Tables:
         return self.race.free - self._cells.base_host > WORTH
 
     def site(self, number: int) -> tuple[int, int]:
-        """Return the pc and the kind of access of a site, given its number."""
-        key = int(np.frombuffer(self._tables["sites"].view, np.uint64)[number])
-        return (key & ~(1 << 63)) >> 2, key & 3
+        """Return the pc and the kind of access that site `number` stands for."""
+        return site_of_key(int(np.frombuffer(self._tables["sites"].view, np.uint64)[number]), SPACE_AT)
 
     def pairs(self, name: str, count: int) -> npt.NDArray[np.uint64]:
         """Return the first `count` rows of the table `name`, whose rows are pairs of words."""
@@ -77,7 +78,7 @@ class Tables:
         self._bare()
 
     def forget_sites(self) -> None:
-        """Forget all site numbers."""
+        """Forget the numbers of all sites, that is, of pairs of an instruction and a kind of access."""
         self.site_numbering += 1
         self._tables["site_slots"].clear()
         self.race.site_count = 0

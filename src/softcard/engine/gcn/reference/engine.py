@@ -8,7 +8,7 @@ and to find the lane that faulted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,19 +17,24 @@ from weakref import WeakKeyDictionary
 
 from softcard.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, SoftcardError, with_registers
 from softcard.engine.gcn.api import INSTRUCTION_FETCH, Dispatch, Statistics
+from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE, Observer
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.reference.groups import Groups
+from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_float import quiet
+from softcard.engine.gcn.reference.lane_integer import Value
 from softcard.engine.gcn.reference.lane_memory import LaneMemory
 from softcard.engine.gcn.reference.lanes import Lanes, View
-from softcard.engine.gcn.reference.observed import observed_lanes
 from softcard.engine.gcn.reference.replay import Replay, record
+from softcard.engine.gcn.tracepoints import Tracepoints
+from softcard.engine.tracepoints import BEFORE, END, FAULT, TRAP
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.encoding.decode import decode
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute, selector_values
 from softcard.isa.gcn.state import (
+    ENDED,
     FAULT_ADDRESS,
     FAULT_LANE,
     FAULT_PC,
@@ -42,6 +47,138 @@ from softcard.isa.gcn.state import (
     Wave,
 )
 from softcard.isa.gcn.target import Target
+
+# ---- observed instructions -------------------------------------------------------------------------------------------
+# The reference engine's operations interface with observers. Checks register observers, which are called for single
+# instructions.
+
+
+def observed_lanes(dispatch: Dispatch, accesses: LaneMemory | None = None) -> Lanes:
+    """Return the operations interface for a dispatch's waves, which calls the observers of the dispatch's checks.
+
+    `accesses` is its component for memory accesses; if it is None, the standard component is used."""
+    if accesses is None:
+        accesses = dispatch.checks.accesses(dispatch) or LaneAtomics(dispatch.memory, dispatch.gds)
+    observers = dispatch.checks.observers(dispatch, accesses)
+    if not observers:
+        return Lanes.of(dispatch, accesses)
+    return ObservedLanes(dispatch, cast("LaneAtomics", accesses), observers)
+
+
+class ObservedLanes(Lanes):
+    """The operations interface `Lanes`, extended to call the observers that checks have registered."""
+
+    def __init__(self, dispatch: Dispatch, accesses: LaneAtomics, observers: Sequence[Observer]) -> None:
+        super().__init__(
+            dispatch.memory,
+            dispatch.gds,
+            dispatch.on_hint,
+            dispatch.on_trap,
+            dispatch.vgpr_count,
+            dispatch.sgpr_count,
+            cast("LaneAtomics", ObservedAccesses(accesses, observers)),
+            clock=dispatch.clock,
+        )
+        self._observers = observers
+
+    def begin(self, view: View, insn: Insn, lanes: int | None = None) -> None:
+        """Prepare for one instruction of a wave, and call the observers."""
+        super().begin(view, insn, lanes)
+        for each in self._observers:
+            each.begin(view, self.current.group, insn, lanes)
+
+    def order(self, what: str, n: int = 0) -> None:
+        """Call the observers for a wait or a cache operation, and perform it."""
+        super().order(what, n)
+        for each in self._observers:
+            each.order(what, n)
+
+    def barrier(self) -> None:
+        """Wait for the other waves of the work-group, and call the observers."""
+        super().barrier()
+        for each in self._observers:
+            each.barrier()
+
+    def end(self) -> None:
+        """End the wave, and call the observers."""
+        super().end()
+        for each in self._observers:
+            each.end()
+
+
+class ObservedAccesses:
+    """Memory accesses of a wave's lanes that call the observers first, and then access memory through `plain`."""
+
+    def __init__(self, plain: LaneAtomics, observers: Sequence[Observer]) -> None:
+        self.plain = plain
+        self.current = plain.current
+        self._observers = observers
+
+    def load(self, space: str, bits: int, address: Value, where: Value | None = None) -> list[Value]:
+        """Call the observers, and load values for lanes."""
+        for each in self._observers:
+            each.access(LOAD, space, bits, address, where, ())
+        return self.plain.load(space, bits, address, where)
+
+    def store(self, space: str, bits: int, address: Value, values: Sequence[Value], where: Value | None = None) -> None:
+        """Call the observers, and store values of lanes."""
+        for each in self._observers:
+            each.access(STORE, space, bits, address, where, values)
+        self.plain.store(space, bits, address, values, where)
+
+    def atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: Value,
+        v: Value,
+        compare: Value | None = None,
+        where: Value | None = None,
+    ) -> Value:
+        """Call the observers, and perform an atomic operation of each lane, lane after lane."""
+        for each in self._observers:
+            each.access(ATOMIC, space, bits, address, where, ())
+        return self.plain.atomic(space, kind, bits, address, v, compare, where)
+
+    def scalar_load(self, dwords: int, address: int, where: int | None = None) -> list[int]:
+        """Call the observers, and load dwords from a guest address."""
+        if where != 0:
+            self._scalar(LOAD, "global", address & ~3, 4 * dwords)
+        return self.plain.scalar_load(dwords, address, where)
+
+    def scalar_store(self, address: int, values: Sequence[int], where: int | None = None) -> None:
+        """Call the observers, and store dwords to a guest address."""
+        if where != 0:
+            self._scalar(STORE, "global", address & ~3, 4 * len(values))
+        self.plain.scalar_store(address, values, where)
+
+    def scalar_atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: int,
+        v: int,
+        compare: int | None = None,
+        where: int | None = None,
+    ) -> int:
+        """Call the observers, and execute one scalar atomic operation."""
+        if where != 0:
+            self._scalar(ATOMIC, space, address, bits >> 3)
+        return self.plain.scalar_atomic(space, kind, bits, address, v, compare, where)
+
+    def _scalar(self, access: str, space: str, address: int, size: int) -> None:
+        for each in self._observers:
+            each.scalar_access(access, space, address, size)
+
+    def aperture(self, which: str) -> int:
+        """Return the base or the last byte of a flat aperture."""
+        return self.plain.aperture(which)
+
+
+# ---- engine ----------------------------------------------------------------------------------------------------------
+
 
 OnRetire = Callable[[Wave, Insn], None]
 
@@ -333,3 +470,59 @@ class ReferenceEngine:
             return Groups(dispatch, stepper).run()
         with dispatch.checks.running(dispatch, stepper.fetch, is_translated=False):
             return Groups(dispatch, stepper).run()
+
+
+# ---- register snapshots ----------------------------------------------------------------------------------------------
+# The reference engine extended by register snapshots; see `engine.gcn.tracepoints`.
+
+
+TRAPPING: Final = "s_trap"
+
+
+class TracepointEngine(ReferenceEngine):
+    """The reference engine, extended by register snapshots."""
+
+    def __init__(self, tracepoints: Tracepoints, counting: bool = False) -> None:
+        super().__init__(counting=counting)
+        self._tracepoints = tracepoints
+
+    def stepper(self, dispatch: Dispatch) -> Stepper:
+        """Return a stepper for this dispatch that takes snapshots."""
+        stepper = TracepointStepper(dispatch, self.on_retire)
+        stepper.tracepoints = self._tracepoints
+        return stepper
+
+
+class TracepointStepper(Stepper):
+    """The executor of single instructions that takes register snapshots."""
+
+    tracepoints: Tracepoints
+
+    def _step(self, view: View, lanes: int | None) -> Insn:
+        wave, pc = view.wave, view.words[PC]
+        if pc in self.tracepoints.pcs:
+            self._take(BEFORE, wave, pc, self._text(pc))
+        try:
+            if pc not in self.tracepoints.pcs and self._is_trap(pc):
+                self._take(TRAP, wave, pc, self._text(pc))
+            insn = super()._step(view, lanes)
+        except SoftcardError:
+            self._take(FAULT, wave, pc, self._text(pc))
+            raise
+        if self.tracepoints.at_end and view.words[STATUS] == ENDED:
+            self._take(END, wave, pc, text(insn))
+        return insn
+
+    def _is_trap(self, pc: int) -> bool:
+        return self._cached(pc).insn.op.name == TRAPPING
+
+    def _take(self, why: str, wave: Wave, pc: int, said: str) -> None:
+        x, y, z = self.lanes.current.group
+        self.tracepoints.take(why, self.dispatch, (x, y, z), wave, pc, said)
+
+    def _text(self, pc: int) -> str:
+        """Return the text of the instruction at `pc`, or "" if memory holds none there."""
+        try:
+            return text(self._cached(pc).insn)
+        except SoftcardError:
+            return ""

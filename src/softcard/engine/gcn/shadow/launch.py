@@ -13,7 +13,7 @@ import numpy.typing as npt
 from softcard.core.checks import INIT
 from softcard.engine.gcn.api import NOWHERE, Dispatch
 from softcard.engine.gcn.jit import layout
-from softcard.engine.gcn.jit.emit.register_base import SHADOW_DISTANCE
+from softcard.engine.gcn.jit.layout import SHADOW_DISTANCE
 from softcard.engine.gcn.shadow.device_shadow import DeviceShadow
 from softcard.isa.gcn.state import (
     FLAT_AT,

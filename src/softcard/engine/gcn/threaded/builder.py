@@ -13,10 +13,10 @@ import numpy as np
 from softcard.engine.gcn.jit import layout
 from softcard.engine.gcn.jit.float_control import float_control, of_mode
 from softcard.engine.gcn.threaded import records
-from softcard.engine.gcn.threaded.example import Example
 from softcard.engine.gcn.threaded.flow import Flow, Point, Span
 from softcard.engine.gcn.threaded.frontend import UNKNOWN, About, Frontend, Plan
 from softcard.engine.gcn.threaded.library import Library
+from softcard.engine.gcn.threaded.records import Example
 from softcard.engine.gcn.threaded.rows import Numbers, alike, spread
 from softcard.engine.gcn.threaded.unlinked import UnlinkedProgram
 from softcard.engine.gcn.threaded.values import fill_caches, fill_parts
@@ -94,17 +94,17 @@ class ProgramBuilder:
         return self.listing.pc(point[0]) - self.listing.start, point[1]
 
     def _put_pc(self, at: int, pc: int) -> None:
-        """Write a guest address to word `at`, and register the word for relocation."""
+        """Write a guest address to word `at` of the records, and register the word for relocation."""
         self.words[at] = pc - self.listing.start & 0xFFFF_FFFF_FFFF_FFFF
         self._pcs.append(at)
 
     def _put_pointer(self, at: int, offset: int) -> None:
-        """Write the address of the record at `offset` to word `at`, and register the word for relocation."""
+        """Write the address of the record at byte `offset` to word `at`, and register the word for relocation."""
         self.words[at] = offset
         self._pointers.append(at)
 
     def _put_stub(self, at: int, name: str) -> None:
-        """Record that the linker has to write the address of the stub `name` to word `at`.
+        """Record that the linker has to write the address of the stub `name` to word `at` of the records.
 
         A stub is the function of records that do not belong to an instruction."""
         self._stubs.setdefault(name, []).append(at)

@@ -20,7 +20,6 @@ from softcard.engine.gcn.effects import Effects
 from softcard.engine.gcn.jit.basics import Untranslated
 from softcard.engine.gcn.jit.region import Node, node_of
 from softcard.engine.gcn.threaded import records
-from softcard.engine.gcn.threaded.example import Example
 from softcard.engine.gcn.threaded.kind import (
     IMPLIED,
     OFFSETS,
@@ -32,7 +31,7 @@ from softcard.engine.gcn.threaded.kind import (
     is_scalar,
     kind_of,
 )
-from softcard.engine.gcn.threaded.records import Handler
+from softcard.engine.gcn.threaded.records import Example, Handler
 from softcard.engine.gcn.threaded.rows import Alike, Numbers, Rows, alike
 from softcard.engine.gcn.threaded.values import (
     ALL_ONES,
@@ -51,7 +50,7 @@ from softcard.isa.gcn.encoding.formats import FORMATS, Format, format_of
 from softcard.isa.gcn.encoding.operands import names
 from softcard.isa.gcn.encoding.shape import LITERAL_FORMS, Slot, visible_slots
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.sdwa import DWORD
+from softcard.isa.gcn.semantics.modifiers import DWORD
 from softcard.isa.gcn.state import VCC
 from softcard.isa.gcn.target import GFX9, Target
 from softcard.isa.pattern import Field
@@ -102,7 +101,7 @@ class Plan:
 
     @property
     def effects(self) -> Effects:
-        """The effects of the plan's instructions; they differ in their registers only."""
+        """The effects of an instruction of the plan. Those of its other instructions differ only in the registers."""
         assert self.node is not None
         return self.node.effects
 
@@ -301,7 +300,9 @@ class Frontend:
         self._groups.append(group)
 
     def _table(self, table: Words) -> int:
-        """Return the offset of a table of operand classes in the concatenation of all such tables."""
+        """Return the offset of `table`, a table of operand classes, in the concatenation of all such tables.
+
+        Append the table to the concatenation if it is not there yet."""
         if id(table) not in self._tables:
             self._tables[id(table)] = len(self._all_tables)
             self._all_tables = np.concatenate([self._all_tables, table])
@@ -410,9 +411,9 @@ class Frontend:
         return True
 
     def getters(self, insn: Insn, kind: Kind) -> Iterator[Getter]:
-        """Yield a `Getter` for each operand field of a record.
+        """Yield, for each operand field of the handler's records, the `Getter` that computes the field's value.
 
-        It extracts the operand from the words of any instruction with the same encoding as `insn`."""
+        A getter extracts the operand from the words of any instruction with the same encoding as `insn`."""
         word = insn.encoded
         for part in kind.parts:
             if part.field == "literal":

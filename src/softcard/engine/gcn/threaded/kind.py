@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple, NoReturn
 from softcard.engine.gcn.effects import Environment, effects
 from softcard.engine.gcn.jit.basics import Untranslated
 from softcard.engine.gcn.jit.region import Node, node_of
-from softcard.engine.gcn.threaded.example import Example
+from softcard.engine.gcn.threaded.records import Example
 from softcard.isa.gcn.encoding import operands
 from softcard.isa.gcn.encoding.decode import decode
 from softcard.isa.gcn.encoding.shape import NO_SADDR, Slot, visible_slots
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.sdwa import DOWN, DWORD, UP
+from softcard.isa.gcn.semantics.modifiers import DOWN, DWORD, UP
 from softcard.isa.gcn.state import CHECKED, Mode
 from softcard.isa.gcn.target import GFX7, Target
 
@@ -149,7 +149,8 @@ class Kind:
 
     @property
     def node(self) -> Node:
-        """The instruction, with the effects that all instructions of this handler have."""
+        """Return a node that stands for any instruction with this handler: its effects are those that all these
+        instructions share."""
         fields = {name: int(n) if isinstance(n, Deferred) else n for name, n in self.insn.fields.items()}
         plain = replace(self.insn, pc=0, fields=fields, literal=0)
         node = Node(plain, effects(plain, Mode.decode(self.mode)), self.mode)

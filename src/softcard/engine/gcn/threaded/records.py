@@ -5,6 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+# ---- examples --------------------------------------------------------------------------------------------------------
+# Examples of instructions. Each example represents all instructions that share its handler.
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An instruction that represents all instructions with the same handler: its words, and MODE.
+
+    `has_fixed_numbers` is True if constants are compiled into the handler."""
+
+    words: tuple[int, ...]
+    mode: int
+    has_fixed_numbers: bool
+
+
+# ---- layouts ---------------------------------------------------------------------------------------------------------
+
+
 STUBS: Final = ("enter", "begin", "goto", "fuel", "head", "leave", "hot")
 """The names of stubs, the functions of records that belong to no instruction; see `stubs`."""
 COUNT_AT: Final = 24

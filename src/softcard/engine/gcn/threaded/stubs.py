@@ -109,8 +109,8 @@ def _hot(g: _StubEmitter) -> None:
     """Emit the stub that enters the optimised code of a block.
 
     It stores the pc and the optimised function's address in the wave's state. The address is needed to complete
-    side exits of strip-mined loops. It also clears the word TEMPLATE, since earlier code may have written scalar
-    registers."""
+    side exits of strip-mined loops. It also clears the word TEMPLATE, which identifies the initial values that
+    the wave's scalar registers still have, because earlier code may have written scalar registers."""
     text = g.text
     set_word(text, layout.TEMPLATE, 0)
     set_word(text, state.PC, g.field(8))

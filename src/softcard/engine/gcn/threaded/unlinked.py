@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.engine.gcn.jit.code_ranges import CodeRanges
-from softcard.engine.gcn.threaded.example import Example
 from softcard.engine.gcn.threaded.program import PROFILE, Program
+from softcard.engine.gcn.threaded.records import Example
 
 if TYPE_CHECKING:
     from softcard.engine.gcn.threaded.library import Library

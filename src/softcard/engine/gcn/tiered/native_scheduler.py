@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-from softcard.engine.gcn.jit.emit.register_base import SHADOW_DISTANCE
 from softcard.engine.gcn.jit.layout import (
     BARRIER,
     BARRIER_CHECKED,
@@ -35,6 +34,7 @@ from softcard.engine.gcn.jit.layout import (
     MISS,
     OUT_OF_FUEL,
     PAUSES,
+    SHADOW_DISTANCE,
     SHADOWED,
     SHADOWED_KEY,
     SLEEP,
@@ -166,10 +166,10 @@ def start_vectors(ctx: Context, number: int, image: int) -> None:
 
 @inlined
 def start_scalars(ctx: Context, number: int, image: int) -> None:
-    """Initialise a wave's words, and its scalar registers unless they still have the initial values.
+    """Initialise a wave's words and scalar registers.
 
-    `number` is the wave's number, `image` the row of its launch values.
-    """
+    The initial values are not copied if the scalar registers still have them. `number` is the wave's number,
+    `image` the row of its launch values."""
     wave = ctx.states + number * STATE_BYTES
     sgprs, words = wave + SGPR_AT, U64.at(wave + WORDS_AT)
     if words[TEMPLATE] != ctx.template:

@@ -8,13 +8,17 @@ own hart.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from softcard.core.checks import WAITS
 from softcard.core.errors import AccessFault
-from softcard.core.findings import Finding
+from softcard.core.findings import Finding, FindingLog
 from softcard.core.rule import Rule
+from softcard.core.space import Ram
+from softcard.engine.riscv.api import Engine
 from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.hooks import HartCheck, Machine
 from softcard.engine.riscv.pages import LIMIT, MASK64, PageTables
 from softcard.engine.riscv.reference import Cached, Context, ReferenceEngine
 from softcard.isa.riscv.assembler import text
@@ -131,10 +135,9 @@ class CodeStores(ReferenceEngine):
             self.noted(hart, address + entry & MASK64, size)
 
     def to_report(self, hart: Hart, pc: int, insn: Insn) -> tuple[int, int] | None:
-        """Return the pc and hart of a store to an instruction that no FENCE.I followed, or None.
+        """Return the pc and hart of a store to an instruction, if `hart` has not executed FENCE.I since that store.
 
-        The result is also None if this pair of instructions was reported before.
-        """
+        Otherwise return None. The result is also None if this pair of instructions was reported before."""
         entry = self._reached(hart, pc)
         if entry is None:
             return None
@@ -193,3 +196,32 @@ class CodeStoreEngine(CodeStores):
     def code_synced(self) -> None:
         """Record an instruction fence of all harts."""
         self._stores.clear()
+
+
+class CodeStoreCheck(HartCheck):
+    """The check `waits` of harts, which engines of its own perform."""
+
+    name = WAITS
+
+    def __init__(self, log: FindingLog, machine: Machine, is_translated: bool) -> None:
+        self._log = log
+        self._machine = machine
+        self._is_translated = is_translated
+
+    @property
+    def engine(self) -> Callable[..., Engine]:
+        """The constructor of the engine. The import of the JIT engine is local, since it loads the compiler."""
+        report, machine = self._log.note, self._machine
+        if not self._is_translated:
+            return partial(CodeStoreEngine, report, page=machine.page)
+        from softcard.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
+
+        return partial(TranslatedCodeStoreEngine, report, rams=machine.rams, page=machine.page)
+
+    def ram(self, is_shared: bool) -> type[Ram] | None:
+        """Return the class of memories with room for store numbers, which translated code records."""
+        if not self._is_translated:
+            return None
+        from softcard.engine.riscv.code_stores.layout import SharedStoreRam, StoreRam
+
+        return SharedStoreRam if is_shared else StoreRam

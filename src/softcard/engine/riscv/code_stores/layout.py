@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.space import PAGE_SIZE, Ram, SharedRam
-from softcard.engine.riscv.shadow.block import DISTANCE as SHADOW_DISTANCE
-from softcard.engine.riscv.shadow.block import ShadowedRam
+from softcard.engine.riscv.shadow_layout import DISTANCE as SHADOW_DISTANCE
+from softcard.engine.riscv.shadow_layout import ShadowedRam
 from softcard.ir.native import layout
 
 NUMBERS_DISTANCE: Final = 2 * SHADOW_DISTANCE

@@ -13,8 +13,8 @@ from typing import Final
 
 from softcard.core.errors import ModelBug
 from softcard.engine.riscv.code_stores.layout import CELL, CELL_BITS, DISTANCE, SITES, HartRow, SiteRow, Stores
+from softcard.engine.riscv.hooks import Instrumentation
 from softcard.engine.riscv.jit.emit_region import Algebra
-from softcard.engine.riscv.jit.engine import Noting
 from softcard.engine.riscv.jit.region import Block, Region
 from softcard.engine.riscv.jit.strides import SHIFTED, STORES, Stride
 from softcard.ir.native import numbers
@@ -267,7 +267,7 @@ class StoreNotes:
         self._set(host + size, self._run(k)[1])
 
     def edge(self, start: int, successor: int) -> bool:
-        """Return True if runs may be open that must be recorded on the edge from block `start` to `successor`."""
+        """Return True if control on the edge from block `start` to `successor` may leave open runs to be recorded."""
         is_left = any(start in scope and successor not in scope for scope in self.scopes.values())
         self._closing = 1 if is_left else 0
         if start not in self._scoped and self._running and start != successor:
@@ -337,7 +337,10 @@ class StoreNotes:
         return times
 
     def _apart(self, walks: Sequence[tuple[Stride, Operand]], times: Operand) -> Operand:
-        """Return the number of iterations, at most `times`, in which no strided access reaches another one's start."""
+        """Return the number of iterations, at most `times`, in which no strided access reaches the start of another
+        one.
+
+        `walks` contains the strided accesses with their start addresses."""
         text = self.text
         for (one, begin), (other, its_begin) in combinations(walks, 2):
             for walk, first, second in ((one, begin, its_begin), (other, its_begin, begin)):
@@ -357,9 +360,8 @@ class StoreNotes:
     def begin(self, pointer: Operand) -> Operand | None:
         """Emit the preparation of a store; return the value to pass as `begun` to `store` and `many`.
 
-        The emitted code may still take a side exit. The value is the instruction's store number if the store extends no
-        run and other checks are emitted in between, and otherwise None.
-        """
+        The emitted code may still take a side exit. The value is the store number of the instruction if the store
+        extends no run, and if code of another check follows before the store. Otherwise it is None."""
         pc = self.control.pc
         if pc in self.scopes or pc in self._running:
             if pc not in self._running:
@@ -421,7 +423,9 @@ class StoreNotes:
         text.start(done)
 
     def _note(self, w: int, pointer: Operand) -> None:
-        """Emit the recording of a store of `w` bits at `pointer`, whose instruction may have no store number yet."""
+        """Emit code that records a store of `w` bits at `pointer`.
+
+        If the storing instruction has no number in the table of storing instructions yet, the code assigns one."""
         text, host = self.text, self._host(pointer)
         slow_path, on, done = text.fresh("slow_path"), text.fresh("on"), text.fresh("noted")
         with text.apart(slow_path):
@@ -437,12 +441,14 @@ class StoreNotes:
         text.start(done)
 
     def _site(self, pc: int) -> tuple[Operand, Operand]:
-        """Return two values for the instruction at `pc`: one that is 0 if its store number is valid, and that number.
+        """Return two values for the instruction at `pc`: one that is 0 if it has a valid store number, and that number.
 
         Both come from the instruction's row in the table of storing instructions. The store number is repeated for
         four halfwords."""
         if pc in self._unscoped:
-            raise ModelBug(f"the store at {pc:#x} is recorded with the run of stores that contains it, not by itself")
+            raise ModelBug(
+                f"the store at {pc:#x} must be recorded with the run of stores that contains it, not by itself"
+            )
         self._row()
         text, at = self.text, (pc >> 1 & SITES - 1) * ctypes.sizeof(SiteRow)
         key, halfwords = (
@@ -505,4 +511,4 @@ class StoreNotes:
         place.store(value, align=2)
 
 
-NOTING: Final = Noting("code stores", StoreNotes)
+NOTES: Final = Instrumentation(("code stores",), store_notes=StoreNotes)

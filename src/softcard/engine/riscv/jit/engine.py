@@ -10,7 +10,6 @@ import ctypes
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
@@ -19,6 +18,7 @@ from softcard.core.errors import AccessFault, ModelBug
 from softcard.core.space import PAGE_SIZE
 from softcard.engine.riscv.api import Exit, Why
 from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.hooks import PLAIN, Instrumentation
 from softcard.engine.riscv.jit.counters import Counters
 from softcard.engine.riscv.jit.dispatcher import (
     MISS,
@@ -32,12 +32,11 @@ from softcard.engine.riscv.jit.dispatcher import (
     exchange64,
     refill,
 )
-from softcard.engine.riscv.jit.emit_memory import AccessCheck, Notes
-from softcard.engine.riscv.jit.emit_region import Algebra, Performer, RegionEmitter
+from softcard.engine.riscv.jit.emit_region import RegionEmitter
 from softcard.engine.riscv.jit.region import Region, discover, region_key
 from softcard.engine.riscv.jit.translation import JitContext, Translation, snapshot_of
 from softcard.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
-from softcard.engine.riscv.reference import Context, Dress, OnRetire, ReferenceEngine
+from softcard.engine.riscv.reference import Context, Observe, OnRetire, ReferenceEngine
 from softcard.ir import llvm
 from softcard.ir.background import BACKGROUND
 from softcard.ir.compile_process import PROCESS
@@ -82,39 +81,6 @@ MAX_VERSIONS: Final = 16
 FUNCTIONS: Final = (dispatch, exchange32, exchange64, refill)
 
 
-@dataclass(frozen=True, slots=True)
-class Performing:
-    """A check that adds code to the semantics of instructions in translated code.
-
-    `name` is part of the key of such code in the cache. `perform` makes the emitter of the code, and `prepare`
-    prepares a hart to run it."""
-
-    name: str
-    perform: Callable[[Algebra], Performer]
-    prepare: Callable[[Hart], None]
-
-
-@dataclass(frozen=True, slots=True)
-class AccessChecking:
-    """A check that adds code before memory accesses in translated code.
-
-    `name` is part of the key of such code in the cache. `make` makes the emitter of the code."""
-
-    name: str
-    make: Callable[[Algebra], AccessCheck]
-
-
-@dataclass(frozen=True, slots=True)
-class Noting:
-    """A check that adds code to translated code which records stores.
-
-    `name` is part of the key of such code in the cache. `note` makes the emitter of the code.
-    """
-
-    name: str
-    note: Callable[[Algebra, Region], Notes]
-
-
 class Runtime:
     """The dispatcher and other guest-independent code, which is compiled once per process and cache."""
 
@@ -149,14 +115,12 @@ class SharingEvaluator(Evaluator):
 class JitEngine(ReferenceEngine):
     """Runs harts as machine code of the host.
 
-    - `coherent`, `tlb_entries`, `on_retire`, `counting` and `dress` are as for `ReferenceEngine`; with `on_retire`
+    - `coherent`, `tlb_entries`, `on_retire`, `counting` and `observe` are as for `ReferenceEngine`; with `on_retire`
       everything runs on the reference engine.
     - `tier` is `llvm.QUICK` or `llvm.OPTIMISED`: all code is then compiled at that tier when it is first executed. By
       default the tier rises as code gets hot.
     - `cache` is the cache of compiled objects, by default in the user's cache folder.
-    - `performing` is the check that adds code to instructions, as `dress` does on the reference engine.
-    - `access_checking` is the check of accesses.
-    - `noting` is the check that records stores.
+    - `instrumentation` is the code that checks insert into translated code.
     """
 
     def __init__(
@@ -167,17 +131,12 @@ class JitEngine(ReferenceEngine):
         tier: int | None = None,
         cache: ObjectCache | None = None,
         counting: bool = False,
-        dress: Dress | None = None,
-        performing: Performing | None = None,
-        access_checking: AccessChecking | None = None,
-        noting: Noting | None = None,
+        observe: Observe | None = None,
+        instrumentation: Instrumentation = PLAIN,
     ) -> None:
-        super().__init__(coherent, tlb_entries, on_retire, counting, dress)
-        self._perform = None if performing is None else performing.perform
-        self._prepare = None if performing is None else performing.prepare
-        self._make_access_check = None if access_checking is None else access_checking.make
-        self._noting = None if noting is None else noting.note
-        self._more = " ".join(each.name for each in (performing, access_checking, noting) if each is not None)
+        super().__init__(coherent, tlb_entries, on_retire, counting, observe)
+        self._instrumentation = instrumentation
+        self._more = " ".join(instrumentation.names)
         self._counters = Counters() if counting else None
         self.tier = tier
         self.limit: int | None = None
@@ -218,7 +177,8 @@ class JitEngine(ReferenceEngine):
         return super().executed() | ({} if self._counters is None else self._counters.executed())
 
     def run(self, hart: Hart, fuel: int) -> Exit:
-        """Run a hart for at most `fuel` instructions, until an event ends the time slice; return the exit."""
+        """Run a hart for at most `fuel` instructions, or until its time slice ends for another reason; return the
+        exit."""
         if not self.translates:
             return super().run(hart, fuel)
         context = self.context(hart)
@@ -361,8 +321,8 @@ class JitEngine(ReferenceEngine):
         if llvm.is_x86():
             hart.words[REFILL] = self.runtime.refill
             hart.words[COUNTS] = 0 if self._counters is None else self._counters.address(hart.index)
-        if self._prepare is not None:
-            self._prepare(hart)
+        if self._instrumentation.prepare is not None:
+            self._instrumentation.prepare(hart)
         return JitContext(self, hart, pages, evaluator)
 
     def make_evaluator(self, hart: Hart, pages: PageTables) -> Evaluator:
@@ -490,9 +450,9 @@ class JitEngine(ReferenceEngine):
         key = region_key(region, native_float, tier, self._more)
         image = self.cache.get(key)
         if image is None:
-            features = llvm.host_features()
+            features, parts = llvm.host_features(), self._instrumentation
             text = RegionEmitter(
-                region, features, native_float, self._perform, self._make_access_check, self._noting
+                region, features, native_float, parts.perform, parts.access_check, parts.store_notes
             ).text()
             image = compile_ir(text, tier)
             self.cache.put(key, image)

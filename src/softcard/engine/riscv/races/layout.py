@@ -60,18 +60,22 @@ CLOCK_BYTES: Final = 1 << 30
 EVENT_ROOM: Final = 1 << 30
 SPLIT_BYTES: Final = 16
 SPLITS: Final = 1 << 26
+PAGE_SLOTS: Final = 1 << 16
+"""The number of rows in the table of accessed pages, of which at most half are used."""
 
 NO_EVENTS: Final = 1
 NO_CLOCKS: Final = 2
 NO_SPLITS: Final = 3
 NO_SITES: Final = 4
+NO_PAGES: Final = 5
 FULL: Final = {
-    NO_EVENTS: "more accesses between two barriers than the check can track",
-    NO_CLOCKS: "more releases between two barriers than the check can track",
-    NO_SPLITS: f"more than {SPLITS} dwords whose bytes were accessed separately",
-    NO_SITES: f"more than {ENTRIES // 2} instructions of one hart that access memory",
+    NO_EVENTS: "the accesses between two barriers that access records can number",
+    NO_CLOCKS: f"{CLOCK_BYTES >> 20} MiB of clocks that harts release between two barriers",
+    NO_SPLITS: f"{SPLITS} dwords whose bytes were accessed separately",
+    NO_SITES: f"{ENTRIES // 2} instructions of one hart that access memory",
+    NO_PAGES: f"{PAGE_SLOTS // 2} pages of memory, if the host accesses memory before it waits for them",
 }
-"""The error messages for exhausted resources of the check."""
+"""The limits that a group of instances can exceed, in words for the error message, by the exceeded limit's number."""
 
 
 @layout
@@ -114,7 +118,7 @@ class Race(ctypes.Structure):
     page_count: int
     """The number of pages of this process that were accessed while `remembers` is set."""
     full: int
-    """The number of the exhausted resource (see `FULL`), or 0."""
+    """The number of the exceeded limit (see `FULL`), or 0."""
 
 
 @layout
@@ -217,7 +221,7 @@ class SuspectRow(ctypes.Structure):
 
 @layout
 class Entry(ctypes.Structure):
-    """The last event of an instruction, which is valid while the hart's `epoch_id` is the one stored here."""
+    """A table entry with the last event of an instruction. It is valid while its `epoch_id` equals that of the hart."""
 
     key: int
     epoch_id: int
@@ -226,11 +230,11 @@ class Entry(ctypes.Structure):
 
 @layout
 class Cache(ctypes.Structure):
-    """An inline cache entry: the event of an instruction's last access, and the location of its shadow memory.
+    """An inline cache entry: the event of an instruction's last access, and the location of its shadow words.
 
-    The event is valid in one epoch. The rest stays valid as long as no DMA transfer is under way. `key` is defined in
-    `native_order.cache_key`. `entry` is the address of the instruction's last event (`Entry`).
-    """
+    The event is valid in one epoch. The rest stays valid as long as no DMA transfer is under way. `key` is
+    defined in `native_order.cache_key`. `entry` is the address of the `Entry` with the instruction's last
+    event."""
 
     key: int
     epoch_id: int

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.checks import RACES
-from softcard.core.errors import BeyondModel, ModelBug
+from softcard.core.errors import ModelBug
 from softcard.core.findings import FindingLog
 from softcard.core.space import PAGE_BITS, Ram
+from softcard.engine.races.tables import check_limits, over_limit
 from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.hooks import Extents, HartCheck, Instrumentation, Outstanding
 from softcard.engine.riscv.races import native_batch, native_check, native_fast_path, native_order
-from softcard.engine.riscv.races.agents import READ, WRITE, Agent, Event, Suspect
 from softcard.engine.riscv.races.layout import (
     ACQUIRES,
     BYTES,
@@ -38,6 +39,7 @@ from softcard.engine.riscv.races.layout import (
     MOVING,
     MOVING_BYTES,
     NAMES,
+    PAGE_SLOTS,
     PENDING,
     RELEASES,
     SIZE_AT,
@@ -55,7 +57,19 @@ from softcard.engine.riscv.races.layout import (
     atomic_bit,
     slot_mask,
 )
-from softcard.engine.riscv.races.watch import HOST, MOST_BYTES, Cell, Extents, Outstanding, Reporter, report_host
+from softcard.engine.riscv.races.watch import (
+    GROUPS,
+    HOST,
+    MOST_BYTES,
+    READ,
+    WRITE,
+    Agent,
+    Cell,
+    Event,
+    Reporter,
+    Suspect,
+    report_host,
+)
 from softcard.ir.native import Natives
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import RACES as RACES_WORD
@@ -136,12 +150,14 @@ class ShadowMemory:
         return whole[at + first : at + last]
 
 
-class NativeHartRaces:
-    """Checks accesses of harts for races, and reports them to a log: see `HartRaces`.
+class NativeHartRaces(HartCheck):
+    """The race check of harts on the JIT engine; see `HartRaces`.
 
     `hart` returns the hart with a number, `insn` returns the instruction that a hart has at an address, and `rams`
     returns the memories that harts may share. `harts` is the number of harts.
     """
+
+    name = RACES
 
     def __init__(
         self,
@@ -163,7 +179,7 @@ class NativeHartRaces:
         race.step = 1 << race.number_at
         self._tables = {
             "events": Ram(EVENT_ROOM), "clocks": Ram(CLOCK_BYTES), "splits": Ram(SPLITS * SPLIT_BYTES),
-            "moving": Ram(MOVING * MOVING_BYTES), "pages": Ram(8 * native_check.PAGE_SLOTS),
+            "moving": Ram(MOVING * MOVING_BYTES), "pages": Ram(8 * PAGE_SLOTS),
         }  # fmt: skip
         for name, table in self._tables.items():
             setattr(race, name, table.base_host)
@@ -206,13 +222,25 @@ class NativeHartRaces:
         return ctypes.addressof(self.rows[slot])
 
     # ---- the order of things -------------------------------------------------------------------------------------
-    def dress(self, evaluator: Evaluator) -> Evaluator:
+    @property
+    def tracker(self) -> NativeHartRaces:
+        """This object itself, as the tracker of the order of accesses."""
+        return self
+
+    @property
+    def instrumentation(self) -> Instrumentation:
+        """The check's part in translated code."""
+        from softcard.engine.riscv.races.translated import instrumentation  # imports the JIT engine
+
+        return instrumentation(self._harts)
+
+    def observe(self, evaluator: Evaluator) -> Evaluator:
         """Return the evaluator, changed to check its accesses."""
         evaluator.watch = self
         evaluator.hart.words[RACES_WORD] = self.address(evaluator.hart.index)
         return evaluator
 
-    def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
+    def group_begins(self, outstanding: Iterable[Outstanding] = ()) -> None:
         """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group.
 
         `outstanding` contains the DMA transfers that were not waited for."""
@@ -256,11 +284,11 @@ class NativeHartRaces:
         """
         return NATIVES.address("begin_next_group"), self._at
 
-    def end(self) -> None:
+    def kernel_ends(self) -> None:
         """End a kernel command, and report its pending races."""
-        self.begin_group()
+        self.group_begins()
 
-    def barrier(self) -> None:
+    def barrier_opens(self) -> None:
         """Handle a barrier that all harts of the group have reached.
 
         All accesses before the barrier are ordered before all later ones.
@@ -281,9 +309,8 @@ class NativeHartRaces:
         function("fence")(self.address(hart.index), word, is_tso)
 
     def check(self) -> None:
-        """Raise a `BeyondModel` error if a resource is exhausted."""
-        if self.race.full:
-            raise BeyondModel(f"check {RACES!r} does not support groups of instances with {FULL[self.race.full]}")
+        """Raise a `BeyondModel` error if the group has exceeded a limit."""
+        check_limits(self.race.full, FULL, GROUPS)
 
     # ---- transfers -----------------------------------------------------------------------------------------------
     def started(
@@ -368,7 +395,7 @@ class NativeHartRaces:
         for writes, extents in ((1, moving.writes), (0, moving.reads)):
             for start, end in extents:
                 if number >= MOVING:
-                    raise BeyondModel(f"check {RACES!r} supports at most {MOVING} rows of transfers at the same time")
+                    raise over_limit("DMA transfers", f"{MOVING} rows at once")
                 row = MovingRow.from_address(self.race.moving + MOVING_BYTES * number)
                 row.start, row.end, row.writes = start, end, writes
                 row.finisher, row.number = moving.finisher, moving.number
@@ -376,7 +403,8 @@ class NativeHartRaces:
         self.race.moving_count = moving.last = number
 
     def _move(self) -> None:
-        """Rebuild the table of transfers without those that happened before the next accesses of all harts."""
+        """Rebuild the table of DMA transfers without the transfers that happened before the next accesses of all
+        harts."""
         self._moving = [each for each in self._moving if not self._is_over(each)]
         self._by_key = {each.key: each for each in self._moving}
         self.race.moving_count = 0
@@ -449,7 +477,7 @@ class NativeHartRaces:
         return (record & self.race.slot_mask) >> SLOT_AT
 
     def _event(self, record: int) -> Event:
-        """Return the event of an access record as an `Event`, the form that findings use."""
+        """Return the `Event` object, which findings use, for the event with the access record `record`."""
         found = self._events.get(record)
         if found is None:
             row, slot = self._row(record), self._slot(record)
@@ -493,11 +521,12 @@ class NativeHartRaces:
                     remembered.setdefault(host, Cell()).store = event
 
     def host(self, access: str, address: int, extents: Extents) -> None:
-        """Check an access by the host against all accesses since `remember`, which do not happen before it.
+        """Check an access by the host against all accesses of harts since `remember`, and report races.
 
-        `address` is the device address, and `extents` are the byte ranges in this process."""
+        None of these accesses happened before that of the host. `address` is the device address, and `extents` are
+        the byte ranges in this process."""
         remembered, self._remembered = self._remembered or {}, None
-        self.begin_group()
+        self.group_begins()
         report_host(self._reporter, remembered, self._agent(HOST), access, address, extents)
 
     # ---- accesses ------------------------------------------------------------------------------------------------
@@ -515,7 +544,8 @@ class NativeHartRaces:
             self._detector(hart, what, host, address, size, same)
 
     def _detector(self, hart: Hart, what: int, host: int, address: int, size: int, same: Callable[[], bool]) -> None:
-        """Report the races of an access that compiled code has not accepted, and record the access in shadow memory."""
+        """Report the races of an access that the compiled check has not accepted; record the access in shadow
+        memory."""
         if self._shadow_of(host) is None:
             raise ModelBug(f"memory at {host:#x} has no shadow memory")
         row, slot, access = self.rows[hart.index], hart.index, NAMES[what & KIND]
@@ -561,7 +591,10 @@ class NativeHartRaces:
                     self._reporter.report(Suspect(other, self._event(record), address, size))
 
     def _suspect(self, slot: int, first: int, second: int, address: int, size: int) -> None:
-        """Record a possible race of a hart's last load as pending: a fence may still make the load an acquire."""
+        """Record a possible race of the last load of hart `slot` as pending: a fence may still make the load an
+        acquire.
+
+        `first` and `second` are the access records of the two events."""
         at, row = self.address(slot), self.rows[slot]
         if function("suspect")(at, first, second, address, size):
             generation, more = self._more.get(slot, (-1, []))

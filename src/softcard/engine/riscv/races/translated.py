@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from softcard.engine.riscv.hooks import Instrumentation
 from softcard.engine.riscv.jit.emit_region import Algebra
-from softcard.engine.riscv.jit.engine import AccessChecking
 from softcard.engine.riscv.jit.strides import STREAM_AT, STREAM_BYTES, Access, size_of
 from softcard.engine.riscv.races import native_fast_path
 from softcard.engine.riscv.races.layout import CACHE_AT, CACHE_BYTES, CACHES, NAMES, ROW_AT, atomic_bit, slot_mask
-from softcard.engine.riscv.races.native_cells import planes_met
 from softcard.engine.riscv.races.native_detector import DWORD, check_function, what_of
-from softcard.engine.riscv.races.native_order import cache_key
+from softcard.engine.riscv.races.native_order import cache_key, planes_met
 from softcard.ir.native import Function
 from softcard.ir.native_llvm import call
 from softcard.ir.operand import Operand
@@ -337,11 +336,11 @@ class RaceAccessCheck:
         text.pointer("%race_last").store(record if is_load else 0)
 
     def _bytes_again(self, cache: Fields, w: int, host: Operand, noted: str) -> None:
-        """Emit a short check of an access in a loop to the dword that it accessed in the last iteration.
+        """Emit a short check of an access in a loop, for the case that it touches the dword of the last iteration
+        again.
 
-        Other harts have not accessed that dword since, so that the access only has to be recorded; the code then goes
-        to label `noted`.
-        """
+        Other harts have not accessed that dword since, so the code only records the access, and goes to label
+        `noted`. In other cases the code continues after this check."""
         text, again, first = self.text, self.text.fresh("again"), self.text.fresh("first")
         dword, cell = self._last()
         at = host - dword.load("i64")
@@ -425,6 +424,6 @@ def _shares_lines(access: Access) -> bool:
     return not walk.step_register and (walk.step == access.size or (walk.step < LINE_BYTES and access.size >= DWORD))
 
 
-def access_checking(harts: int) -> AccessChecking:
-    """Return the race check for a device with `harts` harts, as an `AccessChecking` for the JIT engine."""
-    return AccessChecking(f"races {harts}", partial(RaceAccessCheck, harts))
+def instrumentation(harts: int) -> Instrumentation:
+    """Return the race check's part in translated code, for a device with `harts` harts."""
+    return Instrumentation((f"races {harts}",), access_check=partial(RaceAccessCheck, harts))

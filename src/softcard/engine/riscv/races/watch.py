@@ -15,20 +15,89 @@ treated as ordered.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
+
+import numpy as np
 
 from softcard.core.checks import RACES
-from softcard.core.errors import BeyondModel, ModelBug
+from softcard.core.errors import ModelBug
 from softcard.core.findings import Finding, FindingLog
-from softcard.engine.races.clocks import join
-from softcard.engine.races.findings import RaceFindings, host_and, race_message
+from softcard.engine.races.clocks import AgentClock, Clock, join
+from softcard.engine.races.findings import FirstAccesses, RaceFindings, host_and, race_message
+from softcard.engine.races.tables import over_limit
 from softcard.engine.riscv.evaluate import Evaluator
-from softcard.engine.riscv.races.agents import ATOMIC, READ, WRITE, Agent, Event, Suspect
+from softcard.engine.riscv.hooks import Extents, HartCheck, Outstanding
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import Hart
+
+# ---- agents ----------------------------------------------------------------------------------------------------------
+# The happens-before relation of harts and DMA transfers. Each hart and transfer is an agent with a vector clock. A
+# release ends an epoch of the agent and begins the next one.
+
+
+READ, WRITE, ATOMIC = "read", "write", "atomic"
+
+
+@dataclass(slots=True, eq=False)
+class Agent(AgentClock):
+    """An agent of the happens-before relation: a hart or a DMA transfer; `unit` is its name in findings."""
+
+    unit: str
+    is_transfer: bool = False
+    index: int = -1
+    """The index of the agent's hart; -1 if the agent is not a hart."""
+    released: Clock = field(default_factory=dict)
+    """The clock that the agent published with its last release: other agents acquire it from its later stores."""
+    acquiring: dict[int, int] = field(default_factory=dict)
+    """The join of the clocks that the agent's loads have read since its last fence; the next fence acquires it."""
+    fenced: bool = False
+    """True if the last instruction was a releasing fence: the next store then publishes the release."""
+    pending: list[Suspect] = field(default_factory=list)
+    """Possible races of the agent's last load, to be reported unless a fence follows and makes it an acquire."""
+    last: Event | None = None
+
+    def is_after(self, event: Event) -> bool:
+        """Return True if the accesses of `event` happened before the agent's next access."""
+        return self.knows(event.agent.uid, event.epoch)
+
+    def release(self) -> Clock:
+        """Publish the agent's clock with its later stores, begin a new epoch, and return the clock."""
+        self.released = {**self.known, self.uid: self.epoch}
+        self.epoch += 1
+        return self.released
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """The accesses of one agent by one instruction within one epoch.
+
+    `synchronizes` is true for an atomic access, a store after a fence, or a load before a fence. `undecided` is
+    true for a load if the hart's next instruction may be such a fence. `clock` is the clock that a reader of
+    the stored value may acquire."""
+
+    agent: Agent
+    epoch: int
+    pc: int | None
+    insn: Insn | None
+    access: str
+    synchronizes: bool
+    undecided: bool
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A possible race: two unordered conflicting accesses, the earlier one first, with their address and size."""
+
+    first: Event
+    second: Event
+    address: int
+    size: int
+
 
 # ---- findings --------------------------------------------------------------------------------------------------------
 # Races of harts as findings with the places of both accesses; those of a pair of instructions are one finding with a
@@ -64,7 +133,8 @@ class Reporter:
         self._findings.locate(where)
         found = _finding(event, f"{first.access}-{event.access}", message)
         found.access, found.space, found.address, found.size = event.access, "global", suspect.address, suspect.size
-        found.other, found.suggestion = where.place, OF_HOST if is_host else OF_TRANSFERS if is_transfer else OF_HARTS
+        found.other, found.conflict = where.place, where
+        found.suggestion = OF_HOST if is_host else OF_TRANSFERS if is_transfer else OF_HARTS
         self._findings.report(site, found)
 
 
@@ -76,18 +146,11 @@ def _finding(event: Event, kind: str, message: str) -> Finding:
 # ---- check -----------------------------------------------------------------------------------------------------------
 
 
+GROUPS: Final = "groups of instances"
 MOST_BYTES: Final = 1 << 22
 """The maximum number of bytes that a group of instances may access."""
 R_PRED, W_PRED, R_SUCC, W_SUCC = 1 << 25, 1 << 24, 1 << 21, 1 << 20
 """The bits PR, PW, SR and SW of a fence instruction, which name its predecessor and successor accesses."""
-Extents = Sequence[tuple[int, int]]
-"""Byte ranges of this process, each with its start and end."""
-Outstanding = tuple[object, str, Extents, Extents, int, int]
-"""A DMA transfer that was not waited for.
-
-It is a tuple of: its key, its name in findings (unit), the byte ranges that it reads, those that it writes, and the
-device addresses of its source and target.
-"""
 
 
 @dataclass(slots=True)
@@ -96,6 +159,11 @@ class Cell:
 
     store: Event | None = None
     loads: dict[int, Event] = field(default_factory=dict)
+
+    def met(self, access: str) -> list[Event]:
+        """Return the events that conflict with an access: the store, and for other accesses than loads the loads."""
+        stores = [] if self.store is None else [self.store]
+        return stores if access == READ else [*stores, *self.loads.values()]
 
     def by_index(self) -> list[Event]:
         """Return the events of the loads, ordered by the indices of their harts."""
@@ -114,65 +182,14 @@ class Moving:
     target: int
 
 
-class Races(Protocol):
-    """The interface of a race check of a device's harts."""
-
-    def dress(self, evaluator: Evaluator) -> Evaluator:
-        """Return the evaluator, changed to check its accesses."""
-
-    def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
-        """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group.
-
-        `outstanding` contains the DMA transfers that were not waited for."""
-
-    @property
-    def starter(self) -> tuple[int, int]:
-        """The address of machine code that begins the next group, and the argument to pass to it.
-
-        The code returns 0 on success.
-        """
-
-    def end(self) -> None:
-        """End a kernel command, and report its pending races."""
-
-    def barrier(self) -> None:
-        """Handle a barrier that all harts of the group have reached.
-
-        All accesses before the barrier are ordered before all later ones.
-        """
-
-    def started(
-        self, hart: int | None, key: object, unit: str, reads: Extents, writes: Extents, source: int, target: int
-    ) -> None:
-        """Record the start of a DMA transfer by a hart, or by a command if `hart` is None.
-
-        `key` identifies the transfer until it is finished. `unit` is its name in findings. `reads` and `writes` are
-        byte ranges in this process; `source` and `target` are their device addresses.
-        """
-
-    def finished(self, hart: int | None, key: object) -> None:
-        """Record that a hart has waited for the transfer `key`.
-
-        If `hart` is None, the transfer belongs to the command processor, and the call has no effect."""
-
-    def remember(self) -> None:
-        """Remember all accesses from now on; called before kernels that the host does not wait for.
-
-        A later access by the host is checked against the remembered accesses.
-        """
-
-    def host(self, access: str, address: int, extents: Extents) -> None:
-        """Check an access by the host against all accesses since `remember`, which do not happen before it.
-
-        `address` is the device address, and `extents` are the byte ranges in this process."""
-
-
-class HartRaces:
-    """Checks accesses of harts for races, and reports them to a log.
+class HartRaces(HartCheck):
+    """The race check of harts on the reference engine, which reports races to a log.
 
     `place` maps an address of a hart to one in this process, or to None if it is not in memory. With `equal_stores`,
     races of stores that leave the memory unchanged are reported, too.
     """
+
+    name = RACES
 
     def __init__(self, log: FindingLog, place: Callable[[Hart, int], int | None], equal_stores: bool = False) -> None:
         self._reporter = Reporter(log)
@@ -189,12 +206,17 @@ class HartRaces:
         """By address: the accesses of kernels that the host has not waited for; None if accesses are not remembered."""
 
     # ---- the order of things -------------------------------------------------------------------------------------
-    def dress(self, evaluator: Evaluator) -> Evaluator:
+    @property
+    def tracker(self) -> HartRaces:
+        """This object itself, as the tracker of the order of accesses."""
+        return self
+
+    def observe(self, evaluator: Evaluator) -> Evaluator:
         """Return the evaluator, changed to check its accesses."""
         evaluator.watch = self
         return evaluator
 
-    def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
+    def group_begins(self, outstanding: Iterable[Outstanding] = ()) -> None:
         """Begin a group of kernel instances: all accesses of harts so far count as ordered before those of the group.
 
         `outstanding` contains the DMA transfers that were not waited for."""
@@ -211,14 +233,14 @@ class HartRaces:
 
     @property
     def starter(self) -> tuple[int, int]:
-        """Raise `ModelBug`: this check has no machine code that begins a group."""
+        """Raise `ModelBug`: this check has no compiled function that begins a group."""
         raise ModelBug("the race check has no machine code for harts on the reference engine")
 
-    def end(self) -> None:
+    def kernel_ends(self) -> None:
         """End a kernel command, and report its pending races."""
-        self.begin_group()
+        self.group_begins()
 
-    def barrier(self) -> None:
+    def barrier_opens(self) -> None:
         """Handle a barrier that all harts of the group have reached.
 
         All accesses before the barrier are ordered before all later ones.
@@ -312,9 +334,10 @@ class HartRaces:
                 remembered.setdefault(host, Cell()).store = event
 
     def host(self, access: str, address: int, extents: Extents) -> None:
-        """Check an access by the host against all accesses since `remember`, which do not happen before it.
+        """Check an access by the host against all accesses of harts since `remember`, and report races.
 
-        `address` is the device address, and `extents` are the byte ranges in this process."""
+        None of these accesses happened before that of the host. `address` is the device address, and `extents` are
+        the byte ranges in this process."""
         remembered, self._remembered = self._remembered or {}, None
         report_host(self._reporter, remembered, self._agent(HOST), access, address, extents)
 
@@ -361,9 +384,7 @@ class HartRaces:
         cell = self._cells.get(host)
         if cell is None:
             if len(self._cells) >= MOST_BYTES:
-                raise BeyondModel(
-                    f"check {RACES!r} does not support groups of instances that access more than {MOST_BYTES} bytes"
-                )
+                raise over_limit(GROUPS, f"{MOST_BYTES} accessed bytes")
             cell = self._cells[host] = Cell()
         return cell
 
@@ -430,15 +451,19 @@ def report_host(
     """Report the races of a host access with accesses of kernels that the host has not waited for."""
     event = Event(host, host.epoch, None, None, access, False, False, {})
     size, done = sum(end - start for start, end in extents), 0
-    found: set[int] = set()
+    numbers: dict[Event, int] = {}
+    found = FirstAccesses()
     for start, end in extents:
-        for at in (
-            range(start, end) if size < len(remembered) else sorted(each for each in remembered if start <= each < end)
-        ):
-            cell = remembered.get(at)
-            others = [] if cell is None else [cell.store, *(cell.loads.values() if access != READ else ())]
-            for other in others:
-                if other is not None and id(other) not in found:
-                    found.add(id(other))
-                    reporter.report(Suspect(other, event, address + done + at - start, 1))
+        rows = defaultdict[int, list[tuple[int, int]]](list)
+        for at in range(start, end) if size < len(remembered) else remembered:
+            if start <= at < end and at in remembered:
+                for row, other in enumerate(remembered[at].met(access)):
+                    rows[row].append((numbers.setdefault(other, len(numbers)), address + done + at - start))
+        for row, pairs in rows.items():
+            keys, addresses = np.array(pairs, np.int64).T
+            found.add(row, keys, addresses, keys)
+        found.end_piece()
         done += end - start
+    events = list(numbers)
+    for number, first in sorted(found.found.items(), key=lambda item: (item[1].address, item[1].row)):
+        reporter.report(Suspect(events[number], event, first.address, 1))

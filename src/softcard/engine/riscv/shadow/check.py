@@ -10,10 +10,12 @@ import numpy as np
 
 from softcard.core.checks import INIT
 from softcard.core.findings import Finding, FindingLog
+from softcard.core.space import Ram
 from softcard.engine.riscv.evaluate import Evaluator
-from softcard.engine.riscv.shadow.block import ShadowBlock
+from softcard.engine.riscv.hooks import HartCheck, Instrumentation
 from softcard.engine.riscv.shadow.reference import ReferenceShadow, ShadowedEvaluator
 from softcard.engine.riscv.shadow.uses import Origins, Site, Use, Uses
+from softcard.engine.riscv.shadow_layout import ShadowBlock, ShadowedRam, SharedShadowedRam
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import Hart
@@ -28,11 +30,13 @@ RESULT: Final = "undefined-result"
 ZERO, RA, SP, A0 = 0, 1, 2, 10
 
 
-class ShadowCheck:
+class ShadowCheck(HartCheck):
     """Manages the shadow state of a device's harts, and reports uses of undefined values to a log.
 
     `code` is a function that returns the instruction that a hart has at an address.
     """
+
+    name = INIT
 
     def __init__(self, log: FindingLog, code: Callable[[Hart, int], Insn | None]) -> None:
         self.log = log
@@ -42,7 +46,28 @@ class ShadowCheck:
         self._reported: dict[Site, int] = {}
         self._entry, self._defined = 0, 0
 
-    def dress(self, evaluator: Evaluator) -> ShadowedEvaluator:
+    @property
+    def shadow(self) -> ShadowCheck:
+        """This object itself, as the owner of shadow memory."""
+        return self
+
+    @property
+    def instrumentation(self) -> Instrumentation:
+        """The code that updates shadow bits along with values. The import is local, since it loads the compiler."""
+        from softcard.engine.riscv.shadow.translated import DEFINEDNESS
+
+        return DEFINEDNESS
+
+    @property
+    def allows_threads(self) -> bool:
+        """True: harts have shadow registers of their own, and shadow memory is ordered as memory is."""
+        return True
+
+    def ram(self, is_shared: bool) -> type[Ram]:
+        """Return the class of memories with a shadow byte for each byte."""
+        return SharedShadowedRam if is_shared else ShadowedRam
+
+    def observe(self, evaluator: Evaluator) -> ShadowedEvaluator:
         """Return an evaluator that executes a hart's instructions with shadow bits."""
         hart = evaluator.hart
         return ShadowedEvaluator(evaluator, ReferenceShadow(hart, self.block(hart), self.uses))
@@ -53,21 +78,21 @@ class ShadowCheck:
             self._blocks[hart.index] = ShadowBlock(hart)
         return self._blocks[hart.index]
 
-    def launch(self, entry: int, arguments: int) -> None:
+    def kernel_begins(self, entry: int, arguments: int) -> None:
         """Begin a kernel command whose instances start at `entry`.
 
         Each instance gets a0 and `arguments` further arguments from a1 on.
         """
         self._entry, self._defined = entry, defined_with(arguments)
 
-    def begin(self, hart: Hart, arguments: int) -> None:
+    def instance_begins(self, hart: Hart, arguments: int) -> None:
         """Begin an instance on a hart: ra, sp, a0 and `arguments` registers after it are initialised.
 
         All other registers are uninitialised.
         """
         self.block(hart).begin(defined_with(arguments))
 
-    def report(self) -> None:
+    def kernel_ends(self) -> None:
         """Report uses of undefined values that were recorded since the last call."""
         blocks = list(self._blocks.values())
         for site, use in list(self.uses.sites.items()):
@@ -81,7 +106,8 @@ class ShadowCheck:
     def _finding(self, use: Use, count: int) -> Finding:
         code = partial(self._code, use.hart)
         origin = Origins(self._entry, self._defined, code, self.uses).of(use.pc, use.insn)
-        message = f"an undefined value {WHAT[use.what]}" + (f": it comes from {origin}" if origin else "")
+        origin = f"it comes from {origin}" if origin else ""
+        message = f"an undefined value {WHAT[use.what]}" + (f": {origin}" if origin else "")
         return Finding(
             INIT,
             f"undefined-{use.what}",
@@ -90,6 +116,7 @@ class ShadowCheck:
             pc=use.pc,
             unit=f"hart {use.hart.index}",
             suggestion=SUGGESTION,
+            origin=origin,
             count=count,
         )
 

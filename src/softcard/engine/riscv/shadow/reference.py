@@ -8,9 +8,9 @@ from softcard.core.errors import AccessFault
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.pages import LIMIT, MASK64, peek, poke
 from softcard.engine.riscv.shadow.algebra import LOADED, STORED, ShadowedHart
-from softcard.engine.riscv.shadow.block import DISTANCE, ShadowBlock
 from softcard.engine.riscv.shadow.uses import Uses
 from softcard.engine.riscv.shadow.vectors import ShadowedVectors, VectorShadow
+from softcard.engine.riscv.shadow_layout import DISTANCE, ShadowBlock
 from softcard.engine.shadow.bits import ShadowBits
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.port import PlacePort

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from softcard.engine.riscv.hooks import Instrumentation
 from softcard.engine.riscv.jit.emit_region import Algebra
-from softcard.engine.riscv.jit.engine import Performing
 from softcard.engine.riscv.jit.strides import STREAM_BYTES, Access, Stream, is_whole, times
 from softcard.engine.riscv.pages import poke
 from softcard.engine.riscv.shadow.algebra import BRANCH, LOADED, ShadowedHart
-from softcard.engine.riscv.shadow.block import CALLED, DISTANCE, FUNCTIONS, slot_of
+from softcard.engine.riscv.shadow_layout import CALLED, DISTANCE, FUNCTIONS, slot_of
 from softcard.engine.shadow.bits import ShadowBits
 from softcard.ir.native import U8, U16, U32, U64, Natives, fill, inlined, largest_in_lines, native
 from softcard.ir.operand import Operand
@@ -173,7 +173,8 @@ class TranslatedShadow:
     def placed(self, access: str, w: int) -> None:
         """Emit the handling of a load of undefined bits: a side exit, or a count of the use.
 
-        This is called when the pointer of an access is known, and before any other check has handled the access."""
+        This is called when the pointer of an access has been computed, and before the code of other checks of the
+        access is emitted."""
         if access == "read" and not self.is_batch:
             self._loaded = self._shadows(w)
             self._report(LOADED, ShadowBits(w, bits=self._loaded))
@@ -326,4 +327,4 @@ def _prepare(hart: Hart) -> None:
 
 
 NATIVES: Final = Natives(loads_undefined, define_stored)
-DEFINEDNESS: Final = Performing("shadows", ShadowedJitAlgebra, _prepare)
+DEFINEDNESS: Final = Instrumentation(("shadows",), ShadowedJitAlgebra, _prepare)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from softcard.engine.riscv.shadow.block import ShadowBlock
+from softcard.engine.riscv.shadow_layout import ShadowBlock
 from softcard.engine.riscv.vectors import Vectors
 from softcard.engine.shadow.bits import ShadowBits
 from softcard.engine.shadow.integers import Shadowed
@@ -64,7 +64,8 @@ class VectorShadow(Vectors):
         return list(self._column(source, count))
 
     def enabled(self, masked: bool, count: int) -> tuple[list[int], list[int]]:
-        """Return the numbers of the elements that may be active, and the shadows of the bits of the mask v0.
+        """Return the numbers of the elements that may be active, and the shadows of the bits of the mask v0, by
+        element.
 
         An element may be active if its mask bit is 1 or undefined. All shadows are 0 unless `masked`."""
         shadows = self._bits(0, count) if masked else [0] * count

@@ -101,7 +101,7 @@ def constant(text: str, words: int, type_: str) -> int | None:
 
 
 def operand_constant(text: str, slot_words: int, type_: str) -> int | None:
-    """Return the result of `constant` for an operand; its constants may have fewer words than the operand."""
+    """Return the result of `constant` for an operand of `slot_words` words, whose constants may have fewer words."""
     if type_ in PACKED_PAIRS or (slot_words > 1 and type_ == "f32"):
         return constant(text, 1, "f32")
     return constant(text, 2, type_) if type_ == "f64" else constant(text, slot_words, type_)
@@ -138,7 +138,8 @@ def _inline_integer(number: int, words: int, type_: str) -> int:
 def _signed(number: int, words: int, type_: str) -> int:
     """Return the small negative integer (-16 to -1) that `number` represents in two's complement.
 
-    `number` has 64 bits, or 32 bits if the operand has 32 bits. All other numbers are returned unchanged."""
+    A number in two's complement has 64 bits, or also 32 bits if the operand has 32 bits. All other numbers are
+    returned unchanged."""
     if MASK64 - 16 < number <= MASK64:
         return number - MASK64 - 1
     is_word = words == 1 and type_ not in SHORT

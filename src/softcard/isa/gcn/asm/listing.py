@@ -76,9 +76,9 @@ Part = tuple[int, bytes, str, Insn | None, SoftcardError | None]
 def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
     """Yield (address, bytes, text, instruction, error) of each instruction, in order.
 
-    If a template gives the text, `instruction` and `error` are None. Otherwise the text is "", and either the
-    decoded instruction or the decoding error is given. Instructions with equal words are converted to text only
-    once."""
+    If a text template (`asm.template`) gives the text, `instruction` and `error` are None. Otherwise the text
+    is "", and either the decoded instruction or the decoding error is given. The templates convert instructions
+    with equal words only once."""
     words = np.frombuffer(code, np.uint32, len(code) // 4)
     known, at, end = _known(target, words), 0, len(words)
     while at < end:
@@ -100,7 +100,8 @@ def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
 def _known(target: Target, words: Words) -> dict[int, tuple[str, int]]:
     """Return the text and number of words of each instruction, by the index of its first word.
 
-    The text is "" if no template can produce it. An instruction that is cut off at the end is left out."""
+    The text is "" if no text template (`asm.template`) can produce it. An instruction that is cut off at the
+    end is left out."""
     starts, sizes, numbers = instruction_bounds(target, words)
     if len(starts) and starts[-1] + sizes[-1] > len(words):
         starts, sizes, numbers = starts[:-1], sizes[:-1], numbers[:-1]

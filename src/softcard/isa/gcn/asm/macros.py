@@ -93,7 +93,9 @@ def _waits_text(value: int, level: int) -> str:
 
 
 def read_waits(text: str, level: int) -> int:
-    """Return the immediate of s_waitcnt: a number, or counters in any order, joined by blanks, ``&`` or ``,``."""
+    """Return the immediate of s_waitcnt that `text` represents.
+
+    `text` is a number, or counters such as ``vmcnt(0)`` in any order, joined by blanks, ``&`` or ``,``."""
     if integer(text) is not None:
         return plain(text)
     pattern, most = _waits(level)
@@ -130,7 +132,9 @@ def message(value: int, level: int) -> str:
 
 
 def read_message(text: str, level: int) -> int:
-    """Return the immediate of s_sendmsg: a number or ``sendmsg(message, operation, stream)``."""
+    """Return the immediate of s_sendmsg that `text` represents.
+
+    `text` is a number or ``sendmsg(message, operation, stream)``."""
     parts = _call(text, "sendmsg")
     if parts is None:
         return plain(text)
@@ -161,7 +165,9 @@ def _register_text(value: int, level: int) -> str:
 
 
 def read_register(text: str, level: int) -> int:
-    """Return the immediate of s_getreg: a number or ``hwreg(register, offset, width)``."""
+    """Return the immediate of s_getreg or s_setreg that `text` represents.
+
+    `text` is a number or ``hwreg(register, offset, width)``."""
     parts = _call(text, "hwreg")
     if parts is None:
         return plain(text)
@@ -218,7 +224,9 @@ def _mask_text(and_: int, or_: int, xor: int) -> str:
 
 
 def read_swizzle(text: str, level: int) -> int:
-    """Return the offset of ds_swizzle_b32: a number or ``swizzle(mode, ...)``."""
+    """Return the value of ds_swizzle_b32's offset field that `text` represents.
+
+    `text` is a number or ``swizzle(mode, ...)``."""
     parts = _call(text, "swizzle")
     if parts is None:
         return plain(text)

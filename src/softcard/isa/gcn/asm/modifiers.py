@@ -99,7 +99,9 @@ def _cache_flag(name: str) -> Modifier:
 
 
 def _number(name: str, top: int, form: str = "", *, always: bool = False) -> Modifier:
-    """Return a modifier whose value is a number up to `top`; 0 is shown only if `always` is True."""
+    """Return a modifier whose value is a number up to `top`; 0 is shown only if `always` is True.
+
+    `form` is the format specification with which the number is printed."""
 
     def show(insn: Insn) -> str:
         return f"{name}:{insn[name]:{form}}" if insn[name] or always else ""
@@ -134,7 +136,9 @@ def list_length(op: Op, form: str) -> int:
 
 
 def _list(name: str, field: str) -> Modifier:
-    """Return a modifier with a list of bits, one for each source; in VOP3A bit 3 applies to the destination."""
+    """Return a modifier with a list of bits, one for each source; VOP3A lists one more bit, for the destination.
+
+    `field` is the field that holds the bits; in VOP3A its bit 3 is that of the destination."""
 
     def show(insn: Insn) -> str:
         count = list_length(insn.op, insn.form)
@@ -363,7 +367,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @cache
 def _words(op: Op, form: str) -> tuple[Modifier, ...]:
-    """Return the modifiers that an operation has in the encoding `form`, in the order of the text."""
+    """Return the modifiers that an operation can have in the encoding `form`, in the order in which text shows them."""
     words = _WORDS.get(form, "")
     fields = {slot.field for slot in slots(op, form)}
     if "bitop3" in op.name:
@@ -388,7 +392,7 @@ def _words(op: Op, form: str) -> tuple[Modifier, ...]:
 
 
 def modifiers(insn: Insn) -> Iterator[str]:
-    """Yield the texts of the modifiers whose values differ from the defaults."""
+    """Yield the texts of the modifiers that an instruction's text shows; most are left out at their default value."""
     return filter(None, (modifier.show(insn) for modifier in _words(insn.op, insn.form)))
 
 

@@ -1,4 +1,4 @@
-"""Parser of one instruction's text: operands, then modifiers, into the fields of a `InsnBuilder`."""
+"""Parser of one instruction's text: operands, then modifiers, into the fields of an `InsnBuilder`."""
 
 from __future__ import annotations
 

@@ -19,11 +19,10 @@ _BARE: Final = frozenset({"v_nop", "v_clrexcp", "v_readlane_b32", "v_writelane_b
 
 
 def text(insn: Insn, labels: Mapping[int, str] | None = None) -> str:
-    """Return the assembly text of an instruction: ``"v_add_f32_e32 v1, v2, v3"``, ``"s_cbranch_scc0 65532"``.
+    """Return the assembly text of an instruction, for example ``"v_add_f32_e32 v1, v2, v3"``.
 
-    A branch shows the label of its target if `labels` has the target's address. Otherwise it shows the distance in
-    words, as an unsigned number of 16 bits.
-    """
+    A branch shows the label of its target if `labels` has the target's address. Otherwise it shows the distance
+    in words, as an unsigned number of 16 bits."""
     return joined(insn, operand_texts(insn, labels))
 
 
@@ -38,7 +37,7 @@ def operand_texts(insn: Insn, labels: Mapping[int, str] | None = None) -> list[s
 
 
 def joined(insn: Insn, shown: Sequence[str]) -> str:
-    """Return the text of an instruction with the given texts of its operands."""
+    """Return the text of an instruction: its mnemonic, the operand texts `shown`, and its modifiers, joined."""
     first = f"{shown[0]} " if insn.form == "EXP" else ""
     head = f"{mnemonic(insn)} {first}{', '.join(shown[1:] if first else shown)}".rstrip()
     return " ".join((head, *modifiers(insn)))

@@ -197,7 +197,10 @@ class Templates:
         return insn if insn.size == 4 * size else None
 
     def _template(self, shape: Shape, mark: tuple[int, ...], value: int, size: int) -> Template | None:
-        """Return the template of a shape for the given register classes; None if templates cannot print it."""
+        """Return the template of a shape for register classes; None if templates cannot print such instructions.
+
+        `mark` holds the bits of register fields that no visible operand uses, the class of each register, and the
+        second word unless it is a literal. `value` and `size` are the words and length of one such instruction."""
         try:
             return shape.templates[mark]
         except KeyError:

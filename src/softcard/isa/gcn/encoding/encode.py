@@ -59,7 +59,7 @@ def opcode(target: Target, op: Op, form: str) -> int:
 
 
 def _raw(target: Target, op: Op, form: str, fields: Mapping[str, int]) -> dict[str, int]:
-    """Return the raw bits for field values, as the inverse of the conversion in `decode`."""
+    """Return the raw bits for field values: the inverse of `decode._normalize`."""
     raw = dict(fields)
     for name, scale in _SCALED.items():
         if name in raw:

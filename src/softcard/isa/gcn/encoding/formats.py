@@ -158,10 +158,9 @@ DPP_CODE: Final = 250
 
 
 def _extended(level: int) -> tuple[tuple[str, str, str], ...]:
-    """Return the bit patterns of the SDWA and DPP forms of a generation.
+    """Return the name, the operation family and the bit pattern of each SDWA and DPP form of a generation.
 
-    In each pattern the second word precedes the first word, whose field SRC0 selects the form.
-    """
+    In each pattern the second word precedes the first word, whose field SRC0 selects the form."""
     if level == GFX7:
         return ()
     plain = _SDWA[min(level, GFX9)]

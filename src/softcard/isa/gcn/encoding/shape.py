@@ -132,8 +132,7 @@ Forms without an entry have no such fields.
 def visible(op: Op, target: str, form: str, variant: tuple[int, ...]) -> tuple[Slot, ...]:
     """Return the operands that an instruction's text shows on a processor.
 
-    `variant` is the result of the form's function in `VARIANT`.
-    """
+    `variant` holds the field values that determine these operands. The form's function in `VARIANT` returns it."""
     arrange = _ARRANGERS.get(form)
     shape = slots(op, form)
     if arrange:
@@ -151,7 +150,7 @@ WITH_ACC: Final = frozenset({"DS", "FLAT", "MUBUF", "MTBUF", "MIMG"})
 
 @cache
 def data_fields(op: Op, form: str) -> tuple[str, ...]:
-    """Return those fields of an operation that are in `DATA`."""
+    """Return the data fields of an operation that may be accumulation registers from gfx90a on (see `DATA`)."""
     return tuple(slot.field for slot in slots(op, form) if slot.field in DATA)
 
 
@@ -164,11 +163,10 @@ def visible_slots(op: Op, target: Target, form: str, fields: Mapping[str, int]) 
 def _flat(
     op: Op, target: Target, shape: tuple[Slot, ...], lds: int, glc: int, has_base: int, has_offset: int
 ) -> Iterator[Slot]:
-    """Yield the operands of a FLAT, GLOBAL or SCRATCH instruction.
+    """Yield the operands of a FLAT, GLOBAL or SCRATCH instruction; `shape` lists all that the operation may have.
 
     With a scalar base, the address register is a 32-bit offset (GLOBAL) or absent (SCRATCH). From gfx942 on,
-    `has_offset` is 1 if SCRATCH has a 32-bit offset in a register. Loads to LDS have no VDST.
-    """
+    `has_offset` is 1 if SCRATCH has a 32-bit offset in a register. Loads to LDS have no VDST."""
     for slot in shape:
         if slot.field == "addr" and op.family == "scratch" and target.encoding >= GFX940:
             yield slot if has_offset else Slot("off", kind="off")
@@ -179,10 +177,10 @@ def _flat(
 
 
 def _buffer(op: Op, target: Target, shape: tuple[Slot, ...], words: int, lds: int, tfe: int) -> Iterator[Slot]:
-    """Yield the operands of a buffer instruction.
+    """Yield the operands of a buffer instruction; `shape` lists all that the operation may have.
 
-    Flags determine if offsets are in registers. Loads to LDS have no VDATA.
-    """
+    `words` is the number of address registers, which the flags addr64, idxen and offen determine. Loads to LDS
+    have no VDATA. With `tfe`, VDATA has one more register."""
     for slot in shape:
         if slot.field == "vaddr":
             yield Slot("vaddr", words, kind="v") if words else Slot("off", kind="off")
@@ -204,11 +202,11 @@ def _buffer_data_words(op: Op, target: Target, words: int) -> int:
 
 
 def _image(op: Op, target: Target, shape: tuple[Slot, ...], count: int, d16: int, tfe: int) -> Iterator[Slot]:
-    """Yield the operands of an image instruction.
+    """Yield the operands of an image instruction; `shape` lists all that the operation may have.
 
-    DMASK, D16 and TFE determine the number of data registers. The number of address registers is the minimum: one
-    dimension, and one register each for gradients and LOD.
-    """
+    DMASK (`count` is its number of ones), D16 and TFE determine the number of data registers. The number of
+    address registers is the minimum: one for a coordinate, and one each for offset, bias, comparison value and
+    gradients."""
     parts = op.name.removeprefix("image_").split("_")
     is_sampled = parts[0] in ("sample", "gather4", "gather4h")
     further = sum(part in ("b", "c", "d", "cd", "o") for part in parts[1:]) if is_sampled else 0
@@ -229,10 +227,10 @@ FORMAT_WORDS: Final = (8, 8, 6, 6, 4)
 
 
 def _matrix(op: Op, target: Target, shape: tuple[Slot, ...], cbsz: int, blgp: int) -> Iterator[Slot]:
-    """Yield the operands of a matrix instruction.
+    """Yield the operands of a matrix instruction; `shape` lists them with their default widths.
 
-    For the f8f6f4 instructions CBSZ and BLGP are the formats of A and B, which determine their number of registers.
-    """
+    For the f8f6f4 instructions CBSZ and BLGP are the formats of A and B, which determine their number of
+    registers."""
     formats = {"src0": cbsz, "src1": blgp} if op.name.endswith("f8f6f4") else {}
     for slot in shape:
         number = formats.get(slot.field)

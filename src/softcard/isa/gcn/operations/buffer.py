@@ -18,9 +18,9 @@ ROUNDED: Final = Accuracy("chosen", "", "gcn/format-write")
 def formats(letter: str, first7: int | None, first8: int, mode: str) -> Iterator[Row]:
     """Yield the table rows of four typed buffer operations, for 1 to 4 components (x to xyzw).
 
-    `letter` is "t" if the format is in the instruction (MTBUF), else "" (MUBUF: the format is in the V#). The opcodes
-    start at `first7` on GFX7 and `first8` on later generations.
-    """
+    `mode` is "load_format" or "store_format", followed by "_d16" for 16-bit data. `letter` is "t" if the format
+    is in the instruction (MTBUF), else "" (MUBUF: the format is in the V#). The opcodes start at `first7` on
+    GFX7 and `first8` on later generations."""
     load = "load" in mode
     half = "_d16" in mode
     for k, components in enumerate(("x", "xy", "xyz", "xyzw")):

@@ -55,7 +55,9 @@ def operands(text: str) -> dict[str, Any]:
 
 
 def atomic_rows() -> Iterator[Row]:
-    """Yield the table rows of the DS atomics in `ATOMICS`: without return, with return, and in the src2 form."""
+    """Yield the table rows of the DS atomics in `ATOMICS`: without return, with return, and in the src2 form.
+
+    An operation in the src2 form takes its second operand from memory."""
     for code, name, letter, kind, src2 in ATOMICS:
         for bits, wide in ((32, 0), (64, 0x40)):
             n = bits // 32

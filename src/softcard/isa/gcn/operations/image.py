@@ -64,7 +64,9 @@ Their opcodes begin at 0x68.
 
 
 def variant(compare: bool, level: str, offset: bool) -> tuple[str, ...]:
-    """Return the parts of a mnemonic that follow image_sample or image_gather4, such as ("c", "lz", "o")."""
+    """Return the parts of a mnemonic that follow image_sample or image_gather4, such as ("c", "lz", "o").
+
+    `level` is the part that says how the LOD is computed, for example "lz" or "b_cl"."""
     return tuple(part for part in ("c" if compare else "", *level.split("_"), "o" if offset else "") if part)
 
 

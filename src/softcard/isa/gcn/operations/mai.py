@@ -200,7 +200,7 @@ def rows() -> Iterator[Row]:
 
 
 def older_name(name: str) -> tuple[str, ...]:
-    """Return the name of a matrix operation before gfx942, as a tuple with one element.
+    """Return the name that a matrix operation had before gfx942, as a tuple with one element; () if it had none.
 
     Assemblers still accept this name."""
     found = re.fullmatch(r"(v_mfma_\w+?_\d+x\d+x\d+)(?:_\d+b)?_(bf16|f16|f32|f64|i8)", name)

@@ -46,7 +46,9 @@ def plain_address(b: Builder, i: Insn, scale: int = 0) -> Word:
 
 
 def buffer_places(b: Builder, i: Insn, count: int) -> list[tuple[Word, Word]]:
-    """Return, for each of `count` dwords, its address and a word that is 1 if the dword lies within the buffer."""
+    """Return the place in the buffer of each of `count` dwords, starting at the instruction's offset.
+
+    A place is the address of the dword and a word that is 1 if the dword lies within the buffer."""
     low, high, records, _ = sregs(b, i["sbase"], 4)
     base = pair(low, high) & 0xFFFF_FFFF_FFFC
     size = records.zext(64) * high[29:16].umax(1).zext(64)
@@ -142,7 +144,7 @@ def size_name(dwords: int) -> str:
 
 
 def rows() -> Iterator[Row]:
-    """Yield the table rows of all operations, in the order of their GFX9 opcodes."""
+    """Yield the table rows of all scalar memory operations, in the order of their GFX9 opcodes."""
     for k, n in enumerate((1, 2, 4, 8, 16)):
         plain, buffer = {"operands": f"sdata:{n} sbase:2 offset"}, {"operands": f"sdata:{n} sbase:4 offset"}
         yield f"s_load_{size_name(n)}", k, k, k, None, load(n), plain

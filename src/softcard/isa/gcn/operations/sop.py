@@ -99,7 +99,7 @@ def bitreplicate(a: Word) -> Word:
 
 
 def bitset(to: int) -> Computation:
-    """Return the semantics that set one bit of the destination to `to`."""
+    """Return the semantics that set one bit of the destination to `to`; the source holds the number of the bit."""
 
     def semantics(a: Word, old: Word) -> Word:
         bit = 1 << n.count(a, old.width)

@@ -11,7 +11,7 @@ from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.insn import Accuracy, Computation, Function, Insn, Row, chosen, ops
 from softcard.isa.gcn.semantics import bytewise as by
 from softcard.isa.gcn.semantics import convert as cvt
-from softcard.isa.gcn.semantics import cube, division, lanes, trig
+from softcard.isa.gcn.semantics import division, lanes, special
 from softcard.isa.gcn.semantics import floating as f
 from softcard.isa.gcn.semantics import integer as n
 from softcard.isa.gcn.semantics import scaled as scale
@@ -44,8 +44,7 @@ def mad24(signed: bool) -> Computation:
 def mad_wide(signed: bool, *, clamped: bool = False) -> Computation:
     """Return the semantics of a * b + c, with 32-bit factors and a 64-bit c; the second result is the carry.
 
-    The carry is bit 64 of the exact sum.
-    """
+    The carry is bit 64 of the exact sum. If `clamped` is True, a sum that does not fit is saturated to 64 bits."""
 
     def semantics(a: Word, b: Word, c: Word) -> tuple[Word, Word]:
         product = n.product(signed, a, b)
@@ -64,7 +63,7 @@ def mad_wide(signed: bool, *, clamped: bool = False) -> Computation:
 
 
 def mad_32_16(signed: bool, *, clamped: bool = False) -> Computation:
-    """Return the semantics of a * b + c, with 16-bit factors and a 32-bit c."""
+    """Return the semantics of a * b + c, with 16-bit factors and a 32-bit c; saturated if `clamped` is True."""
 
     def semantics(a: Word, b: Word, c: Word) -> Word:
         product = a.extended(32, signed) * b.extended(32, signed)
@@ -81,7 +80,9 @@ def at_limit(w: int, signed: bool, semantics: Function) -> dict[str, Computation
 
 
 def sums(differences: Differences) -> tuple[Computation, dict[str, Computation]]:
-    """Return the semantics of a sum of absolute differences plus c, and the `Op` field `clamped` that saturates it."""
+    """Return the semantics of a sum of absolute differences plus c, and the `Op` field `clamped` that saturates it.
+
+    `differences` computes the absolute differences of the first two sources."""
     return by.plus(differences), {"clamped": by.plus_clamped(differences)}
 
 
@@ -193,10 +194,10 @@ OPS: Final = ops("vop3", (
     ("v_mad_f32",            0x141, 0x1C1, 0x1C1, "f32 = f32 f32 f32",       f.mad, NOT_940),
     ("v_mad_i32_i24",        0x142, 0x1C2, 0x1C2, "i32 = i32 i32 i32",       mad24(signed=True), MAD_I24),
     ("v_mad_u32_u24",        0x143, 0x1C3, 0x1C3, "u32 = u32 u32 u32",       mad24(signed=False), MAD_U24),
-    ("v_cubeid_f32",         0x144, 0x1C4, 0x1C4, "f32 = f32 f32 f32",       cube.face),
-    ("v_cubesc_f32",         0x145, 0x1C5, 0x1C5, "f32 = f32 f32 f32",       cube.s_coordinate),
-    ("v_cubetc_f32",         0x146, 0x1C6, 0x1C6, "f32 = f32 f32 f32",       cube.t_coordinate),
-    ("v_cubema_f32",         0x147, 0x1C7, 0x1C7, "f32 = f32 f32 f32",       cube.major),
+    ("v_cubeid_f32",         0x144, 0x1C4, 0x1C4, "f32 = f32 f32 f32",       special.face),
+    ("v_cubesc_f32",         0x145, 0x1C5, 0x1C5, "f32 = f32 f32 f32",       special.s_coordinate),
+    ("v_cubetc_f32",         0x146, 0x1C6, 0x1C6, "f32 = f32 f32 f32",       special.t_coordinate),
+    ("v_cubema_f32",         0x147, 0x1C7, 0x1C7, "f32 = f32 f32 f32",       special.major),
     ("v_bfe_u32",            0x148, 0x1C8, 0x1C8, "u32 = u32 u32 u32",       bfe(signed=False)),
     ("v_bfe_i32",            0x149, 0x1C9, 0x1C9, "i32 = i32 u32 u32",       bfe(signed=True)),
     ("v_bfi_b32",            0x14A, 0x1CA, 0x1CA, "b32 = b32 b32 b32",       lambda a, b, c: a & b | ~a & c),
@@ -241,7 +242,7 @@ OPS: Final = ops("vop3", (
     ("v_msad_u8",            0x171, 0x1E4, 0x1E4, "u32 = b32 b32 u32",       *sums(MSAD8)),
     ("v_qsad_pk_u16_u8",     0x172, 0x1E5, 0x1E5, "b64 = b64 b32 b64",       *quads(by.quad16, SAD8)),
     ("v_mqsad_pk_u16_u8",    0x173, 0x1E6, 0x1E6, "b64 = b64 b32 b64",       *quads(by.quad16, MSAD8)),
-    ("v_trig_preop_f64",     0x174, 0x292, 0x292, "f64 = f64 u32",           trig.preop, TRIG),
+    ("v_trig_preop_f64",     0x174, 0x292, 0x292, "f64 = f64 u32",           special.preop, TRIG),
     ("v_mqsad_u32_u8",       0x175, 0x1E7, 0x1E7, "b128 = b64 b32 b128",     by.quad32(MSAD8), MQSAD32),
     ("v_mad_u64_u32",        0x176, 0x1E8, 0x1E8, "u64 m64 = u32 u32 u64",   mad_wide(signed=False), MAD_U64),
     ("v_mad_i64_i32",        0x177, 0x1E9, 0x1E9, "i64 m64 = i32 i32 i64",   mad_wide(signed=True), MAD_I64),

@@ -99,7 +99,10 @@ def writing_exec(f: Comparison) -> Callable[[Word, Word], tuple[Word, Word]]:
 
 
 def pair(prefix: str, name: str, sources: str, f: Comparison, plain: Row, x: Row) -> Iterator[Row]:
-    """Yield the table rows of v_cmp and v_cmpx for the comparison `f`; `plain` and `x` hold their opcodes."""
+    """Yield the table rows of v_cmp and v_cmpx for the comparison `f`; `plain` and `x` hold their opcodes.
+
+    The mnemonics are `prefix` (v_cmp or v_cmps) and `prefix` with an x, each followed by `name`. `sources` are
+    the types of the two sources."""
     yield f"{prefix}_{name}", *plain, f"m64 = {sources}", f
     yield f"{prefix}x_{name}", *x, f"m64 exec = {sources}", writing_exec(f)
 
@@ -107,7 +110,8 @@ def pair(prefix: str, name: str, sources: str, f: Comparison, plain: Row, x: Row
 def moved(first: int | None, at: int) -> tuple[int | None]:
     """Return a tuple of the opcode `first` + `at`, or (None,) if `first` is None.
 
-    `first` is the first opcode of a block of comparisons; None means that the generation lacks the block."""
+    `first` is the first opcode of a block of comparisons, and `at` the position in it. None means that the
+    generation lacks the block."""
     return (None if first is None else first + at,)
 
 

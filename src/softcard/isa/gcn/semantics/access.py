@@ -87,7 +87,7 @@ def scalar_operand(b: Builder, code: int, literal: int | None = None) -> Word:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The data movement of a plain load or store: size in memory in bits, sign extension, and register half."""
+    """The way in which a plain load or store moves data: size in memory, sign extension, and register half."""
 
     bits: int
     signed: bool = False
@@ -144,10 +144,10 @@ def merge(half: str, old: Word, v: Word) -> Word:
 
 
 def loaded(b: Builder, how: Transfer, values: Sequence[Word], vdst: int) -> list[Word]:
-    """Return the new contents of the destination registers for the loaded `values`.
+    """Return the new contents of the destination registers, from number `vdst` on, for the loaded `values`.
 
-    Values of 8 and 16 bits are zero- or sign-extended, or merged into a half of the old register.
-    """
+    Values of 8 and 16 bits are zero- or sign-extended, or merged into a half of the old register, as `how`
+    says."""
     if how.bits >= 32:
         return list(values)
     v = values[0].trunc(how.bits).sext(32) if how.signed else values[0]
@@ -171,7 +171,9 @@ def takes_compare(kind: str) -> bool:
 
 
 def lds_slots(b: Builder, offset: int, step: int = 4) -> Word:
-    """Return LDS addresses of loads with the lds flag: M0[15:0] + offset + step * lane; `step` is a power of two."""
+    """Return the LDS address to which each lane of a load to LDS writes: M0[15:0] + offset + step * lane.
+
+    `step` is a power of two."""
     return b.s(M0)[15:0] + offset + (b.lane_id() << step.bit_length() - 1)
 
 

@@ -82,7 +82,7 @@ def rsq_f64(a: Word) -> Word:
 
 
 def rcp_double(a: Real) -> Real:
-    """Return 1 / a of a binary64 number, for the binary16 form."""
+    """Return 1 / a; the binary16 reciprocal is computed with it."""
     return 1.0 / a
 
 
@@ -121,13 +121,13 @@ ROOT_HALF: Final = fp.pattern(math.sqrt(0.5))
 
 
 def whole(a: Real) -> tuple[Real, Word]:
-    """Return the integer nearest to `a` (|a| up to 2**50) twice: as a float, and in the low bits of a word."""
+    """Return the whole number nearest to `a` (|a| up to 2**50) twice: as a float, and in the low bits of a word."""
     shifted = a + MAGIC
     return shifted - MAGIC, shifted.bits
 
 
 def exp2(a: Real) -> Real:
-    """Return 2**a; infinity or 0 if |a| is far outside of the range of every smaller format."""
+    """Return 2**a; if |a| is above 1000, infinity or 0, as binary32 and binary16 have no such numbers."""
     beyond = fp.magnitude(a) > 1000.0
     x = beyond.select(0.0, a)
     integer, shifted = whole(x)

@@ -26,8 +26,7 @@ IDENTITY = (4, 5, 6, 7)
 class Shape:
     """The format of a typed access: data format, number format, and the component that each register gets.
 
-    `select` gives the component by its DST_SEL code: 0 and 1 are constants, 4 to 7 are x to w.
-    """
+    `select` gives the component of each register as a DST_SEL code: 0 and 1 are constants, 4 to 7 are x to w."""
 
     dfmt: int
     nfmt: int
@@ -91,7 +90,7 @@ def pack(i: Insn, values: list[Word]) -> list[Word]:
 
 
 def fetch(b: Builder, i: Insn, count: int, s: Shape) -> list[Word]:
-    """Load the element of each lane and return its first `count` components, converted to register values."""
+    """Load the element of each lane in the format `s`; return its first `count` components as register values."""
     r = resource(b, i)
     check(i, s.nfmt)
     p = places(b, i, r)
@@ -109,7 +108,9 @@ def fetch(b: Builder, i: Insn, count: int, s: Shape) -> list[Word]:
 
 
 def load(count: int, *, half: bool) -> Shaped:
-    """Return the semantics of a typed load: vdata = the first `count` components of the element, converted."""
+    """Return the semantics of a typed load: vdata = the first `count` components of the element, converted.
+
+    If `half` is True, each component becomes 16 bits in the registers (d16)."""
 
     def semantics(b: Builder, i: Insn, s: Shape) -> None:
         values = fetch(b, i, count, s)
@@ -133,7 +134,9 @@ def unpack(b: Builder, i: Insn, count: int) -> list[Word]:
 
 
 def deposit(b: Builder, i: Insn, values: list[Word], half: bool, s: Shape) -> None:
-    """Convert components to the format `s` and store them; components that `values` does not have are stored as 0."""
+    """Convert the components `values` to the format `s` and store them as the element of each lane.
+
+    If `half` is True, the values have 16 bits (d16). Components that `values` does not have are stored as 0."""
     r = resource(b, i)
     check(i, s.nfmt)
     p = places(b, i, r)
@@ -147,7 +150,9 @@ def deposit(b: Builder, i: Insn, values: list[Word], half: bool, s: Shape) -> No
 
 
 def store(count: int, *, half: bool) -> Shaped:
-    """Return the semantics of a typed store: the element = the first `count` components, converted."""
+    """Return the semantics of a typed store: the element = the first `count` components, converted.
+
+    If `half` is True, each component has 16 bits in the registers (d16)."""
 
     def semantics(b: Builder, i: Insn, s: Shape) -> None:
         values = unpack(b, i, count) if half else vregs(b, i["vdata"], count)

@@ -42,7 +42,7 @@ def put(b: Builder, p: Places, bits: int, values: list[Word]) -> None:
 
 
 def give(b: Builder, i: Insn, values: list[Word]) -> None:
-    """Write loaded values to LDS if the lds flag is set, else to registers.
+    """Write the loaded `values` of each lane to LDS if the lds flag is set, else to the data registers.
 
     With the tfe flag, the register after the last data register is set to 0 ("no texture fail")."""
     if i.get("lds"):

@@ -46,7 +46,10 @@ def windows(a: Word) -> list[Word]:
 
 
 def quad16(f: Difference, *, clamped: bool = False) -> Function:
-    """Return a function of four 16-bit sums, packed: `f` of each four-byte window of a and b, plus a field of c."""
+    """Return a function of a, b, c whose result is four 16-bit sums, packed into 64 bits.
+
+    Each sum is `f` of a four-byte window of the 64-bit a and the 32-bit b, plus a 16-bit field of c. If
+    `clamped` is True, the sums are saturated."""
 
     def semantics(a: Word, b: Word, c: Word) -> Word:
         result = c.const(0)
@@ -59,7 +62,10 @@ def quad16(f: Difference, *, clamped: bool = False) -> Function:
 
 
 def quad32(f: Difference, *, clamped: bool = False) -> Computation:
-    """Return a function of four 32-bit sums: `f` of each four-byte window of a and b, plus a dword of c."""
+    """Return a function of a, b, c whose result is four 32-bit sums.
+
+    Each sum is `f` of a four-byte window of the 64-bit a and the 32-bit b, plus a dword of c. If `clamped` is
+    True, the sums are saturated."""
     one = (plus_clamped if clamped else plus)(f)
 
     def semantics(a: Word, b: Word, c: Sequence[Word]) -> list[Word]:
@@ -78,7 +84,7 @@ def lerp(a: Word, b: Word, c: Word) -> Word:
 
 
 def align(unit: int) -> Function:
-    """Return the function ({a, b} >> (c * unit)), of which the low 32 bits are the result; `unit` is 1 or 8 bits."""
+    """Return the function {a, b} >> (c * `unit`); the low 32 bits are the result, and `unit` is 1 or 8 bits."""
     return lambda a, b, c: (joined(a, b) >> ((c & 32 // unit - 1) * unit).zext(64)).trunc(32)
 
 

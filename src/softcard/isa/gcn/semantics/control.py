@@ -135,12 +135,12 @@ def fork(b: Builder, i: Insn, condition: Word, target: Word) -> None:
 
 
 def g_fork(b: Builder, i: Insn) -> None:
-    """Execute s_cbranch_g_fork: fork on the lanes in ssrc0, to the address in ssrc1."""
+    """Execute s_cbranch_g_fork: lanes whose bit in ssrc0 is 1 go to the address in ssrc1 (see `fork`)."""
     fork(b, i, source.scalar(b, i, i["ssrc0"], "b64"), source.scalar(b, i, i["ssrc1"], "b64"))
 
 
 def i_fork(b: Builder, i: Insn) -> None:
-    """Execute s_cbranch_i_fork: fork on the lanes in sdst, to the immediate address."""
+    """Execute s_cbranch_i_fork: lanes whose bit in sdst is 1 go to the target in the immediate (see `fork`)."""
     fork(b, i, source.scalar(b, i, i["sdst"], "b64"), b.const(64, branch_target(i)))
 
 

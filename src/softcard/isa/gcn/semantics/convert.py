@@ -48,7 +48,7 @@ def nearest_to_int(a: Word) -> Word:
 
 
 def offset_i4(a: Word) -> Word:
-    """Return the float value of a signed 4-bit number of sixteenths: -0.5 to 0.4375."""
+    """Return the low four bits as a signed number of sixteenths, converted to a float: -0.5 to 0.4375."""
     return (a << 28).sra(28).ffrom_int("s", True).fmul(a.const(fp.power("s", -4)))
 
 

@@ -28,9 +28,9 @@ def integers(bits: int, signed: bool, *, saturates: bool = False) -> Function:
 
 
 def f16(a: Word, b: Word, c: Word) -> Word:
-    """Return c + the product of the low halves + the product of the high halves; all are binary16.
+    """Return c + the product of the low halves + the product of the high halves of a and b.
 
-    Every sum is rounded, and denormals are flushed."""
+    The halves are binary16, c and the result binary32. Every sum is rounded, and denormals are flushed."""
     for x, y in ((a, b), (a[31:16], b[31:16])):
         product = x.trunc(16).fconvert("s").fmul(y.trunc(16).fconvert("s"), "flush")
         c = product.fadd(c, "flush")
@@ -38,18 +38,17 @@ def f16(a: Word, b: Word, c: Word) -> Word:
 
 
 def bf16_chain(a: Word, b: Word, c: Word) -> Word:
-    """Return c + the product of the low halves + the product of the high halves; all are bfloat16.
+    """Return c + the product of the low halves + the product of the high halves of a and b, added in this order.
 
-    Every sum is rounded, and denormals are flushed."""
+    The halves are bfloat16, c and the result binary32. Every sum is rounded, and denormals are flushed."""
     for x, y in ((a << 16, b << 16), (a & 0xFFFF_0000, b & 0xFFFF_0000)):
         c = x.fmul(y, "flush").fadd(c, "flush")
     return c
 
 
 def bf16_together(a: Word, b: Word, c: Word) -> Word:
-    """Return the sum of the two products of bfloat16 halves, plus c.
+    """Return the sum of the two products of the bfloat16 halves of a and b, plus c.
 
-    Every sum is rounded, and denormals are flushed.
-    """
+    c and the result are binary32. Every sum is rounded, and denormals are flushed."""
     low, high = (a << 16).fmul(b << 16, "flush"), (a & 0xFFFF_0000).fmul(b & 0xFFFF_0000, "flush")
     return low.fadd(high, "flush").fadd(c, "flush")

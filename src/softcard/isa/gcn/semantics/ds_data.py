@@ -47,7 +47,9 @@ def offset16(i: Insn) -> int:
 
 
 def place(b: Builder, i: Insn, at: Word, size: int, *, atomic: bool = False) -> Location:
-    """Return the location of a DS access of `size` bytes at the 32-bit byte address `at`."""
+    """Return the location of a DS access of `size` bytes at the 32-bit byte address `at`.
+
+    If `atomic` is True, the address is rounded down to the size on GFX9, too."""
     unaligned = i.target.level == GFX9 and not i.get("gds") and not atomic
     if not unaligned and size > 1:
         at &= -(1 << (size - 1).bit_length())
@@ -58,7 +60,7 @@ def place(b: Builder, i: Insn, at: Word, size: int, *, atomic: bool = False) -> 
 
 
 def addressed(b: Builder, i: Insn, size: int, offset: int, *, atomic: bool = False) -> Location:
-    """Return the location of a DS access of `size` bytes at ADDR + offset."""
+    """Return the location of a DS access of `size` bytes at ADDR + `offset`; `atomic` is True for atomics."""
     v = vreg(b, i["addr"])
     return place(b, i, v + offset if offset else v, size, atomic=atomic)
 
@@ -89,16 +91,18 @@ def write(how: Transfer) -> Execution:
 
 
 def twice(b: Builder, i: Insn, bits: int, step: int, *, atomic: bool = False) -> list[Location]:
-    """Return the two locations of a "2" operation (such as ds_read2).
+    """Return the two locations that a "2" operation (such as ds_read2) accesses.
 
-    Its two offsets count elements of `bits` bits, or groups of 64 elements if `step` is 64.
-    """
+    Its two offsets count elements of `bits` bits, or groups of 64 elements if `step` is 64. `atomic` is True
+    for exchanges."""
     scale = bits // 8 * step
     return [addressed(b, i, bits // 8, i[name] * scale, atomic=atomic) for name in ("offset0", "offset1")]
 
 
 def read2(bits: int, step: int = 1) -> Execution:
-    """Return the semantics of a read of two elements: vdst = LDS[first], LDS[second]."""
+    """Return the semantics of a read of two elements of `bits` bits: vdst = LDS[first], LDS[second].
+
+    `step` is the unit of the two offsets in elements."""
 
     def semantics(b: Builder, i: Insn) -> None:
         values = [v for p in twice(b, i, bits, step) for v in get(b, p, bits)]
@@ -108,7 +112,9 @@ def read2(bits: int, step: int = 1) -> Execution:
 
 
 def write2(bits: int, step: int = 1) -> Execution:
-    """Return the semantics of a write of two elements: LDS[first] = data0; LDS[second] = data1."""
+    """Return the semantics of a write of two elements of `bits` bits: LDS[first] = data0; LDS[second] = data1.
+
+    `step` is the unit of the two offsets in elements."""
 
     def semantics(b: Builder, i: Insn) -> None:
         for p, data in zip(twice(b, i, bits, step), (i["data0"], i["data1"]), strict=True):
@@ -216,7 +222,7 @@ def write_source2(bits: int) -> Execution:
 
 
 def by_lane(b: Builder, i: Insn) -> Location:
-    """Return the location M0[15:0] + offset + 4 * lane."""
+    """Return the location M0[15:0] + offset + 4 * lane, which ds_read_addtid and ds_write_addtid access."""
     return Location("gds" if i.get("gds") else "lds", lds_slots(b, offset16(i)), None)
 
 

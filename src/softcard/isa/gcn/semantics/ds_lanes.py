@@ -18,15 +18,15 @@ from softcard.isa.gcn.word import Word
 
 
 def from_lane(b: Builder, n: int, lane: Word) -> Word:
-    """Return register n of the lane whose number `lane` holds; 0 if that lane is not in EXEC."""
+    """Return vector register `n` of the lane whose number `lane` holds; 0 if that lane is not in EXEC."""
     return (b.s64(EXEC) >> lane.zext(64)).trunc(1).select(b.v_at(n, lane), 0)
 
 
 def fft_lane(me: Word, mask: int) -> Word:
-    """Return the source lane of the swizzle mode FFT (GFX9), computed in 5 bits within each half of the wave.
+    """Return the source lane of the swizzle mode FFT (GFX9) for lane number `me`, within each half of the wave.
 
-    It is (lane & mask) | (reversed >> n), where `reversed` is the lane number with its bits reversed, and n is
-    the number of ones in `mask`."""
+    It is (lane & mask) | (reversed >> n), where lane is the low 5 bits of `me`, reversed is lane with its bits
+    reversed, and n is the number of ones in `mask`."""
     low = me[4:0]
     return low.bitreverse() >> 27 >> mask.bit_count() | low & mask | me & 32
 
@@ -95,11 +95,11 @@ The value 3, wrap, is missing, since the manuals do not describe its second oper
 
 
 def ordered_count(b: Builder, i: Insn) -> None:
-    """Execute ds_ordered_count: update the GDS counter at M0[31:16] + offset0; vdst = its old value.
+    """Execute ds_ordered_count: add a number to a GDS counter, or exchange it; vdst = the counter's old value.
 
-    The operand is addr of the first active lane, or 0 without active lanes. Waves execute it in the order in which they
-    arrive (Choice ``gcn/ordered-count``).
-    """
+    The counter is at M0[31:16] + offset0, and offset1 selects the operation. The number is addr of the first
+    active lane, or 0 without active lanes. Waves execute the instruction in the order in which they arrive
+    (Choice ``gcn/ordered-count``)."""
     code = i["offset1"] >> 4 & 3
     kind = ORDERED.get(code)
     if kind is None:

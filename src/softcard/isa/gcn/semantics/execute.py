@@ -12,7 +12,7 @@ from softcard.isa.gcn.algebra import S, WaveAlgebra
 from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.encoding.shape import truth_table
 from softcard.isa.gcn.insn import Computation, Execution, Insn, Result, Selectors, Semantics, SpecialisedExecution
-from softcard.isa.gcn.semantics import dpp, fp, sdwa, source
+from softcard.isa.gcn.semantics import fp, modifiers, source
 from softcard.isa.gcn.semantics.access import pair
 from softcard.isa.gcn.state import EXEC, VCC
 from softcard.isa.gcn.target import GFX7, GFX9
@@ -131,7 +131,7 @@ def scalar_sources(b: Builder, i: Insn) -> Iterator[Word]:
 # ---- vector forms ----------------------------------------------------------------------------------------------------
 def vector(b: Builder, i: Insn) -> None:
     """Execute VOP1, VOP2, VOPC, VOP3A, VOP3B, VOP3P instructions, with or without SDWA or DPP."""
-    where = dpp.enabled(b, i) if i.form.endswith("DPP") else None
+    where = modifiers.dpp_lanes(b, i) if i.form.endswith("DPP") else None
     semantics = i.op.semantics
     if i.op.clamped and i.get("clamp") and i.target.level > GFX7:
         semantics = i.op.clamped
@@ -178,13 +178,15 @@ def fetch(b: Builder, i: Insn, number: int, name: str, kind: str) -> Word | list
     """Return source `number`, after SDWA or DPP: the field `name`, a register or constant, as type `kind`."""
     code = i[name]
     if number == 0 and i.form.endswith("DPP"):
-        return dpp.source(b, i, code, kind)
+        return modifiers.dpp_source(b, i, code, kind)
     value = source.vector(b, i, code, kind, name)
-    return sdwa.source(i, number, value) if i.form.endswith("SDWA") and isinstance(value, Word) else value
+    return modifiers.sdwa_source(i, number, value) if i.form.endswith("SDWA") and isinstance(value, Word) else value
 
 
 def typed(i: Insn, value: Word, number: int, kind: str) -> Word:
-    """Return a source narrowed to type `kind`, after its modifiers: abs and neg for floats, op_sel for halves."""
+    """Return source `number`, after its modifiers, as a value of type `kind`.
+
+    The modifiers are abs and neg for floats, and op_sel, which selects a half for 16-bit types."""
     if kind in ("p16", "h16"):
         return packed(i, value, number, kind)
     if kind in ("p64", "g64"):
@@ -275,7 +277,7 @@ def put(b: Builder, i: Insn, kind: str, value: Word | list[Word], where: Word | 
         kept = source.vgpr(b, n, "vdst") & ~(0xFF << at)
         write(b, n, kept | value.zext(32) << at, where)
     else:
-        write(b, n, sdwa.result(b, i, value) if i.form.endswith("SDWA") else value, where)
+        write(b, n, modifiers.sdwa_result(b, i, value) if i.form.endswith("SDWA") else value, where)
 
 
 def write(b: Builder, n: int, value: Word, where: Word | None) -> None:
@@ -290,9 +292,11 @@ def write(b: Builder, n: int, value: Word, where: Word | None) -> None:
 
 
 def half(b: Builder, i: Insn, value: Word) -> Word:
-    """Return the 32 bits that an instruction writes to the destination register for its 16-bit result."""
+    """Return the 32 bits that an instruction writes to the destination register for its 16-bit result `value`.
+
+    On GFX9 they may contain the old value of the other half."""
     if i.form.endswith("SDWA"):
-        return sdwa.result(b, i, value)
+        return modifiers.sdwa_result(b, i, value)
     held = source.vgpr(b, i["vdst"], "vdst") if i.target.level == GFX9 else None
     if held is not None and (i.get("op_sel") >> 3 & 1 or i.op.name in WRITES_HIGH):
         return held[15:0] | value << 16

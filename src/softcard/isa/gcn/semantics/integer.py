@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def count(n: Word, w: int) -> Word:
-    """Return the low bits of the shift count `n` that a shift of a `w`-bit value uses: 4, 5 or 6 bits.
+    """Return the low bits of the shift count `n` that a shift of a `w`-bit value uses.
 
     They are 4 bits for `w` = 16, 5 for 32 and 6 for 64."""
     return n.to(w) & w - 1
@@ -70,7 +70,7 @@ def subb(a: Word, b: Word, c: Word) -> tuple[Word, Word]:
 
 
 def saturating(semantics: Callable[..., tuple[Word, Word]], limit: int) -> Callable[..., tuple[Word, Word]]:
-    """Return a function like `semantics` whose result is `limit` if there is a carry or borrow."""
+    """Return a function like `semantics`, but with the result `limit` if there is a carry or borrow."""
 
     def clamped(*sources: Word) -> tuple[Word, Word]:
         result, carry = semantics(*sources)
@@ -93,7 +93,7 @@ def signed_difference(a: Word, b: Word) -> tuple[Word, Word]:
 
 # ---- products --------------------------------------------------------------------------------------------------------
 def product(signed: bool, a: Word, b: Word) -> Word:
-    """Return the 64-bit product of two 32-bit numbers."""
+    """Return the 64-bit product of two 32-bit numbers, which are in two's complement if `signed` is True."""
     return a.extended(64, signed) * b.extended(64, signed)
 
 
@@ -215,7 +215,7 @@ def of_rows(rows: Sequence[int], sources: Sequence[Word]) -> Word:
 
 # ---- saturation ------------------------------------------------------------------------------------------------------
 def clamp(w: int, signed: bool, a: Word) -> Word:
-    """Saturate a signed 64-bit number to `w` bits, signed or unsigned."""
+    """Saturate a signed 64-bit number to the range of `w`-bit numbers, signed or unsigned; return `w` bits."""
     least, most = (-1 << w - 1, (1 << w - 1) - 1) if signed else (0, (1 << w) - 1)
     return a.smin(most).smax(least).trunc(w)
 
@@ -240,9 +240,9 @@ def clamped24(signed: bool, *, plus: bool) -> Function:
 
 # ---- lanes -----------------------------------------------------------------------------------------------------------
 def mbcnt(*, upper: bool) -> Callable[[Word, Word], Word]:
-    """Return the function of b plus the number of ones in `a` that belong to lanes below the executing lane.
+    """Return the function of b plus the number of ones in a that belong to lanes below the executing lane.
 
-    If `upper` is True, the bits of `a` represent lanes 32 to 63, else lanes 0 to 31."""
+    If `upper` is True, the bits of a represent lanes 32 to 63, else lanes 0 to 31."""
 
     def semantics(a: Word, b: Word) -> Word:
         below = (1 << Word(a.algebra, 32, a.algebra.lane_id()).zext(64)) - 1

@@ -63,8 +63,7 @@ def movrelsd(b: Builder, i: Insn) -> None:
 def swap_rows(size: int) -> Execution:
     """Return the semantics of an exchange between rows of `size` lanes (Choice ``gcn/permlane-swap``).
 
-    The odd rows of vdst are exchanged with the even rows of source 0.
-    """
+    Each odd row of vdst is exchanged with the preceding even row of source 0."""
 
     def semantics(b: Builder, i: Insn) -> None:
         first, second = i["vdst"], i["src0"] - 256

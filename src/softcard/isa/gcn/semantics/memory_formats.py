@@ -74,10 +74,10 @@ TABLED: Final = 8
 
 
 def widths(dfmt: int, *, image: bool) -> tuple[int, ...]:
-    """Return the component widths of a data format; () for 0, the empty format.
+    """Return the component widths of data format `dfmt`; () for 0, the empty format.
 
-    `BeyondModel` if the format is not modelled.
-    """
+    If `image` is True, it is a data format of images, else of buffers. Raise `BeyondModel` if it is not
+    modelled."""
     if dfmt == 0:
         return ()
     table = IMAGE_WIDTHS if image else BUFFER_WIDTHS
@@ -88,7 +88,7 @@ def widths(dfmt: int, *, image: bool) -> tuple[int, ...]:
 
 
 def element_bytes(dfmt: int, *, image: bool) -> int:
-    """Return the size of one element in bytes."""
+    """Return the size in bytes of one element in a data format of images, or of buffers if `image` is False."""
     return sum(widths(dfmt, image=image)) // 8
 
 
@@ -142,10 +142,9 @@ def to_half(a: Word) -> Word:
 
 
 def to_small(a: Word, width: int) -> Word:
-    """Convert binary32 bits to an unsigned float of 11 or 10 bits.
+    """Convert binary32 bits to an unsigned float of `width` bits, 11 or 10.
 
-    Negative numbers become 0, too large ones infinity.
-    """
+    Negative numbers become 0, too large ones infinity."""
     fraction = width - 5
     drop = fp.FRACTION["s"] - fraction
     up = a + ((1 << drop - 1) - 1) + a[drop:drop]
@@ -173,7 +172,7 @@ def _pattern(t: str, n: float) -> int:
 
 
 def by_lane(a: Word, function: Callable[[Lanes], Lanes]) -> Word:
-    """Apply a NumPy function to 32-bit values. Only engines that compute with NumPy support this."""
+    """Apply a NumPy function to the 64 lanes of a 32-bit value. Only engines that compute with NumPy support this."""
     if not isinstance(a.value, (int, np.ndarray)):
         raise BeyondModel("the JIT engine does not support sRGB: use the reference engine")
     return Word(a.algebra, 32, cast("Value", function(lanes(a))))
@@ -283,7 +282,7 @@ def ratio(a: Word, n: int) -> Word:
 
 
 def unknown(nfmt: int, width: int) -> BeyondModel:
-    """Return the error for number format `nfmt` if it does not exist for components of `width` bits."""
+    """Return the error that number format `nfmt` is not modelled for components of `width` bits."""
     return BeyondModel(
         f"number format {nfmt} ({NUMBER_NAMES.get(nfmt, 'reserved')}) of {width}-bit components is not modelled"
     )
@@ -347,7 +346,7 @@ def write_shared_exponent(parts: Sequence[Word]) -> list[Word]:
 
 
 def _scaled(a: Word, exponent: Word) -> Word:
-    """Return the mantissa of a component for the shared exponent `exponent`, rounded to an integer."""
+    """Return the mantissa of the float `a` for the shared exponent `exponent`, rounded to an integer."""
     scale = fp.bias("s") + 24 - exponent << fp.FRACTION["s"]
     return nearest(a.fmul(scale, "raw"), 1)
 
@@ -360,8 +359,8 @@ def one(nfmt: int) -> int:
 def read(dfmt: int, nfmt: int, words: Sequence[Word], *, image: bool) -> list[Word]:
     """Convert an element to the four components that registers receive; `words` are its dwords.
 
-    Components that the format does not have are 0, 0, 0, 1 for x, y, z, w.
-    """
+    Components that the format does not have are 0, 0, 0, 1 for x, y, z, w. `image` is True if `dfmt` is a data
+    format of images, False if it is one of buffers."""
     layout = widths(dfmt, image=image)
     if dfmt == SHARED_EXPONENT and image:
         parts = read_shared_exponent(words)
@@ -375,8 +374,8 @@ def read(dfmt: int, nfmt: int, words: Sequence[Word], *, image: bool) -> list[Wo
 def write(dfmt: int, nfmt: int, components: Sequence[Word], *, image: bool) -> list[Word]:
     """Convert components to the dwords of an element; small elements are the low bits of a dword.
 
-    There must be at least as many components as the format has.
-    """
+    There must be at least as many components as the format has. `image` is True if `dfmt` is a data format of
+    images, False if it is one of buffers."""
     layout = widths(dfmt, image=image)
     if dfmt == SHARED_EXPONENT and image:
         return write_shared_exponent(components)
@@ -390,7 +389,9 @@ def to_d16(nfmt: int, a: Word) -> Word:
 
 
 def from_d16(nfmt: int, a: Word) -> Word:
-    """Return the component that a d16 store reads from the low half of `a`."""
+    """Return as a register value the component that a d16 store reads from the low half of `a`.
+
+    It is a binary16 number, or an integer if `nfmt` is an integer format."""
     a = a[15:0]
     if nfmt == SINT:
         return signed(a, 16)

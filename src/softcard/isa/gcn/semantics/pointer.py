@@ -45,10 +45,9 @@ def flat_address(b: Builder, pointer: Word) -> Word:
 
 
 def aperture(b: Builder, which: str) -> Word:
-    """Return a 64-bit pointer to the start or the end of an aperture.
+    """Return a 64-bit pointer of the program to the first or the last address of an aperture.
 
-    `which` is "shared" or "private" for the first address, "shared_limit" or "private_limit" for the last one.
-    """
+    `which` is "shared" or "private" for the first address, "shared_limit" or "private_limit" for the last one."""
     if not b.mode.ptr32:
         return b.aperture(which)
     name, _, limit = which.partition("_")

@@ -69,7 +69,7 @@ def conversion(name: str) -> Execution:
 
 
 def factor_of(b: Builder, i: Insn, name: str) -> Word:
-    """Return the exponent field of the scale, a source operand; `name` is the field that holds it."""
+    """Return the exponent field of the scale, whose operand is in the field `name` of the instruction."""
     return (_single(b, i, name) >> 23) & 0xFF
 
 
@@ -78,7 +78,7 @@ def _single(b: Builder, i: Insn, name: str) -> Word:
 
 
 def _words(b: Builder, i: Insn, name: str, count: int) -> list[Word]:
-    """Return the `count` registers of the source operand in field `name`."""
+    """Return the values of the `count` registers of the source operand in field `name`."""
     code = i[name]
     if count == 1:
         return [_single(b, i, name)]
@@ -160,7 +160,7 @@ def half_of(to: str, value: Word) -> Word:
 
 
 def bits_of(words: Sequence[Word], at: int, size: int) -> Word:
-    """Return `size` bits, starting at bit `at`, of a sequence of words."""
+    """Return `size` bits, starting at bit `at`, of a sequence of 32-bit words, the lowest first."""
     n, shift = divmod(at, 32)
     value = words[n] >> shift
     if shift + size > 32:
@@ -228,7 +228,7 @@ def _halves(of: str, word: Word) -> list[Word]:
 
 
 def joined(b: Builder, codes: Sequence[Word], size: int) -> list[Word]:
-    """Pack numbers of `size` bits one after the other into 32-bit words."""
+    """Pack the numbers `codes`, of `size` bits each, one after the other into 32-bit words."""
     made = []
     for start in range(0, len(codes) * size, 32):
         word = b.const(32, 0)

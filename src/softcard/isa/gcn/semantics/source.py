@@ -91,7 +91,7 @@ def scalar(b: Builder, i: Insn, code: int, kind: str) -> Word:
 def offset_of(b: Builder, place: str) -> Word:
     """Return the number that is added to the register number of operand `place` while GPR indexing is on.
 
-    It is M0[7:0] if indexing applies to that operand, else 0."""
+    It is M0[7:0] if indexing applies to that operand, else 0. `place` is "src0", "src1", "src2" or "vdst"."""
     m0, bit = b.s(M0), GPR_IDX[place]
     return m0[bit:bit] * m0[7:0]
 
@@ -102,7 +102,9 @@ def vgpr(b: Builder, n: int, place: str) -> Word:
 
 
 def single(b: Builder, i: Insn, code: int, kind: str, place: str) -> Word:
-    """Return a vector source with 32 bits for types of up to 32 bits, else with 64 bits."""
+    """Return a vector source with 32 bits for types of up to 32 bits, else with 64 bits.
+
+    `place` is the operand's name, which decides whether GPR indexing applies to it."""
     if code == operands.LDS_DIRECT:
         return lds_direct(b)
     if code < operands.VGPR0:
@@ -113,7 +115,9 @@ def single(b: Builder, i: Insn, code: int, kind: str, place: str) -> Word:
 
 
 def vector(b: Builder, i: Insn, code: int, kind: str, place: str) -> Word | list[Word]:
-    """Return a vector source of any width; above 64 bits it is a list of 32-bit words."""
+    """Return a vector source of any width; above 64 bits it is a list of 32-bit words.
+
+    `place` is the operand's name, which decides whether GPR indexing applies to it."""
     if width(kind) <= 64 or code < operands.VGPR0:
         return single(b, i, code, kind, place)
     return [vgpr(b, code - operands.VGPR0 + k & 0xFF, place) for k in range(width(kind) // 32)]

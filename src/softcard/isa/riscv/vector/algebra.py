@@ -72,16 +72,15 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
         *,
         saturates: bool = False,
     ) -> None:
-        """Set each element k of `dest` to f(o, element k of each source).
+        """Set each element k of `dest` to f(o, element k of each source), where o is this algebra.
 
         If `saturates` is True, f returns two values: the element, and a width-1 value that is 1 if the element was
         saturated (for vxsat)."""
 
     def v_fold(self, source: Group, start: Scalar, f: Callable[..., Value], masked: bool) -> Value:
-        """Compute value = f(o, value, element k) for each k in order, beginning with `start`; return the last value.
+        """Compute value = f(o, value, element k) for each k in order; return the last value.
 
-        For floats, the values are bit patterns.
-        """
+        The first value is `start`, and o is this algebra. For floats, the values are bit patterns."""
 
     def v_reduce(
         self, source: Group, start: Scalar, neutral: int, f: Callable[..., Value], masked: bool, *, signed: bool = False
@@ -105,7 +104,7 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
         """Set element 0 of `group` to `value`, unless vl is 0."""
 
     def v_compress(self, dest: Group, source: Group, which: Mask) -> None:
-        """Store those elements of `source` that the mask `which` enables to `dest`, without gaps."""
+        """Store to `dest`, without gaps, those elements of `source` that the mask `which` enables."""
 
     def v_copy(self, to: int, n: int, count: int) -> None:
         """Copy `count` whole registers, from number `n` on, to the registers from number `to` on."""
@@ -121,17 +120,16 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
         fields: int = 1,
         first_fault: bool = False,
     ) -> None:
-        """Load the first `count` (64 bits) elements of `fields` register groups, from the addresses of `walk`.
+        """Load the first `count` elements of each of `fields` register groups, from the addresses of `walk`.
 
-        The fields of an element are adjacent in memory. An access that faults sets vstart to its element. With
-        `first_fault`, a fault after element 0 does not trap, but reduces vl to the number of the faulting element.
-        """
+        `dest` is the first group, and `count` a 64-bit value. The fields of an element are adjacent in memory. An
+        access that faults sets vstart to its element. With `first_fault`, a fault after element 0 does not trap,
+        but reduces vl to the number of the faulting element."""
 
     def v_store(self, source: Group, count: Value, walk: Walk, masked: bool, *, fields: int = 1) -> None:
-        """Store the first `count` (64 bits) elements of `fields` register groups to the addresses of `walk`.
+        """Store the first `count` elements of each of `fields` register groups to the addresses of `walk`.
 
-        The fields of an element are adjacent in memory.
-        """
+        `source` is the first group, and `count` a 64-bit value. The fields of an element are adjacent in memory."""
 
 
 VectorOps = VectorAlgebra

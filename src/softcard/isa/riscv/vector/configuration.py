@@ -12,10 +12,10 @@ ALL: Final = (1 << 64) - 1
 
 
 def by_register(vtype_in_register: bool) -> VectorSemantics:
-    """Return the semantics of vsetvl (if `vtype_in_register`) or vsetvli, whose requested length is x[rs1].
+    """Return the semantics of vsetvl or vsetvli, whose requested length is x[rs1].
 
-    If rs1 is x0 and rd is not, the requested length is the maximum. If both are x0, the requested length is the
-    current vl."""
+    If `vtype_in_register` is True, vtype comes from rs2 (vsetvl), else from the immediate. If rs1 is x0 and rd
+    is not, the requested length is the maximum. If both are x0, it is the current vl."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         vtype = o.x(i.rs2) if vtype_in_register else o.const(64, i.imm)
@@ -26,7 +26,7 @@ def by_register(vtype_in_register: bool) -> VectorSemantics:
 
 
 def by_number(o: VectorOps, i: Insn) -> None:
-    """Execute vsetivli: the requested length is the rs1 field."""
+    """Execute vsetivli: the requested length is the number in the rs1 field, and vtype is the immediate."""
     o.set_x(i.rd, o.configure(o.const(64, i.imm), o.const(64, i.rs1)))
 
 

@@ -31,7 +31,9 @@ NEAREST_UP, NEAREST_EVEN, DOWN, TO_ODD = range(4)
 
 
 def shift_rounding(v: Word, n: Word, vxrm: Word, signed: bool) -> Word:
-    """Return v / 2**n, rounded by the fixed-point rounding mode `vxrm`."""
+    """Return v / 2**n, rounded by the fixed-point rounding mode `vxrm`.
+
+    v is in two's complement if `signed` is True."""
     one = v.const(1)
     below, half = (one << n) - 1, (one << n) >> 1
     kept = v.sra(n) if signed else v >> n
@@ -77,7 +79,9 @@ def end_of(a: Word) -> Word:
 
 
 def average(subtracts: bool, signed: bool) -> Rounded:
-    """Return the function of a rounded average: (a - b) / 2 if `subtracts`, else (a + b) / 2, without overflow."""
+    """Return the function of a rounded average, computed without overflow.
+
+    The average is (a - b) / 2 if `subtracts` is True, else (a + b) / 2."""
 
     def f(a: Word, b: Word, vxrm: Word) -> Word:
         w = a.width

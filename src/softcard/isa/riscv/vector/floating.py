@@ -50,10 +50,9 @@ def begin(o: VectorOps) -> VType:
 
 @cache
 def on_bits(f: OnFloats, fmt: str, wide: tuple[bool, ...]) -> Element:
-    """Convert a function of floats to a function of bit patterns.
+    """Convert a function of floats to a function of bit patterns; `fmt` is the format in which it computes.
 
-    Operands that are not `wide` have half the width of format `fmt`.
-    """
+    Operands whose flag in `wide` is False have half the width of that format, and are widened first."""
 
     def g(o: VectorOps, *bits: Value) -> Value:
         floats = [_float(o, fmt, value, is_wide) for value, is_wide in zip(bits, wide, strict=True)]
@@ -103,7 +102,9 @@ def unary(f: OnFloats) -> VectorSemantics:
 
 
 def sign(f: Callable[[Word, Word], Word], kind: str) -> VectorSemantics:
-    """Return the semantics of a sign injection: vd = vs2 with the sign bit of f(vs2, other)."""
+    """Return the semantics of a sign injection: vd = vs2 with the sign bit of f(vs2, other).
+
+    `kind` selects the other operand."""
 
     def signed(a: Word, b: Word) -> Word:
         return a[a.width - 2 : 0] | f(a, b) & 1 << a.width - 1
@@ -249,7 +250,7 @@ def from_integer(signed: bool) -> Converted:
 
 
 def between(rm: int) -> Converted:
-    """Return the function that converts a float to a float of another width, with rounding mode `rm`."""
+    """Return the function that converts a float between binary32 and binary64, with rounding mode `rm`."""
 
     def f(o: VectorOps, a: Value, to: int, of: int) -> Value:
         into, fmt = _format(to), _format(of)

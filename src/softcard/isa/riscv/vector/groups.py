@@ -117,7 +117,9 @@ def refuse(why: str, rule: Rule) -> IllegalInstruction:
 
 
 def check_group(group: Group, fields: int = 1) -> None:
-    """Raise an error if `fields` adjacent groups like `group` are invalid: element width, length or registers."""
+    """Raise an error if the register group `group`, or a segment of `fields` such groups, is invalid.
+
+    It is invalid if its element width, its length or its register numbers are not permitted."""
     if not 8 <= group.width <= ELEN:
         raise refuse(f"the elements have {group.width} bits, expected 8, 16, 32 or 64", rules.EEW_SUPPORTED)
     if not LEAST_LMUL <= group.emul <= MOST_LMUL:
@@ -164,7 +166,7 @@ def _overlap(a: Place, b: Place) -> bool:
 
 
 def _may_overlap(dest: Place, source: Place) -> bool:
-    """Return True if a destination and a source that overlap may do so.
+    """Return True if the operands `dest` and `source`, whose registers overlap, are allowed to overlap.
 
     This is allowed in three cases: the element widths are equal; the destination is narrower and starts at the
     same register as the source; the destination is wider and ends at the same register as the source."""

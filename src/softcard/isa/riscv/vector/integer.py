@@ -64,7 +64,9 @@ def compare(f: OnWords, kind: str) -> VectorSemantics:
 
 
 def with_carry(f: OnWords, kind: str) -> VectorSemantics:
-    """Return the semantics of an operation with carry: vd = f(vs2, other, v0), where v0 holds the carry bits."""
+    """Return the semantics of an operation with carry: vd = f(vs2, other, v0), where v0 holds the carry bits.
+
+    `kind` selects the other operand."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector()
@@ -78,7 +80,8 @@ def with_carry(f: OnWords, kind: str) -> VectorSemantics:
 def carry_out(f: OnWords, kind: str, with_v0: bool) -> VectorSemantics:
     """Return the semantics of a carry-out: mask vd = f(vs2, other), or f(vs2, other, v0) if `with_v0`.
 
-    All elements are computed, since v0 holds the carry bits and does not mask elements."""
+    All elements are computed, since v0 holds the carry bits and does not mask elements. `kind` selects the
+    other operand."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector()
@@ -159,10 +162,9 @@ def high(first: bool, second: bool) -> OnWords:
 
 
 def shift(f: OnWords) -> OnWords:
-    """Return the function f(a, b modulo the width of a), where `f` is a shift.
+    """Return the function of a shift of a by b modulo the width of a; `f` is the plain shift.
 
-    If b is narrower than a, the result is truncated to the width of b.
-    """
+    If b is narrower than a, the result is truncated to the width of b."""
     return lambda a, b: f(a, b.zext(a.width) & a.width - 1).trunc(b.width)
 
 

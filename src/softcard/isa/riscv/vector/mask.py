@@ -41,9 +41,9 @@ Seen = Callable[[Word, Word], Word]
 
 
 def around_first(f: Seen) -> VectorSemantics:
-    """Return the semantics that set each bit of mask vd to f(seen, same bit of vs2).
+    """Return the semantics of vmsbf, vmsif or vmsof, which set bits of mask vd around the first 1 bit of vs2.
 
-    `seen` is 1 if an earlier bit of vs2 is 1."""
+    Each bit of vd becomes f(seen, same bit of vs2), where seen is 1 if an earlier bit of vs2 is 1."""
 
     def g(before: Word, bit: Word) -> Word:
         return f(before != 0, bit)

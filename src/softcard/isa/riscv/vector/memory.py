@@ -20,7 +20,9 @@ LOAD, STORE = "0000111", "0100111"
 def _transfer(
     o: VectorOps, i: Insn, data: Group, fields: int, walk: Walk, loads: bool, first_fault: bool = False
 ) -> None:
-    """Check the register groups of all fields, and load or store them."""
+    """Check the register groups of all fields; then load them from memory if `loads` is True, or store them to it.
+
+    `data` is the group of the first field, and `walk` has the addresses."""
     check_group(data, fields)
     if not loads:
         o.v_store(data, o.vl(), walk, is_masked(i), fields=fields)
@@ -33,7 +35,8 @@ def _transfer(
 def unit(width: int, fields: int, loads: bool, first_fault: bool = False) -> VectorSemantics:
     """Return the semantics of a unit-stride load (`loads`) or store: elements are adjacent, starting at x[rs1].
 
-    `width` is the element width in bits, `fields` the number of fields of a segment."""
+    `width` is the element width in bits, `fields` the number of fields of a segment. `first_fault` is True for
+    a fault-only-first load."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector(resumes=True)
@@ -44,7 +47,9 @@ def unit(width: int, fields: int, loads: bool, first_fault: bool = False) -> Vec
 
 
 def strided(width: int, fields: int, loads: bool) -> VectorSemantics:
-    """Return the semantics of a strided load (`loads`) or store: element k is at x[rs1] + k * x[rs2]."""
+    """Return the semantics of a strided load (`loads`) or store: element k is at x[rs1] + k * x[rs2].
+
+    `width` is the element width in bits, `fields` the number of fields of a segment."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector(resumes=True)
@@ -57,7 +62,7 @@ def indexed(width: int, fields: int, loads: bool) -> VectorSemantics:
     """Return the semantics of an indexed load (`loads`) or store of SEW-bit elements.
 
     The address of an element is x[rs1] plus the byte offset of `width` bits in the same element of vs2.
-    """
+    `fields` is the number of fields of a segment."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector(resumes=True)
@@ -85,7 +90,9 @@ def mask(loads: bool) -> VectorSemantics:
 
 
 def whole(width: int, count: int, loads: bool) -> VectorSemantics:
-    """Return the semantics of a load (`loads`) or store of `count` whole registers, regardless of vtype and vl."""
+    """Return the semantics of a load (`loads`) or store of `count` whole registers, regardless of vtype and vl.
+
+    `width` is the element width in bits."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         o.vector_untyped(resumes=True)

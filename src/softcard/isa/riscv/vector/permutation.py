@@ -50,7 +50,9 @@ def _offset(o: VectorOps, i: Insn, kind: str) -> Value:
 
 
 def slide_up(kind: str) -> VectorSemantics:
-    """Return the semantics of a slide up: vd[k + offset] = vs2[k]; elements of vd below the offset are unchanged."""
+    """Return the semantics of a slide up: vd[k + offset] = vs2[k]; elements of vd below the offset are unchanged.
+
+    The offset is x[rs1] or imm, as `kind` selects."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector()
@@ -68,7 +70,9 @@ def _preserved_below(k: Word, offset: Word, value: Word, old: Word) -> Word:
 
 
 def slide_down(kind: str) -> VectorSemantics:
-    """Return the semantics of a slide down: vd[k] = vs2[k + offset], or 0 past the group's end."""
+    """Return the semantics of a slide down: vd[k] = vs2[k + offset], or 0 past the group's end.
+
+    The offset is x[rs1] or imm, as `kind` selects."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector()

@@ -31,8 +31,8 @@ def fold(
 ) -> VectorSemantics:
     """Return the semantics of a reduction: vd[0] = f(... f(vs1[0], vs2[0]) ..., vs2[vl - 1]).
 
-    `to` is the element width of vd and vs1 in units of SEW. `neutral` returns the neutral element of f for a width.
-    """
+    `to` is the element width of vd and vs1 in units of SEW; elements of vs2 are extended to it, sign-extended
+    if `signed`. `neutral` returns the neutral element of f for a width."""
 
     def semantics(o: VectorOps, i: Insn) -> None:
         t = o.vector()

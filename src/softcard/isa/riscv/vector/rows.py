@@ -67,7 +67,7 @@ def is_masked(i: Insn) -> bool:
 
 
 def own(i: Insn, t: VType) -> Group:
-    """Return the register group vd of an instruction, with elements of SEW bits."""
+    """Return the instruction's own register group, which it writes: that at vd, with elements of SEW bits."""
     return Group(i.rd, t.sew, t.lmul)
 
 
@@ -104,7 +104,9 @@ def float_format(width: int) -> str:
 
 
 def element(f: OnWords, sources: tuple[Source, ...]) -> Element:
-    """Convert a function of words to a function of engine values; the widths are those of `sources`."""
+    """Convert a function of words to a function of the algebra and of engine values.
+
+    The widths of the words are those of the elements of `sources`."""
     return _element(f, tuple(source.width for source in sources))
 
 
@@ -114,5 +116,5 @@ def _element(f: OnWords, widths: tuple[int, ...]) -> Element:
 
 
 def masks(i: Insn) -> tuple[Mask, Mask]:
-    """Return the registers vs2 and vs1 as masks."""
+    """Return the two operands vs2 and vs1 of an instruction as masks."""
     return Mask(i.rs2), Mask(i.rs1)

@@ -21,7 +21,7 @@ from softcard.engine.gcn.jit.emit.emit_integer import Integers
 from softcard.engine.gcn.jit.emit.emit_memory import Memory
 from softcard.engine.gcn.jit.emit.emit_registers import ScalarFile, VectorFile
 from softcard.engine.gcn.jit.emit.emit_shadow import ShadowState, WaveParts
-from softcard.engine.gcn.jit.emit.register_base import RegisterBase
+from softcard.engine.gcn.jit.layout import RegisterBase
 from softcard.engine.gcn.jit.liveness import Liveness
 from softcard.engine.gcn.jit.native_clean import WORDS
 from softcard.engine.gcn.jit.region import Region

@@ -11,11 +11,69 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from softcard.engine.gcn.jit.emit.emit_gather import Gathers, Run
 from softcard.engine.gcn.jit.emit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
 from softcard.engine.gcn.jit.emit.emit_integer import ZERO, Integers, split_sum
 from softcard.ir.builder import LaneText, Value
 from softcard.ir.operand import Operand
+
+# ---- gathers ---------------------------------------------------------------------------------------------------------
+# Gathers emitted in line: each lane loads a dword from its own address. The memory is LDS, or the range of memory that
+# the access's inline cache holds. For bytes and halfwords the aligned dwords that contain them are loaded.
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A range of memory for gathers: its first guest address, a bound of dword offsets, and its host address.
+
+    The first guest address is None if it is 0, as in LDS.
+    """
+
+    start: Operand | None
+    room: Operand
+    base: Operand
+
+
+class Gathers:
+    """The emitter of gathers, for hosts with instructions that gather under a mask."""
+
+    def __init__(self, text: LaneText) -> None:
+        self.text = text
+
+    def inside(self, bits: int, w: int, addresses: Operand, mask: Operand, run: Run) -> tuple[Operand, Operand]:
+        """Emit the offsets, in a range of memory, of the dwords that lanes address, and a condition.
+
+        The condition is that the dwords of all lanes of the mask are inside the range `run`. Halfwords that span two
+        dwords count as outside."""
+        text, lanes = self.text, self.text.lanes
+        offsets = addresses if bits == 32 else (addresses & -4)
+        if run.start is not None:
+            offsets = offsets - text.splat(f"i{w}", run.start)
+        outside = offsets >= text.splat(f"i{w}", run.room)
+        if bits == 16:
+            last = addresses & 3
+            outside = outside | last.eq(3)
+        wrong = (outside & mask).bitcast(f"i{lanes}")
+        return offsets, wrong.eq(0)
+
+    def read(self, bits: int, w: int, addresses: Operand, offsets: Operand, mask: Operand, run: Run) -> Operand:
+        """Emit the gather of a byte, halfword or dword for each lane of a mask; other lanes read 0.
+
+        `offsets` are the offsets that `inside` returned. The values are returned as dwords."""
+        text, lanes = self.text, self.text.lanes
+        vector = text.itype(32, True)
+        places = run.base.offset(offsets)
+        name = f"llvm.masked.gather.v{lanes}i32.v{lanes}p0"
+        pointers, flags = f"<{lanes} x ptr> align 1 {places}", f"{text.itype(1, True)} {mask}"
+        found = text.call(vector, name, pointers, flags, f"{vector} zeroinitializer")
+        if bits == 32:
+            return found
+        low = addresses if w == 32 else addresses.trunc(vector)
+        shift = (low & 3) << 3
+        return found >> shift & (1 << bits) - 1
+
+
+# ---- contiguous accesses ---------------------------------------------------------------------------------------------
+
 
 WIDTHS: Final = (8, 16, 32, 64, 128)
 """The widths in bits, for each lane, of accesses that are emitted in line."""
@@ -60,10 +118,11 @@ class Addresses:
         return text.bits(first if plus is None else o.add(64, first, plus))
 
     def apart(self, address: Value) -> tuple[str, Operand, int]:
-        """Split the lanes' addresses into remainder and constant; return (key, first lane's remainder, constant).
+        """Split the lanes' addresses into a remainder for each lane and a common constant.
 
-        Addresses with equal keys have equal remainders, so they differ only by their constants. 32-bit addresses
-        wrap around after the constant is added."""
+        Return three items: a key of the remainders, the first lane's remainder, and the constant. Addresses with
+        equal keys have equal remainders, so they differ only by their constants. 32-bit addresses wrap around after
+        the constant is added."""
         text, first = self.text, self.first(address)
         if address.w == 32:
             base, scalars = self._base(address)
@@ -297,10 +356,10 @@ class Contiguous:
         return every
 
     def _place(self, space: str, kind: str, first: Operand, size: int, bound: Value | None) -> Place:
-        """Emit the host address of an access, and the conditions that it is inside the memory.
+        """Emit the host address of a lane vector's access, and the conditions that it is inside the memory.
 
-        `bound` is a further bound of addresses in LDS.
-        """
+        `first` is the address that the first lane accesses, and `size` the number of bytes of each lane. In LDS,
+        addresses must also be below `bound`, if it is given."""
         text, lanes = self.text, self.text.lanes
         if space == "lds":
             offset = first.zext("i64")
@@ -322,7 +381,7 @@ class Contiguous:
         return Place(pointer, fits, fits, cache, words)
 
     def _run(self, space: str, place: Place) -> Run:
-        """Return the range of memory from which gathers may load, given the memory `place` of an access."""
+        """Return the range of memory from which gathers may load; `place` is the memory of an access."""
         text = self.text
         if space == "lds":
             room = text.call("i64", "llvm.usub.sat.i64", "i64 %ldssize", "i64 3")

@@ -8,7 +8,7 @@ reports the fault."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from softcard.engine.gcn.jit import layout
 from softcard.engine.gcn.jit.basics import Untranslated
@@ -24,8 +24,50 @@ from softcard.ir.operand import Operand
 from softcard.isa.gcn import state
 from softcard.isa.gcn.state import LANES
 
-if TYPE_CHECKING:
-    from softcard.engine.gcn.jit.emit.access_hooks import AccessHooks
+# ---- reports of accesses ---------------------------------------------------------------------------------------------
+# The interface of a check that writes IR to report accesses of memory and their order.
+
+
+class AccessHooks(Protocol):
+    """The interface of an emitter, for one region, of code that reports accesses to a check.
+
+    It is created with the emitters of the region's text, vector registers, control flow, helper calls and
+    address conditions."""
+
+    def begin_strip(self, exec: str, stores: set[str]) -> None:
+        """Begin a strip-mined loop.
+
+        `exec` is the variable that has EXEC, `stores` are the address spaces that the loop stores to.
+        """
+
+    def begin_chunk(self) -> None:
+        """Begin the code for one lane vector: the lanes that one iteration of a strip-mined loop handles.
+
+        Calls of `access` follow in the order of the accesses.
+        """
+
+    def access(self, kind: str, space: str, bits: int, number: int, address: Value, where: Value | None) -> None:
+        """Emit the report of access `number` of an instruction, before the access itself.
+
+        `where` is the mask of the lanes, in the lane vector, that make the access."""
+
+    def end_chunk(self) -> None:
+        """End the code for one lane vector (one iteration of a strip-mined loop)."""
+
+    def scalar_access(self, dwords: int, address: Operand) -> None:
+        """Emit the report that the wave loads dwords at an address."""
+
+    def arrive(self) -> None:
+        """Emit the report that the wave has reached a barrier."""
+
+    def finish(self) -> None:
+        """Emit the report that the wave ends."""
+
+    def waited(self) -> None:
+        """Emit the report that the wave has waited for its stores."""
+
+
+# ---- accesses --------------------------------------------------------------------------------------------------------
 
 
 class Memory:
@@ -60,8 +102,8 @@ class Memory:
         """Begin an instruction, either with all its accesses (`phase` 0) or with one of several passes over the lanes.
 
         In pass `phase`, only access number `phase` is emitted; the results of earlier accesses are loaded from the
-        stack. If `phase` is 0, all accesses are emitted except for stores after the first, which the reference engine
-        executes."""
+        stack. If `phase` is 0, all accesses are emitted, except for the second and further stores of the
+        instruction. If a lane makes such a store, a side exit leaves it to the reference engine."""
         self._phase = phase
         self._accesses = self._stores = 0
         self.has_loaded = False

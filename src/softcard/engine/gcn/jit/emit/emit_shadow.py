@@ -10,7 +10,7 @@ from softcard.engine.gcn.jit.emit.emit_control import Control
 from softcard.engine.gcn.jit.emit.emit_integer import Integers
 from softcard.engine.gcn.jit.emit.emit_memory import Memory
 from softcard.engine.gcn.jit.emit.emit_registers import ScalarFile, VectorFile
-from softcard.engine.gcn.jit.emit.register_base import RegisterBase, shadow
+from softcard.engine.gcn.jit.layout import RegisterBase, shadow
 from softcard.ir.builder import LaneText, Value
 from softcard.ir.composed import Composed
 

@@ -14,10 +14,10 @@ Numbers = tuple[int, ...]
 
 
 def position(b: Builder, i: Insn, found: Image, *, mip: bool) -> tuple[Word, Word, Word, Word]:
-    """Return the three integer coordinates of an instruction, and the mask of lanes within the image.
+    """Return the three integer coordinates of an instruction, and the mask of lanes within the image `found`.
 
-    With `mip`, the instruction has a further coordinate, the mip level. Lanes whose level is not 0 are outside of
-    the image."""
+    If `mip` is True, the instruction has a further coordinate, the mip level. Lanes whose level is not 0 are
+    outside of the image."""
     count = texel.coordinates(i, found)
     zero = b.const(32, 0)
     *coordinates, level = texel.Addresses(b, i).group(count + mip) + [zero] * (not mip)
@@ -31,7 +31,9 @@ def position(b: Builder, i: Insn, found: Image, *, mip: bool) -> tuple[Word, Wor
 
 
 def load(*, mip: bool) -> SpecialisedExecution:
-    """Return the semantics of an image load: vdata = the components of the texel that dmask selects."""
+    """Return the semantics of an image load: vdata = the components of the texel that dmask selects.
+
+    If `mip` is True, the address includes a mip level."""
 
     def semantics(b: Builder, i: Insn, selectors: Numbers) -> None:
         found = image(b, i, selectors)
@@ -45,8 +47,8 @@ def load(*, mip: bool) -> SpecialisedExecution:
 def load_raw(*, mip: bool, signed: bool = False) -> SpecialisedExecution:
     """Return the semantics of an unconverted image load: vdata = the dwords of the texel that dmask selects.
 
-    With `signed`, they are sign-extended from the component's width.
-    """
+    If `signed` is True, each dword is sign-extended from the component's width. If `mip` is True, the address
+    includes a mip level."""
 
     def semantics(b: Builder, i: Insn, selectors: Numbers) -> None:
         found = image(b, i, selectors)
@@ -66,8 +68,7 @@ def load_raw(*, mip: bool, signed: bool = False) -> SpecialisedExecution:
 def store(*, mip: bool) -> SpecialisedExecution:
     """Return the semantics of an image store: the components of the texel that dmask selects = vdata.
 
-    The other components become 0.
-    """
+    The other components become 0. If `mip` is True, the address includes a mip level."""
 
     def semantics(b: Builder, i: Insn, selectors: Numbers) -> None:
         found = image(b, i, selectors)
@@ -86,7 +87,9 @@ def store(*, mip: bool) -> SpecialisedExecution:
 
 
 def store_raw(*, mip: bool) -> SpecialisedExecution:
-    """Return the semantics of an unconverted image store: the texel's dwords = vdata."""
+    """Return the semantics of an unconverted image store: the texel's dwords that dmask selects = vdata.
+
+    The other dwords become 0. If `mip` is True, the address includes a mip level."""
 
     def semantics(b: Builder, i: Insn, selectors: Numbers) -> None:
         found = image(b, i, selectors)

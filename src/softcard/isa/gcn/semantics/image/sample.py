@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +21,133 @@ from softcard.isa.gcn.insn import Insn, SpecialisedExecution
 from softcard.isa.gcn.semantics import fp
 from softcard.isa.gcn.semantics import memory_formats as formats
 from softcard.isa.gcn.semantics.image import resource, texel
-from softcard.isa.gcn.semantics.image.filter import Lanes, Tap, clean, integer, narrow, taps, wide
-from softcard.isa.gcn.semantics.image.resource import CLAMP, CUBE, IMAGE_3D, Image, Sampler
+from softcard.isa.gcn.semantics.image.resource import (
+    BORDER,
+    CLAMP,
+    CUBE,
+    HALF_BORDER,
+    IMAGE_3D,
+    MIRROR,
+    MIRROR_BORDER,
+    MIRROR_CLAMP,
+    MIRROR_HALF_BORDER,
+    WRAP,
+    Image,
+    Sampler,
+)
 from softcard.isa.gcn.word import Word
+
+# ---- filters ---------------------------------------------------------------------------------------------------------
+# Conversion of a texture coordinate to texels and weights along one axis: addressing modes and filters. Coordinates and
+# weights are binary64. A sampled value is the sum of texels times weights, rounded once (Choice ``gcn/filter-
+# weights``); a NaN becomes the quiet NaN.
+
+
+HALF: Final = fp.power("d", -1)
+FAR: Final = fp.power("d", 30)
+"""The limit to which coordinates are clamped; larger ones would give the same texels."""
+Lanes = Word | bool
+"""A set of lanes: True for all, False for none, or a word of width 1 with a bit for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """One texel of each lane along an axis: its `index`, its flag `there`, and its `weight`.
+
+    `there` is 1 if the texel lies in the image; otherwise the border colour is used. A flag `there` of None means
+    1 in all lanes, and so does a `weight` of None."""
+
+    index: Word
+    there: Word | None = None
+    weight: Word | None = None
+
+
+def either(lanes: Lanes, a: Word, b: Word) -> Word:
+    """Return `a` in the lanes of the set `lanes`, `b` in the others."""
+    return lanes.select(a, b) if isinstance(lanes, Word) else a if lanes else b
+
+
+def wide(a: Word) -> Word:
+    """Convert binary32 to binary64, with denormals kept regardless of MODE."""
+    size = fp.magnitude(a)
+    tiny = size.ffrom_int("d", False, "raw").fmul(a.constant(64, fp.power("d", -149)), "raw")
+    return fp.is_tiny(a).select(tiny | fp.sign_of(a).zext(64) << 32, a.fconvert("d", "raw"))
+
+
+def narrow(a: Word) -> Word:
+    """Convert binary64 to binary32, rounded to the nearest, with denormals kept regardless of MODE."""
+    size, units = fp.magnitude(a), fp.power("d", fp.FRACTION["d"])
+    tiny = (size.fma(size.const(fp.power("d", 149)), size.const(units), "raw") - units).trunc(32)
+    tiny |= a[63:63].trunc(32) << 31
+    return (size < fp.power("d", -126)).select(tiny, a.fconvert("s", "raw"))
+
+
+def clean(u: Word) -> Word:
+    """Return coordinates with NaNs replaced by 0, and large or infinite ones clamped to +-`FAR`."""
+    far = fp.magnitude(u) > FAR
+    return fp.choose([(fp.is_nan(u), u.const(0)), (far, fp.copysign(u.const(FAR), u))], u)
+
+
+def integer(u: Word) -> Word:
+    """Convert a binary64 number with an integral value to a 32-bit integer.
+
+    The function adds a number so large that the integer appears in the low bits of the sum.
+    """
+    units = fp.power("d", fp.FRACTION["d"]) + (1 << fp.FRACTION["d"] - 1)
+    return u.fadd(u.const(units), "raw").trunc(32)
+
+
+def remainder(index: Word, size: Word) -> Word:
+    """Return `index` modulo `size`, from 0 to size - 1.
+
+    The division is done in floats: the quotient of 32-bit integers is never so close to an integer that rounding
+    changes the result.
+    """
+    quotient = index.ffrom_int("d", True, "raw").fdiv(size.ffrom_int("d", False, "raw"), "raw")
+    return index - integer(quotient.fround("floor")) * size
+
+
+def address(index: Word, size: Word, mode: int) -> tuple[Word, Word | None]:
+    """Apply the addressing mode `mode` to texel indices.
+
+    Return the resulting indices, and a word that is 1 if the texel lies in the image (None if all do).
+    """
+    if mode == WRAP:
+        return remainder(index, size), None
+    if mode == MIRROR:
+        turned = remainder(index, size << 1)
+        return turned.umin((size << 1) - 1 - turned), None
+    if mode in (MIRROR_CLAMP, MIRROR_HALF_BORDER, MIRROR_BORDER):
+        index = index.slt(0).select(~index, index)
+    kept = index.smax(0).smin(size - 1)
+    bordered = mode in (BORDER, HALF_BORDER, MIRROR_HALF_BORDER, MIRROR_BORDER)
+    return kept, index < size if bordered else None
+
+
+def taps(u: Word, size: Word, mode: int, linear: Lanes, offset: Word | None) -> list[Tap]:
+    """Return the texels along one axis that contribute to the sample at coordinate `u`, which is in texels.
+
+    They are the two neighbours of `u`; in lanes outside of the set `linear` the second has weight 0. If
+    `linear` is False, return one texel of weight 1. `size` is the number of texels along the axis, `mode` the
+    addressing mode, and `offset` is added to texel indices."""
+    u = clean(u)
+    if mode in (HALF_BORDER, MIRROR_HALF_BORDER):
+        extent = size.ffrom_int("d", False, "raw")
+        end = either(linear, extent, extent - 1)  # without a filter, the largest number below it
+        u = fp.magnitude(u) if mode == MIRROR_HALF_BORDER else u
+        u = fp.choose([(u.slt(0), u.const(0)), (u > end, end)], u)
+    start = either(linear, u.fsub(u.const(HALF), "raw"), u)
+    first = start.fround("floor")
+    index = integer(first) if offset is None else integer(first) + offset
+    if linear is False:
+        return [Tap(*address(index, size, mode))]
+    fraction = either(linear, start.fsub(first, "raw"), u.const(0))
+    weights = u.const(ONE).fsub(fraction, "raw"), fraction
+    return [Tap(*address(index + k, size, mode), weight) for k, weight in enumerate(weights)]
+
+
+# ---- samples ---------------------------------------------------------------------------------------------------------
+
 
 Numbers = tuple[int, ...]
 Floats = npt.NDArray[np.float64]
@@ -37,9 +162,8 @@ class Request:
     - `bias`: the LOD bias, binary32
     - `reference`: the depth to compare with, binary32
     - `gradients`, `coordinates`: in texels, binary64
-    - `last`: the LOD or its upper limit, binary32
-    - `slice`: the number of the slice within the image
-    """
+    - `last`: the LOD or its lower limit, binary32
+    - `slice`: the number of the slice within the image"""
 
     offsets: Word | None
     bias: Word | None
@@ -95,7 +219,9 @@ def scaled(s: Sampler, u: Word, size: Word) -> Word:
 
 
 def slice_of(b: Builder, found: Image, body: Sequence[Word]) -> Word:
-    """Return the slice that the last coordinate in `body` selects, rounded and clamped to the image."""
+    """Return the slice that the last coordinate selects, rounded and clamped to the image; 0 without slices.
+
+    `body` has the coordinates as binary32."""
     if not found.is_array or len(body) <= found.dimensions:
         return b.const(32, 0)
     named = integer(clean(wide(body[found.dimensions])).fround("even"))
@@ -106,7 +232,7 @@ def slice_of(b: Builder, found: Image, body: Sequence[Word]) -> Word:
 
 # ---- level of detail -------------------------------------------------------------------------------------------------
 def is_linear(b: Builder, found: Image, s: Sampler, r: Request, variant: frozenset[str]) -> Lanes:
-    """Return the set of lanes whose filter is linear.
+    """Return the set of lanes whose filter is linear; `variant` has the parts of the mnemonic.
 
     The magnifying filter applies to lanes whose LOD is at most 0, the minifying filter to the others."""
     if found.integer:
@@ -140,7 +266,7 @@ def quad_gradients(coordinates: list[Floats]) -> list[list[Floats]]:
 
 
 def lod(s: Sampler, r: Request) -> Floats:
-    """Return the LOD of each lane, limited by the instruction's LOD clamp.
+    """Return the LOD of each lane, at least the instruction's LOD clamp if it has one.
 
     The LOD is log2 of the length of the longer gradient (a large negative number if both gradients are 0), plus
     the LOD biases of instruction and sampler."""
@@ -221,10 +347,10 @@ def passed(compare: int, reference: Word, value: Word) -> Word:
 
 
 def corner(b: Builder, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...], wanted: Word | None) -> list[Word]:
-    """Return the components of one texel, in the order of DST_SEL, in the lanes of the mask `wanted`.
+    """Return the components of one of the texels around the coordinates, in the order of DST_SEL.
 
-    `at` has the tap of each axis. If the sampler compares, the components are the results of the comparison.
-    """
+    `at` has the tap of each axis. Only lanes of the mask `wanted` load the texel. If the sampler compares,
+    component x of the texel is the result of the comparison."""
     x, y, z = (tap.index for tap in at)
     there, _ = joined(b, at)
     inside = texel.within(found, x, y, z)
@@ -262,9 +388,9 @@ def blend(found: Image, s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Wor
 
 
 def reduced(s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
-    """Return the minimum or maximum of the texel values whose weight is above 0; NaN if any such value is a NaN.
+    """Return the minimum or maximum, as the sampler selects, of the texel values whose weight is above 0.
 
-    `corners` are (weight, value) pairs."""
+    It is a NaN if any such value is a NaN. `corners` are (weight, value) pairs."""
     first = corners[0][0]
     total = first.const((0, fp.infinity("d"), fp.infinity("d") | fp.sign_bit("d"), 0)[s.reduction])
     for weight, value in corners:
@@ -275,7 +401,9 @@ def reduced(s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
 
 
 def sample(*variant: str) -> SpecialisedExecution:
-    """Return the semantics of a sample instruction: vdata = the filtered components that dmask selects."""
+    """Return the semantics of a sample instruction: vdata = the filtered components that dmask selects.
+
+    `variant` has the parts of the mnemonic after image_sample, such as "c" or "l"."""
     kinds = frozenset(variant)
 
     def semantics(b: Builder, i: Insn, numbers: Numbers) -> None:
@@ -299,7 +427,7 @@ def gather(*variant: str) -> SpecialisedExecution:
     """Return the semantics of a gather: vdata = one component of four texels: (0,1), (1,1), (1,0), (0,0).
 
     The component is the lowest one that dmask selects; the texels are the four around the coordinates.
-    """
+    `variant` has the parts of the mnemonic after image_gather4."""
     kinds = frozenset(variant)
 
     def semantics(b: Builder, i: Insn, numbers: Numbers) -> None:

@@ -32,14 +32,14 @@ class Addresses:
         return self._builder.v(number if number < VGPRS else 0)  # accumulation registers follow v255 in the numbering
 
     def group(self, count: int) -> list[Word]:
-        """Return `count` coordinates as integers; two are in one register if they have 16 bits."""
+        """Return the next `count` coordinates as integers; two are in one register if they have 16 bits."""
         if not self._short:
             return [self.word() for _ in range(count)]
         registers = [self.word() for _ in range((count + 1) // 2)]
         return [registers[k // 2][31:16] if k % 2 else registers[k // 2][15:0] for k in range(count)]
 
     def floats(self, count: int) -> list[Word]:
-        """Return `count` coordinates as binary32; two are in one register if they have 16 bits."""
+        """Return the next `count` coordinates as binary32; two are in one register if they have 16 bits."""
         group = self.group(count)
         return [formats.half_bits(c) for c in group] if self._short else group
 
@@ -69,7 +69,9 @@ def places(image: Image, x: Word, y: Word, z: Word) -> Word:
 
 
 def raw(b: Builder, image: Image, at: Word, inside: Word) -> list[Word]:
-    """Load the dwords of texels at the addresses `at`; lanes outside of the mask `inside` get unspecified values."""
+    """Load the dwords of texels, not yet converted, at the addresses `at`.
+
+    Lanes outside of the mask `inside` get unspecified values."""
     return b.load("global", 8 * image.element_bytes, at, inside)
 
 
@@ -90,10 +92,9 @@ def components(b: Builder, image: Image, x: Word, y: Word, z: Word, inside: Word
 
 
 def selected(image: Image, values: Sequence[Word]) -> list[Word]:
-    """Return components in the order of DST_SEL.
+    """Return four components, each of which a part of DST_SEL selects from `values`.
 
-    The DST_SEL code for the constant 1 selects 1 in the number format of the image.
-    """
+    The DST_SEL code for the constant 1 selects 1 in the number format of the image."""
     one = values[0].const(formats.one(image.nfmt))
     return [values[s - 4] if s >= 4 else one if s == 1 else one.const(0) for s in image.select]
 
@@ -111,7 +112,7 @@ def give(b: Builder, i: Insn, nfmt: int, values: Sequence[Word]) -> None:
 
 
 def taken(b: Builder, i: Insn, nfmt: int, count: int) -> list[Word]:
-    """Return the `count` components that a store writes, read from its data registers."""
+    """Return the `count` components that a store takes from its data registers; with d16 they are widened."""
     if i.get("d16"):
         return [formats.from_d16(nfmt, v) for v in unpack(b, i, count)]
     return vregs(b, i["vdata"], count)

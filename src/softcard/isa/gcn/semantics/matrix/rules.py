@@ -183,15 +183,16 @@ def flushed(x: int) -> int:
 
 @native
 def significand(magnitude: int) -> int:
-    """Return the 24-bit significand of a finite binary32 number."""
+    """Return the 24-bit significand of a finite binary32 number; `magnitude` has its bits without the sign."""
     return magnitude & FRACTION | (HIDDEN if magnitude >> 23 else 0)
 
 
 @native
 def encoded(magnitude: int, lowest: int) -> int:
-    """Return the exponent field of a number, but at least `lowest`; 1 for zero.
+    """Return the exponent field of a binary32 number, but at least `lowest`; 1 for zero.
 
-    `lowest` is the exponent field of the denormals of the number's original format."""
+    `lowest` is the exponent field of the denormals of the number's original format. `magnitude` has the bits of
+    the number without the sign."""
     return max(magnitude >> 23, lowest) if magnitude else 1
 
 
@@ -225,7 +226,9 @@ def bit_length(word: int) -> int:
 
 @native
 def rounded(total: int, top: int) -> int:
-    """Return total * 2**(top - ORIGIN - 31) as binary32, rounded to nearest even; `total` is a signed integer."""
+    """Return total * 2**(top - ORIGIN - 31) as binary32, rounded to nearest even; `total` is a signed integer.
+
+    So `top` is the exponent, with the bias `ORIGIN`, of bit 31 of `total`."""
     sign = total >> 63
     magnitude = 0 - total if sign else total
     if magnitude == 0:
@@ -333,11 +336,10 @@ def fused(
 
 @native
 def pairwise(a: int, a_step: int, b: int, b_step: int, count: int, c: int, is_flushed: int) -> int:
-    """Return C plus the pairwise sum of 2 or 4 rounded products.
+    """Return `c`, an element of C, plus `count` (2 or 4) rounded products, which are added in pairs.
 
-    The elements start at the addresses `a` and `b`, at distances of `a_step` and `b_step` bytes. With `is_flushed`,
-    denormal intermediate results become zeros.
-    """
+    Each product is an element of A times an element of B. The elements start at the addresses `a` and `b`, at
+    distances of `a_step` and `b_step` bytes. With `is_flushed`, denormal intermediate results become zeros."""
     total = rounded_product(U32[a], U32[b], is_flushed)
     total = rounded_sum(total, rounded_product(U32[a + a_step], U32[b + b_step], is_flushed), is_flushed)
     if count == 4:
@@ -365,8 +367,9 @@ def rounded_sum(a: int, b: int, is_flushed: int) -> int:
 def summed(shape: Shape, a: int, b: int, c: int, scale: int) -> int:
     """Return one element of D: C plus the products of a row of A and a column of B, by the instruction's rule.
 
-    `a` and `b` are the addresses of the first elements. The following elements of the row are `m` elements apart,
-    and those of the column `n` elements apart."""
+    `a` and `b` are the addresses of the first elements. The following elements of the row are `m` elements
+    apart, and those of the column `n` elements apart. `c` is the element of C. `scale` is 0 or the argument of
+    `scaling`."""
     kept = shape.kept
     a_step, b_step = 4 * shape.m, 4 * shape.n
     found = c
@@ -403,9 +406,10 @@ def summed(shape: Shape, a: int, b: int, c: int, scale: int) -> int:
 
 @native
 def scaling(shape: Shape, scale: int, k: int) -> int:
-    """Return the sum of the scales of A and B for index `k`; `SCALED_NAN` if either scale is a NaN.
+    """Return the sum of the exponents of the scales of A and B for index `k`.
 
-    Bits 15:8 of `scale` are the row number, and bits 7:0 the column number."""
+    It is `SCALED_NAN` if either scale is a NaN. Bits 15:8 of `scale` are the row number of the element of D,
+    and bits 7:0 its column number."""
     row, column = scale >> 8 & 0xFF, scale & 0xFF
     one = U32[shape.scale_a + 4 * (row + shape.m * (k >> 5))] & 0xFF
     other = U32[shape.scale_b + 4 * (column + shape.n * (k >> 5))] & 0xFF
@@ -415,9 +419,9 @@ def scaling(shape: Shape, scale: int, k: int) -> int:
 # ---- whole matrices in registers -----------------------------------------------------------------------------------
 @native
 def element(registers: int, lane: int, number: int, bits: int) -> int:
-    """Return element `number` of a lane; elements have `bits` bits.
+    """Return element number `number` of the matrix elements that lane `lane` holds; they have `bits` bits each.
 
-    `registers` is the address of registers of 64 dwords."""
+    `registers` is the address of their first register; a register has 64 dwords."""
     bit = number * bits
     at = registers + 4 * (LANES * (bit >> 5) + lane)
     if bits == 64:
@@ -430,7 +434,7 @@ def element(registers: int, lane: int, number: int, bits: int) -> int:
 
 @native
 def unpacked(shape: Shape, registers: int, block: int, to: int, is_b: int) -> int:
-    """Write the widened elements of one block of A or B to address `to`.
+    """Write the elements of one block of A, or of B if `is_b` is 1, to address `to`, each widened.
 
     For each k, `m` elements of A or `n` elements of B are written, one after another."""
     side = shape.n if is_b else shape.m
@@ -488,10 +492,9 @@ def d_offset(shape: Shape, block: int, i: int) -> int:
 
 @native
 def selected(shape: Shape, i: int, b: int, to: int) -> int:
-    """Write the elements of B that the indices of row `i` of a sparse A select to address `to`.
+    """Write to address `to` those elements of B that the indices of row `i` of a sparse A select.
 
-    `b` is the address of the widened B.
-    """
+    `b` is the address of the widened B."""
     run = shape.a_run
     number, chunk = 0, 0
     for t in range(shape.kept):
@@ -571,7 +574,8 @@ def arranged(shape: Shape, a: int, b: int, to_a: int, to_b: int) -> int:
 def one_group(shape: Shape, a: int, b: int, c: int, block: int, i: int, j: int, first: int, scratch: int) -> int:
     """Return C plus the products of one group of consecutive k, for the element (i, j) of a block.
 
-    The group starts at k = `first`. The registers at `a` and `b` are results of `arranged`."""
+    The group starts at k = `first`. The registers at `a` and `b` are results of `arranged`. `c` is the value to
+    which the products are added. `scratch` is the address of a buffer for the elements of the group."""
     for k in range(shape.group):
         at = first + k
         lane = i + shape.m * (block + shape.blocks * quotient(at, shape.a_run))
@@ -598,10 +602,11 @@ def quotient(k: int, run: int) -> int:
 def repair(
     shape: Shape, a: int, b: int, block: int, i: int, column: int, first: int, lanes: int, c: int, d: int, scratch: int
 ) -> int:
-    """Compute those elements of row `i` of D that `lanes` selects: bit n selects the element in `column` + n.
+    """Compute again, with `one_group`, elements of row `i` of D that a fast path did not compute exactly.
 
-    `c` is the address of the row's values before the group of k that starts at `first` is added, and `d` that of
-    the results. If blocks have 4 columns, the columns continue in the next block."""
+    Bit n of `lanes` selects the element in `column` + n. `c` is the address of the row's values before the
+    group of k that starts at `first` is added, and `d` that of the results. If blocks have 4 columns, the
+    columns continue in the next block."""
     rest = lanes
     while rest:
         j = lowest_bit(rest)
@@ -651,7 +656,10 @@ def d_registers(shape: Shape) -> int:
 # ---- definedness ---------------------------------------------------------------------------------------------------
 @native
 def has_bit(shape: Shape, registers: int, block: int, row: int, k: int, is_b: int) -> int:
-    """Return 1 if any bit of the element (`row`, `k`) of A is 1, else 0; for B, `row` is the column."""
+    """Return 1 if any bit of the element (`row`, `k`) of a block of A is 1, else 0.
+
+    If `is_b` is 1, the element is that in column `row` of B. `registers` is the address of the matrix's
+    registers."""
     side = shape.n if is_b else shape.m
     bits = shape.b_bits if is_b else shape.a_bits
     run = shape.b_run if is_b else shape.a_run
@@ -708,10 +716,11 @@ def index_of(shape: Shape, register: int, lane: int, number: int) -> int:
 
 @native
 def undefine(shape: Shape, a: int, b: int, c: int, place: int, indices: int, d: int, zeros: int, room: int) -> int:
-    """Write the undefined bits of D that follow from those of A, B, C and the indices, as `undefined` does.
+    """Write the undefined bits of D as `undefined` does, but also if D overlaps the other operands.
 
-    Unlike in `undefined`, D may overlap all other operands. `zeros` and `room` are buffers of the size of D. If C
-    is a constant, `zeros` is filled with zeros, since a constant has no undefined bits."""
+    If `place` is CONSTANT, C is a constant, which has no undefined bits. `zeros` and `room` are buffers of the
+    size of D: `zeros` is filled with zeros for a constant C, and `room` holds the result before it is copied to
+    D."""
     lines = LINES * d_registers(shape)
     found = largest_in_lines(a, LINES * (shape.a_run * shape.a_bits + 31 >> 5))
     found = found | largest_in_lines(b, LINES * (shape.b_run * shape.b_bits + 31 >> 5))

@@ -97,7 +97,7 @@ class Matrix:
 
     @property
     def kept(self) -> int:
-        """The number of elements of a row of A that registers hold."""
+        """The number of elements of a row of A that registers hold: `k`, or half of it if A is sparse."""
         return self.k // 2 if self.is_sparse else self.k
 
     @property
@@ -200,7 +200,7 @@ class Use:
 
     @property
     def is_arranged(self) -> bool:
-        """True if cbsz or blgp select other blocks of A or other lanes of B, or invert signs."""
+        """True if A and B must be rearranged or negated before multiplication, as cbsz or blgp is not 0."""
         return bool(self.cbsz or self.blgp) and not self.matrix.is_sparse
 
     @property
@@ -215,7 +215,7 @@ class Use:
 
     @property
     def c_rows(self) -> range:
-        """The numbers of the registers of C."""
+        """The numbers of the registers of C; none if C is a constant."""
         return range(0) if self.c is None else range(self.c, self.c + self.matrix.d_registers)
 
     @property
@@ -225,7 +225,7 @@ class Use:
 
     @property
     def reads(self) -> set[int]:
-        """The numbers of all registers that the instruction reads."""
+        """The numbers of all registers that the instruction reads: those of A, B, C and the indices."""
         return {*self.a_rows, *self.b_rows, *self.c_rows, *(() if self.index is None else (self.index,))}
 
 

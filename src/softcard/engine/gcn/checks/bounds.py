@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from softcard.core.allocations import AccessOrigin, Guard
 from softcard.core.checks import MEMORY
 from softcard.core.errors import GuestFault, SoftcardError
-from softcard.core.memory_check import LDS, MISALIGNED, PRIVATE, AccessOrigin, MemoryCheck, finding
+from softcard.core.findings import FindingLog
+from softcard.core.memory_check import LDS, MISALIGNED, PRIVATE, finding
 from softcard.engine.gcn.api import Dispatch
 from softcard.engine.gcn.hooks import Check
 from softcard.engine.gcn.memory import Plain
@@ -41,10 +43,11 @@ WAVE: Final = 0x3F
 class CheckedAccesses(LaneAtomics):
     """The memory accesses of `LaneAtomics`, with a check of each access. Their effects are the same."""
 
-    def __init__(self, dispatch: Dispatch, check: MemoryCheck) -> None:
+    def __init__(self, dispatch: Dispatch, guard: Guard, log: FindingLog) -> None:
         super().__init__(dispatch.memory, dispatch.gds)
         self._dispatch = dispatch
-        self._check = check
+        self._guard = guard
+        self._log = log
         self._loops: SwapLoops | None = None
 
     # ---- global memory -------------------------------------------------------------------------------------------
@@ -64,18 +67,19 @@ class CheckedAccesses(LaneAtomics):
                 if len(wrong) < len(addresses) and self._loads_for_swap():
                     addresses, lanes = addresses[wrong], lanes[wrong]
             whom = [(lane,) for lane in lanes.tolist()]
-            self._check.check_lanes(access, size, addresses.tolist(), self._origin(), whom)
+            self._guard.check_lanes(access, size, addresses.tolist(), self._origin(), whom)
 
     def _has_a_part(self, address: int) -> bool:
-        """Return True if an allocation ends inside the aligned dword at `address`."""
-        below, _ = self._check.allocations.around(address)
+        """Return True if an allocation ends inside the dword at `address`.
+
+        Return False if `address` is not a multiple of 4."""
+        below, _ = self._guard.allocations.around(address)
         return below is not None and not below.freed and address % WORD == 0 and address < below.end < address + WORD
 
     def _loads_for_swap(self) -> bool:
-        """Return True if a load belongs to a loop that implements an atomic of less than a dword.
+        """Return True if the current load is in a compare-and-swap loop that implements an atomic of less than a dword.
 
-        Such a loop swaps whole dwords, of which some bytes may be past the end of an allocation.
-        """
+        Such a loop swaps whole dwords, of which some bytes may be past the end of an allocation."""
         if self._loops is None:
             from softcard.engine.gcn.races.swap_loops import SwapLoops  # few arrays end within a dword
 
@@ -108,14 +112,14 @@ class CheckedAccesses(LaneAtomics):
         address &= ~3
         if self.memory.plain(address, 4 * dwords) is not None:
             return
-        below, _ = self._check.allocations.around(address)
+        below, _ = self._guard.allocations.around(address)
         size = 4 * dwords
         if below is not None and below.base <= address < below.end and not below.freed:
             size = min(size, (below.end + 3 & ~3) - address)  # the rest of the last dword is read along
             if size == 4 * dwords:
                 return
             address, size = address + size, 4 * dwords - size
-        self._check.check(access, size, address, self._origin())
+        self._guard.check(access, size, address, self._origin())
 
     # ---- atomics -------------------------------------------------------------------------------------------------
 
@@ -155,7 +159,7 @@ class CheckedAccesses(LaneAtomics):
     ) -> int:
         """Check and perform one atomic operation of the wave; return the old value."""
         if where != 0 and space == "global":
-            self._check.check("atomic", bits >> 3, address, self._origin())
+            self._guard.check("atomic", bits >> 3, address, self._origin())
         return super().scalar_atomic(space, kind, bits, address, v, compare, where)
 
     def _swaps_leaving_rest(self, addresses: Array, lanes: Indices, v: Value, compare: Value | None) -> Any:
@@ -166,7 +170,7 @@ class CheckedAccesses(LaneAtomics):
         found = np.zeros(len(lanes), np.bool_)
         for number, address in enumerate(addresses.tolist()):
             if self._has_a_part(address):
-                below, _ = self._check.allocations.around(address)
+                below, _ = self._guard.allocations.around(address)
                 assert below is not None
                 found[number] = int(new[number] ^ old[number]) >> 8 * (below.end - address) == 0
         return found
@@ -176,14 +180,14 @@ class CheckedAccesses(LaneAtomics):
             self._check_lds("atomic", size, self._share_at(space, addresses)[1], lanes)
         elif space == "global":
             whom = [(lane,) for lane in lanes.tolist()]
-            self._check.check_lanes("atomic", size, addresses.tolist(), self._origin(), whom)
+            self._guard.check_lanes("atomic", size, addresses.tolist(), self._origin(), whom)
             wrong = np.flatnonzero(addresses % np.uint64(size))
             if len(wrong):
                 first = int(addresses[wrong[0]])
                 what = f"atomic of {size} bytes at {first:#x}: the address must be a multiple of {size}"
                 whose = tuple(lanes[wrong].tolist())
                 more = {"access": "atomic", "space": "global", "address": first, "size": size, "count": len(whose)}
-                self._check.log.note(self._finding(MISALIGNED, what, whose, **more))
+                self._log.note(self._finding(MISALIGNED, what, whose, **more))
 
     # ---- LDS and private memory ----------------------------------------------------------------------------------
 
@@ -214,7 +218,7 @@ class CheckedAccesses(LaneAtomics):
         if first >> 31:  # offsets have 32 bits: an index below 0, or the null pointer of LDS
             place = f"{(1 << 32) - first} bytes before"
         what = f"{access} of {size} bytes at LDS offset {first:#x}: {place} the {room} bytes of LDS of the work-group"
-        self._check.log.note(
+        self._log.note(
             self._finding(
                 LDS,
                 what,
@@ -238,7 +242,7 @@ class CheckedAccesses(LaneAtomics):
                 f"{access} of {size} bytes at offset {first:#x} of private memory is out of bounds: a work-item has "
                 f"{limit} bytes"
             )
-            self._check.log.note(
+            self._log.note(
                 self._finding(
                     PRIVATE, what, whom, access=access, space="private", address=first, size=size, count=len(whom)
                 )
@@ -273,17 +277,18 @@ class CheckedAccesses(LaneAtomics):
 
 
 class BoundsCheck(Check):
-    """The check of accesses against the allocations that a `MemoryCheck` knows (`GpuMemory.guard`)."""
+    """The check of accesses against the allocations of a memory (`GpuMemory.guard`)."""
 
     name = MEMORY
 
-    def __init__(self, check: MemoryCheck) -> None:
-        self.check = check
+    def __init__(self, guard: Guard, log: FindingLog) -> None:
+        self._guard = guard
+        self._log = log
 
     def accesses(self, dispatch: Dispatch) -> Any:
         """Return the reference engine's memory operations that report accesses outside of allocations."""
-        return CheckedAccesses(dispatch, self.check)
+        return CheckedAccesses(dispatch, self._guard, self._log)
 
     def device_closes(self) -> None:
         """Report allocations that the host has not freed, if leaks are checked."""
-        self.check.closed()
+        self._guard.closed()

@@ -1,8 +1,8 @@
-"""DPP, data-parallel primitives (GFX8, GFX9): each lane reads source 0 from another lane.
+"""Modifiers of operands on GFX8 and GFX9: DPP, data-parallel primitives, and SDWA, sub-dword addressing.
 
-A source lane is invalid if it is outside of the DPP row of 16 lanes (or the wave), or not in EXEC. If
-BOUND_CTRL is set, a lane with an invalid source lane reads 0; otherwise its destination is not written
-(Choice ``gcn/dpp-invalid``)."""
+With DPP, each lane reads source 0 from another lane. A source lane is invalid if it is outside of the DPP row of 16
+lanes (or the wave), or not in EXEC. If BOUND_CTRL is set, a lane with an invalid source lane reads 0; otherwise its
+destination is not written (Choice ``gcn/dpp-invalid``)."""
 
 from __future__ import annotations
 
@@ -65,8 +65,11 @@ def reachable(b: Builder, i: Insn) -> tuple[Word, Word]:
     return lane, exists & (b.s64(EXEC) >> lane.zext(64)).trunc(1)
 
 
-def source(b: Builder, i: Insn, code: int, kind: str) -> Word:
-    """Return source 0, read from the lane that dpp_ctrl selects; 0 if that lane is invalid."""
+def dpp_source(b: Builder, i: Insn, code: int, kind: str) -> Word:
+    """Return source 0, the register with operand code `code`, read from the lane that dpp_ctrl selects.
+
+    If that lane is invalid, the result is 0 with BOUND_CTRL, else unspecified. `kind` is the type of the
+    source."""
     if b.mode.gpr_idx:
         raise BeyondModel("DPP is not modelled while GPR indexing is on")
     lane, valid = reachable(b, i)
@@ -77,7 +80,7 @@ def source(b: Builder, i: Insn, code: int, kind: str) -> Word:
     return valid.select(value, 0) if i["bound_ctrl"] else value
 
 
-def enabled(b: Builder, i: Insn) -> Word:
+def dpp_lanes(b: Builder, i: Insn) -> Word:
     """Return the mask of the lanes that a DPP instruction writes.
 
     They are the lanes of the rows and banks in row_mask and bank_mask. Without BOUND_CTRL, lanes with an invalid source
@@ -87,3 +90,46 @@ def enabled(b: Builder, i: Insn) -> Word:
     row, bank = i["row_mask"] >> (lane >> 4), i["bank_mask"] >> (lane >> 2)[1:0]
     written = (row & bank).trunc(1)
     return written if i["bound_ctrl"] else written & reachable(b, i)[1]
+
+
+# ---- sub-dword addressing --------------------------------------------------------------------------------------------
+# SDWA, sub-dword addressing (GFX8, GFX9): sources and results may be a byte or half of a register.
+
+
+WHOLE: Final = 32, 0
+PARTS: Final = ((8, 0), (8, 8), (8, 16), (8, 24), (16, 0), (16, 16), WHOLE)
+"""The parts of a register that SDWA selects, as (bits, position): BYTE_0 to BYTE_3, WORD_0, WORD_1, DWORD."""
+DWORD: Final = PARTS.index(WHOLE)
+SEXT: Final = 1
+PRESERVE: Final = 2
+
+
+UP: Final = tuple(32 - bits - at for bits, at in PARTS)
+"""The distance in bits of each part from the upper end of its register."""
+DOWN: Final = tuple(32 - bits for bits, _ in PARTS)
+"""The number of bits of a register that are outside of each part."""
+
+
+def sdwa_source(i: Insn, number: int, value: Word) -> Word:
+    """Return the part of `value` that SDWA selects: a byte, a half or all of it, zero- or sign-extended to 32 bits.
+
+    `value` is source `number` of the instruction. If several instructions share translated code, `i` holds
+    shift counts in place of the selection."""
+    select = i[f"src{number}_sel"]
+    up, down = i.get(f"src{number}_up", UP[select]), i.get(f"src{number}_down", DOWN[select])
+    return (value << up).sra(down) if i[f"src{number}_sext"] else value << up >> down
+
+
+def sdwa_result(b: Builder, i: Insn, value: Word) -> Word:
+    """Return the new contents of the destination register: `value` in the byte, half or whole that dst_sel selects.
+
+    dst_unused determines the other bits."""
+    bits, at = PARTS[i["dst_sel"]]
+    if (bits, at) == WHOLE:
+        return value
+    if i["dst_unused"] == SEXT:
+        return value.trunc(bits).sext(32) << at
+    placed = value[bits - 1 : 0] << at
+    if i["dst_unused"] != PRESERVE:
+        return placed
+    return operand.vgpr(b, i["vdst"], "vdst") & ~((1 << bits) - 1 << at) | placed

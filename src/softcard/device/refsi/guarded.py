@@ -1,4 +1,4 @@
-"""A hart's port to memory for the memory check, which reports accesses outside of allocations.
+"""A hart's port to memory and an allocator for guarded memory, whose accesses outside of allocations are reported.
 
 Harts access a page directly only if the whole page is in one live allocation. Every other access to DRAM goes
 through this port. The port reports a wrong access before it happens; the access then has the same effect as
@@ -10,9 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from softcard.core.allocations import Allocator
+from softcard.core.allocations import HOST, AccessOrigin, Allocator, Guard
 from softcard.core.errors import AccessFault
-from softcard.core.memory_check import HOST, REFUSED, AccessOrigin, MemoryCheck, finding
 from softcard.core.space import PAGE_SIZE
 from softcard.core.words import align_down
 from softcard.device.refsi.registers import DRAM_BASE, DRAM_SIZE
@@ -26,12 +25,12 @@ GAP: Final = 1 << 16
 Result = TypeVar("Result")
 
 
-class CheckedPort:
+class GuardedPort:
     """A `SpecPort` whose accesses to DRAM are checked; `hart` returns the accessing hart."""
 
-    def __init__(self, port: SpecPort, check: MemoryCheck, hart: Callable[[], Hart]) -> None:
+    def __init__(self, port: SpecPort, guard: Guard, hart: Callable[[], Hart]) -> None:
         self._port = port
-        self._check = check
+        self._guard = guard
         self._hart = hart
         self.unit = port.unit
         self.forget = port.forget
@@ -82,7 +81,7 @@ class CheckedPort:
         physical = self._port.physical(address, access)
         if start == end or physical is None or not _is_dram(physical):
             return start, end
-        found, _ = self._check.allocations.around(physical)
+        found, _ = self._guard.allocations.around(physical)
         if found is None or found.freed or physical >= found.end:
             return address, address
         distance = address - physical
@@ -90,16 +89,14 @@ class CheckedPort:
 
     def _reported(self, access: str, address: int, size: int, make: Callable[[], Result]) -> Result:
         physical = self._port.physical(address, "load" if access == "read" else "store")
-        occurrences = self._check.log.occurrences
+        is_valid = True
         if physical is not None and _is_dram(physical):
-            self._check.check(access, size, physical, self._origin())
+            is_valid = self._guard.check(access, size, physical, self._origin())
         try:
             return make()
         except AccessFault as fault:
-            if self._check.log.occurrences == occurrences:
-                text = fault.message
-                made = finding(REFUSED, text, self._origin(), access=access, address=address, size=size)
-                self._check.log.note(made)
+            if is_valid:
+                self._guard.refused(access, size, address, self._origin(), fault.message)
             raise
 
     def _origin(self) -> AccessOrigin:
@@ -107,44 +104,44 @@ class CheckedPort:
         return AccessOrigin(hart.pc, unit=f"hart {hart.index}")
 
 
-class CheckedAllocator:
-    """An allocator that records allocations for the memory check, and delays the reuse of freed addresses.
+class GuardedAllocator:
+    """An allocator that records allocations in a guard, and delays the reuse of freed addresses.
 
     `changed` is called when memory was freed. Harts must then not access the memory's pages directly any more."""
 
-    def __init__(self, allocator: Allocator, check: MemoryCheck, changed: Callable[[], None]) -> None:
+    def __init__(self, allocator: Allocator, guard: Guard, changed: Callable[[], None]) -> None:
         self._allocator = allocator
-        self._check = check
+        self._guard = guard
         self._changed = changed
         self._quarantine: deque[int] = deque()
 
     def reset(self) -> None:
         """Forget all allocations."""
         self._quarantine.clear()
-        for each in self._check.allocations:
-            self._check.allocations.forget(each.base)
+        for each in self._guard.allocations:
+            self._guard.allocations.forget(each.base)
 
     def allocate(self, size: int, alignment: int) -> int:
         """Allocate `size` bytes, with a guard zone after them if there is room for one; see `Allocator.allocate`."""
         address = self._allocator.allocate(size + GAP, alignment) or self._allocator.allocate(size, alignment)
         if address:
-            self._check.allocations.add("device memory", address, max(size, 1), HOST)
+            self._guard.allocations.add("device memory", address, max(size, 1), HOST)
         return address
 
     def taken(self, address: int, size: int) -> None:
         """Record that a program's segments occupy `size` bytes at `address`."""
-        self._check.allocations.add("program", address, size, HOST)
+        self._guard.allocations.add("program", address, size, HOST)
 
     def free(self, address: int) -> None:
         """Free the allocation that starts at `address`; report an error of the program if no allocation starts
         there."""
-        freed = self._check.freed(address)
+        freed = self._guard.freed(address)
         if freed is None:
             return
         self._quarantine.append(address)
         if len(self._quarantine) > QUARANTINED:
             oldest = self._quarantine.popleft()
-            self._check.allocations.forget(oldest)
+            self._guard.allocations.forget(oldest)
             self._allocator.free(oldest)
         if freed.size >= PAGE_SIZE:  # smaller allocations share pages and are never accessed directly
             self._changed()
