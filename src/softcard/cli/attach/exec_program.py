@@ -93,7 +93,7 @@ def exec_program(
         typer.Option(
             "--agent",
             metavar="NAME",
-            help="ROCm: a GPU of the machine: gfx803, gfx900, gfx906; can be repeated.",
+            help="ROCm: a GPU of the machine, gfx803 to gfx950; can be repeated.",
             autocompletion=complete_cards,
         ),
     ] = None,

@@ -25,6 +25,7 @@ from softcard.core.device import Device, Telemetry
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError
 from softcard.core.event import Probes
 from softcard.core.findings import Finding as Found
+from softcard.core.limits import Watch
 from softcard.core.space import Mappable
 from softcard.core.words import U32
 from softcard.device.hsa import rules
@@ -32,6 +33,7 @@ from softcard.device.hsa.agents import Agent, PcieAtomic, agent, pcie_atomic, sh
 from softcard.device.hsa.compute import Compute, Reports, host_order, own_engine, packet_checks
 from softcard.device.hsa.events import InterruptSent, Trapped
 from softcard.device.hsa.executor import ALL, ConcurrentQueues, Executor
+from softcard.device.hsa.launch.registers import ComputeRegisters, DispatchDirect
 from softcard.device.hsa.memory.device_memory import DeviceMemory
 from softcard.device.hsa.memory.heap import MEMORY
 from softcard.device.hsa.native_packets import Q
@@ -498,6 +500,23 @@ class HsaDevice(Device[Settings]):
         index of the last packet. On GFX8 it is the index of the packet after the last one. On GFX7 it counts dwords
         modulo twice the ring size ("Signal kernel machine code")."""
         self._table.ring(slot, value)
+
+    def run_registers(
+        self, registers: ComputeRegisters, command: DispatchDirect, queue: int, index: int, watch: Watch
+    ) -> int:
+        """Run the dispatch that command `index` of PM4 queue number `queue` starts from compute registers.
+
+        Return the number of retired instructions. The call waits until the AQL packet in progress has ended, and no AQL
+        packets are processed meanwhile. `watch` can stop the kernel."""
+        with self._executor.alone():
+            self.check_open()
+            return self._processor.run_registers(registers, command, queue, index, watch, self.interrupt)
+
+    def flush_caches(self) -> None:
+        """Write back and invalidate all caches, if the memory models caches (coherence "strict")."""
+        if self._fences is not None:
+            with self._executor.alone():
+                self._processor.flush()
 
     def destroy_queue(self, queue: Queue) -> None:
         """Destroy a queue and free its memory; raise `RuleError` if it was already destroyed.
