@@ -74,7 +74,6 @@ class Writer(VectorText):
         """Return the LLVM IR of the function and of its declarations, by symbol name."""
         rule = self.matrix.rule
         self._is_float = rule != Rule.INTEGER
-        is_whole = self.matrix.is_sparse or self.matrix.takes_formats
         body = {
             Rule.CHAIN: self._double if self.matrix.d == Type.F64 else self._chain,
             Rule.INTEGER: self._integer,
@@ -84,11 +83,10 @@ class Writer(VectorText):
             Rule.FUSED_SPLIT: self._fused,
         }[rule]
         with self._environment(FLUSHING if rule == Rule.PAIRWISE_FLUSH else ROUNDING):
-            if is_whole:
-                self._call(rules.multiply, self.shape, self.a, self.b, self.c, self.d, self._array(rules.SCRATCH))
-            else:
-                self.raw_a, self.raw_b = self._copied()
-                body()
+            self.raw_a, self.raw_b = self._copied()
+            if self.matrix.is_sparse:
+                self.chosen = self._selections()
+            body()
         self.ret(0)
         name = self.kernel.name
         head = f"define i64 @{name}(i64 %a, i64 %b, i64 %c, i64 %d, i64 %s) #0 {{"
@@ -122,8 +120,15 @@ class Writer(VectorText):
 
     # ---- operands ------------------------------------------------------------------------------------------------
     def _copied(self) -> tuple[Operand, Operand]:
-        """Emit a copy of A and B, since D may overlap them; return the addresses of both copies."""
-        sizes = self.matrix.a_registers, self.matrix.b_registers
+        """Emit a copy of A and B, since D may overlap them; return the addresses of both copies.
+
+        Kernels that read A and B only before they write D need no copy of operands that are not rearranged."""
+        if self.matrix.rule in (Rule.INTEGER, Rule.PAIRWISE, Rule.PAIRWISE_FLUSH) and not self.kernel.is_arranged:
+            return self.a, self.b
+        sizes = (
+            -(-self.matrix.a_run * self.kernel.a.bits // 32),
+            -(-self.matrix.b_run * self.kernel.b.bits // 32),
+        )
         made = self._array(ROW * sizes[0]), self._array(ROW * sizes[1])
         if self.kernel.is_arranged:
             self._call(rules.arranged, self.shape, self.a, self.b, *made)
@@ -140,11 +145,15 @@ class Writer(VectorText):
         the number of elements of each lane."""
         bits = type_.bits
         for at in range(0, LANES, self.lanes):
-            for register in range(-(-run * bits // 32)):
-                word = (registers + ROW * register + 4 * at).inttoptr().load(self.ints, align=4)
-                for part in range(32 // bits):
-                    number = register * (32 // bits) + part
-                    yield number, at, word >> part * bits if part else word
+            words = list[Operand]()
+            for number in range(run):
+                register, shift = divmod(number * bits, 32)
+                for following in range(len(words), (number * bits + bits + 31) // 32):
+                    words.append((registers + ROW * following + 4 * at).inttoptr().load(self.ints, align=4))
+                found = words[register] >> shift if shift else words[register]
+                if shift + bits > 32:
+                    found = found | words[register + 1] << 32 - shift
+                yield number, at, found
 
     def _widened(self, registers: Operand, type_: Type, run: int) -> Operand:
         """Emit the widening of A or B to binary32 in memory; return the address of that memory.
@@ -168,28 +177,35 @@ class Writer(VectorText):
                 value, cut = self.real(bits), self.real(bits & ~0x1FFF)
                 return value.is_unordered(value).select(value, cut)
             case Type.FP8:
-                return self._small(bits, 3, 8)
+                return self._small(bits, 8, 3, 8)
             case Type.BF8:
-                return self._small(bits, 2, 16)
+                return self._small(bits, 8, 2, 16)
             case Type.OCP_FP8:
-                return self._small(bits, 3, 7)
+                return self._small(bits, 8, 3, 7)
             case Type.OCP_BF8:
-                return self._small(bits, 2, 15)
+                return self._small(bits, 8, 2, 15)
+            case Type.FP6:
+                return self._small(bits, 6, 3, 1)
+            case Type.BF6:
+                return self._small(bits, 6, 2, 3)
+            case Type.FP4:
+                return self._small(bits, 4, 1, 1)
             case Type.I8:
                 return (bits << 24).ashr(24).cast("sitofp", self.floats)
         return self.real(bits)
 
-    def _small(self, bits: Operand, fraction: int, bias: int) -> Operand:
-        """Return finite numbers of an 8-bit float format converted to binary32.
+    def _small(self, bits: Operand, width: int, fraction: int, bias: int) -> Operand:
+        """Return finite numbers of a float format of `width` bits (at most 8) converted to binary32.
 
         `fraction` is the number of fraction bits of the format, `bias` its exponent bias.
         """
-        code = bits & 0x7F
+        sign = 1 << width - 1
+        code = bits & sign - 1
         value = self.real((code << 23 - fraction) + (BIAS - bias << 23))
         # A denormal, read as a normal number, is 2**-bias * (1 + its fraction).
         least = self.pattern(1 << 31 | BIAS + 1 - bias << 23)
         value = (code < (1 << fraction)).select(self.fma(value, self.pattern(BIAS + 1 << 23), least), value)
-        return self.real(self.bits(value) | (bits & 0x80) << 24)
+        return self.real(self.bits(value) | (bits & sign) << 32 - width)
 
     def _nan_of(self, bits: Operand, type_: Type) -> Operand | None:
         """Return, for elements of an 8-bit float type, flags that are true for elements that are NaN or infinite.
@@ -237,23 +253,6 @@ class Writer(VectorText):
         return (table + self._b_offset(block, k) + column).inttoptr().load(self.floats, align=4)
 
     @contextmanager
-    def _rows_of(self, block: int, column: Operand) -> Iterator[tuple[Operand, Operand]]:
-        """Emit a loop over the rows of a block of D.
-
-        The context manager's value has the number of the row, and the byte offset in D of the vector of this row that
-        begins at `column`."""
-        matrix = self.matrix
-        with self.loop(matrix.m) as i:
-            if matrix.n == 32:
-                place = ((i >> 3) * (4 * ROW)) + ((i & 3) << 8) + ((i & 4) << 5)
-            elif matrix.n == 16:
-                place = ((i & 3) << 8) + ((i >> 2) << 6)
-            else:
-                place = i << 8
-            registers = {32: 16, 16: 4, 4: 4}[matrix.n]
-            yield i, place + ROW * registers * block + column
-
-    @contextmanager
     def _quads_of(self, block: int, column: Operand) -> Iterator[tuple[Operand, Operand]]:
         """Emit a loop over groups of four rows of a block of D.
 
@@ -264,6 +263,15 @@ class Writer(VectorText):
             place = ((quad >> 1) * (4 * ROW)) + ((quad & 1) << 7) if matrix.n == 32 else quad << 6
             registers = {32: 16, 16: 4, 4: 4}[matrix.n]
             yield quad, place + ROW * registers * block + column
+
+    @contextmanager
+    def _rows_of(self, block: int, column: Operand) -> Iterator[list[tuple[Operand, Operand]]]:
+        """Emit a loop over groups of four rows of a block of D.
+
+        The context manager's value has, for each of the four rows, the number of the row, and the byte offset in D of
+        the vector of this row that begins at `column`."""
+        with self._quads_of(block, column) as (quad, place):
+            yield [((quad << 2) + row, place + ROW * row) for row in range(4)]
 
     def _scalar(self, table: Operand, block: int, k: int, i: Operand, column: Operand) -> Operand:
         """Return A[i][k], or an element of a table with the layout of A, in every lane of a vector of columns."""
@@ -282,6 +290,45 @@ class Writer(VectorText):
             ]
         return each[0]
 
+    # ---- sparse matrices -----------------------------------------------------------------------------------------
+    def _selections(self) -> Operand:
+        """Emit the byte offsets of selected rows of B from the first of four; return the address of their table.
+
+        The table has the layout of the widened A: a dword for each of its elements."""
+        run, fields = self.matrix.a_run, numbers(rules.Shape)
+        index, cbsz, abid = (
+            (self.shape + 8 * fields[name]).inttoptr().load("i64") for name in ("index", "cbsz", "abid")
+        )
+        shift = self.spread(cbsz.eq(0).select(abid * (2 * run), 0).trunc("i32"))
+        table = self._array(ROW * run)
+        for at in range(0, LANES, self.lanes):
+            word = (index + 4 * at).inttoptr().load(self.ints, align=4) >> shift
+            for number in range(run):
+                offset = (word >> 2 * number & 3) * ROW
+                (table + (ROW * number + 4 * at)).inttoptr().store(offset, align=4)
+        return table
+
+    def _held_rows(self, table: Operand, block: int, depth: range, column: Operand) -> list[Operand]:
+        """Return the rows `depth` of B, or of a table with the layout of B; an empty list if A is sparse.
+
+        The rows do not depend on the row of D, so that registers can hold them."""
+        return [] if self.matrix.is_sparse else [self._vector(table, block, k, column) for k in depth]
+
+    def _rows_for(
+        self, held: list[Operand], table: Operand, depth: range, i: Operand, column: Operand
+    ) -> list[Operand]:
+        """Return the rows of B, or of a table with its layout, that elements `depth` of row `i` of A are multiplied by.
+
+        `held` are the results of `_held_rows`."""
+        if not self.matrix.is_sparse:
+            return held
+        rows = []
+        for k in depth:
+            selected = (self.chosen + self._a_offset(0, k) + (i << 2)).inttoptr().load("i32", align=4).zext("i64")
+            place = table + self._b_offset(0, 4 * (k >> 1)) + column + selected
+            rows.append(place.inttoptr().load(self.floats, align=4))
+        return rows
+
     # ---- sums in order -------------------------------------------------------------------------------------------
     def _chain(self) -> None:
         a, b = self.raw_a, self.raw_b
@@ -289,30 +336,33 @@ class Writer(VectorText):
         for block in self._blocks():
             with self._columns_of(block) as column:
                 rows = [self._vector(b, block, k, column) for k in depth]
-                with self._rows_of(block, column) as (i, place):
-                    value = (self.c + place).inttoptr().load(self.floats, align=4)
-                    for k in depth:
-                        value = self.fma(self._scalar(a, block, k, i, column), rows[k], value)
-                    (self.d + place).inttoptr().store(self.canonical(value), align=4)
+                with self._rows_of(block, column) as four:
+                    for i, place in four:
+                        value = (self.c + place).inttoptr().load(self.floats, align=4)
+                        for k in depth:
+                            value = self.fma(self._scalar(a, block, k, i, column), rows[k], value)
+                        (self.d + place).inttoptr().store(self.canonical(value), align=4)
 
     def _integer(self) -> None:
         matrix = self.matrix
         a = self._widened(self.raw_a, Type.I8, matrix.a_run)
         b = self._widened(self.raw_b, Type.I8, matrix.b_run)
         for block in self._blocks():
-            for first in range(0, matrix.k, 16):
-                depth = range(first, min(first + 16, matrix.k))
+            for first in range(0, matrix.kept, 16):
+                depth = range(first, min(first + 16, matrix.kept))
                 source = self.c if first == 0 else self.d
                 with self._columns_of(block) as column:
-                    rows = [self._vector(b, block, k, column) for k in depth]
-                    with self._rows_of(block, column) as (i, place):
-                        old = (source + place).inttoptr().load(self.ints, align=4)
-                        # At most 16 products of 14 bits: exact in binary32.
-                        value = self._scalar(a, block, first, i, column).fmul(rows[0])
-                        for k, row in zip(depth[1:], rows[1:], strict=True):
-                            value = self.fma(self._scalar(a, block, k, i, column), row, value)
-                        made = old + value.cast("fptosi", self.ints)
-                        (self.d + place).inttoptr().store(made, align=4)
+                    held = self._held_rows(b, block, depth, column)
+                    with self._rows_of(block, column) as four:
+                        for i, place in four:
+                            old = (source + place).inttoptr().load(self.ints, align=4)
+                            rows = self._rows_for(held, b, depth, i, column)
+                            # At most 16 products of 14 bits: exact in binary32.
+                            value = self._scalar(a, block, first, i, column).fmul(rows[0])
+                            for k, row in zip(depth[1:], rows[1:], strict=True):
+                                value = self.fma(self._scalar(a, block, k, i, column), row, value)
+                            made = old + value.cast("fptosi", self.ints)
+                            (self.d + place).inttoptr().store(made, align=4)
 
     def _flushed(self, value: Operand) -> Operand:
         """Return floats with denormals flushed to zero, if the rule requires it and the MXCSR does not."""
@@ -330,22 +380,37 @@ class Writer(VectorText):
                 (self.raw_b, matrix.b, matrix.b_run),
             )
         )
-        zero, group = self.pattern(0), matrix.group
+        group = matrix.group
+        # The MXCSR flushes a denormal C to a zero of its sign, and sums of binary16 products are never -0.
+        is_flushed = llvm.is_x86() and matrix.a == Type.F16
         for block in self._blocks():
             with self._columns_of(block) as column:
                 rows = [self._vector(b, block, k, column) for k in range(matrix.k)]
-                with self._rows_of(block, column) as (i, place):
-                    value = (self.c + place).inttoptr().load(self.floats, align=4)
-                    if matrix.rule == Rule.PAIRWISE_FLUSH:
-                        value = self._without_denormals(value, rules.HIDDEN)
-                    for first in range(0, matrix.k, group):
-                        products = []
-                        for k in range(first, first + group):
-                            one = self._scalar(a, block, k, i, column)
-                            products.append(self._flushed(self.fma(one, rows[k], zero)))
-                        part = total(products, lambda x, y: self._flushed(x.fadd(y)))
-                        value = self._flushed(value.fadd(part))
-                    (self.d + place).inttoptr().store(self.canonical(value), align=4)
+                with self._rows_of(block, column) as four:
+                    for i, place in four:
+                        value = (self.c + place).inttoptr().load(self.floats, align=4)
+                        if matrix.rule == Rule.PAIRWISE_FLUSH and not is_flushed:
+                            value = self._without_denormals(value, rules.HIDDEN)
+                        for first in range(0, matrix.k, group):
+                            factors = [
+                                (self._scalar(a, block, k, i, column), rows[k]) for k in range(first, first + group)
+                            ]
+                            value = self._flushed(value.fadd(self._sum_of_products(factors)))
+                        (self.d + place).inttoptr().store(self.canonical(value), align=4)
+
+    def _sum_of_products(self, factors: list[tuple[Operand, Operand]]) -> Operand:
+        """Return the pairwise sum of 2 or 4 rounded products; a product of -0 counts as +0.
+
+        Products of binary16 numbers are exact in binary32, and no sum of two of them is denormal. A fused multiply-add
+        therefore rounds such a sum as the rule does. The first product is added to +0, so the whole sum is never -0."""
+        zero = self.pattern(0)
+        if self.matrix.a != Type.F16:
+            products = [self._flushed(self.fma(one, row, zero)) for one, row in factors]
+            return total(products, lambda x, y: self._flushed(x.fadd(y)))
+        (first, row), *others = factors
+        parts = [self.fma(first, row, zero), *(one.fmul(row) for one, row in others[1::2])]
+        pairs = [self.fma(one, row, part) for (one, row), part in zip(others[::2], parts, strict=True)]
+        return total(pairs, lambda x, y: x.fadd(y))
 
     def _widened_and_flushed(self, registers: Operand, type_: Type, run: int) -> Operand:
         to = self._array(ROW * run)
@@ -443,6 +508,9 @@ class Writer(VectorText):
         a, exponents_a, top_a, special_a = self._factors(self.raw_a, kernel.a, matrix.a_run, is_b=False)
         b, exponents_b, top_b, special_b = self._factors(self.raw_b, kernel.b, matrix.b_run, is_b=True)
         special = special_a | special_b
+        if matrix.takes_formats:
+            scale = (self.shape + 8 * numbers(rules.Shape)["scale_a"]).inttoptr().load("i64")
+            special = special | scale.ne(0)
         if self.is_wide:
             special = special | self._window(top_a >> 23, top_b >> 23)
         self.branch(special, whole, fast, UNLIKELY)
@@ -453,16 +521,23 @@ class Writer(VectorText):
         self.declare_constants()
         self.scratch = self._array(2 * 4 * self.lanes + 8 * 32)
         for block in self._blocks():
-            for first in range(0, matrix.k, matrix.group):
+            for first in range(0, matrix.kept, matrix.group):
                 with self._columns_of(block) as column:
                     self._group(block, first, column, (a, exponents_a, b, exponents_b))
         self.jump(end)
         with self.apart(whole):
             scratch = self._array(rules.SCRATCH)
-            plain = self.shape + ctypes.sizeof(rules.Shape)
-            self._call(rules.multiply, plain, self.raw_a, self.raw_b, self.c, self.d, scratch)
+            self._call(rules.multiply, self._arranged_shape(), self.raw_a, self.raw_b, self.c, self.d, scratch)
             self.jump(end)
         self.start(end)
+
+    def _arranged_shape(self) -> Operand:
+        """Return the address of the shape that fits the copies of A and B, which are rearranged already.
+
+        Operands of sparse instructions and of instructions with scales are not rearranged."""
+        if self.matrix.is_sparse or self.matrix.takes_formats:
+            return self.shape
+        return self.shape + ctypes.sizeof(rules.Shape)
 
     def _factors(
         self, registers: Operand, type_: Type, run: int, is_b: bool
@@ -572,7 +647,7 @@ class Writer(VectorText):
         A byte is below -WINDOW if all of the row's products are zero.
         """
         sums = [
-            self.intrinsic("sadd.sat", self._quad(a, block, k, quad, at), each.bitcast(self.bytes))
+            self.intrinsic("sadd.sat", self._quad(a, block, k, quad, at), each)
             for k, each in zip(depth, exponents, strict=True)
         ]
         return total(sums, lambda x, y: self.intrinsic("smax", x, y))
@@ -605,11 +680,13 @@ class Writer(VectorText):
         source = self.c if first == 0 else self.d
         step = 2 if matrix.rule == Rule.FUSED_SPLIT else 1
         halves = [range(first + n, first + matrix.group, step) for n in range(step)]
-        rows = [[self._vector(b, block, k, at) for k in half] for half in halves]
-        exponents = [[self.bits(self._vector(exponents_b, block, k, at)) for k in half] for half in halves]
+        held = [self._held_rows(b, block, half, at) for half in halves]
+        exponents = [self._held_rows(exponents_b, block, half, at) for half in halves]
         with self._quads_of(block, at) as (quad, place):
             largest = [
-                self._largest(block, half, each, exponents_a, quad, at)
+                self._largest(
+                    block, half, self._exponents_for(each, exponents_b, half, quad, at), exponents_a, quad, at
+                )
                 for half, each in zip(halves, exponents, strict=True)
             ]
             fields = [(self.intrinsic("smax", each, self.least) + BIAS).bitcast(self.ints) for each in largest]
@@ -617,7 +694,25 @@ class Writer(VectorText):
             if self.is_wide:
                 low = self._below(largest[0])
             for row in range(4):
+                i = (quad << 2) + row
+                rows = [self._rows_for(each, b, half, i, at) for half, each in zip(halves, held, strict=True)]
                 self._row(block, (first, halves, rows), (quad, row), at, place, fields, (a, source), low)
+
+    def _exponents_for(
+        self, held: list[Operand], table: Operand, depth: range, quad: Operand, at: Operand
+    ) -> list[Operand]:
+        """Return the exponents of the elements of B that elements `depth` of four rows of A are multiplied by.
+
+        They are the bytes of a dword, one byte for each row. `held` are the results of `_held_rows`."""
+        if not self.matrix.is_sparse:
+            return [each.bitcast(self.bytes) for each in held]
+        rows = [self._rows_for([], table, depth, (quad << 2) + row, at) for row in range(4)]
+        found = [each.bitcast(self.bytes) for each in rows[0]]
+        for number, row in enumerate(rows[1:], 1):
+            flags = ", ".join(f"i1 {str(byte % 4 == number).lower()}" for byte in range(4 * self.lanes))
+            mask = self.operand(f"<{4 * self.lanes} x i1>", f"<{flags}>")
+            found = [mask.select(each.bitcast(self.bytes), one) for each, one in zip(row, found, strict=True)]
+        return found
 
     def _below(self, largest: Operand) -> Operand:
         """Return dwords with 0xFF in each byte whose exponent is below the window, and 0 in other bytes.
@@ -718,11 +813,10 @@ class Writer(VectorText):
         with self.apart(bad):
             before.inttoptr().store(old, align=4)
             after.inttoptr().store(made, align=4)
-            plain = self.shape + ctypes.sizeof(rules.Shape)
             column = at >> 2
             self._call(
-                rules.repair, plain, self.raw_a, self.raw_b, block, i, column, first, lanes, before, after,
-                before + 8 * self.lanes,
+                rules.repair, self._arranged_shape(), self.raw_a, self.raw_b, block, i, column, first, lanes, before,
+                after, before + 8 * self.lanes,
             )  # fmt: skip
             mended = after.inttoptr().load(self.floats, align=4)
             self.jump(good)

@@ -581,6 +581,8 @@ def one_group(shape: Shape, a: int, b: int, c: int, block: int, i: int, j: int, 
         lane = i + shape.m * (block + shape.blocks * quotient(at, shape.a_run))
         found = as_binary32(element(a, lane, at & (shape.a_run - 1), shape.a_bits), shape.a_type)
         U32[scratch + 8 * k] = found
+        if shape.is_sparse:
+            at = 4 * (at >> 1) + index_of(shape, shape.index, lane, at & (shape.a_run - 1))
         lane = j + shape.n * (block + shape.blocks * quotient(at, shape.b_run))
         found = as_binary32(element(b, lane, at & (shape.b_run - 1), shape.b_bits), shape.b_type)
         U32[scratch + 8 * k + 4] = found
