@@ -101,8 +101,7 @@ def one(matrix: Matrix, rounds: int, target: float | None, loop: Any) -> Row:
     d = np.zeros_like(c)
     places = [each.ctypes.data for each in (a, b, c, d)]
     operations = 2 * matrix.m * matrix.n * matrix.kept * matrix.blocks
-    is_slow = matrix.is_sparse or matrix.takes_formats
-    count = 1 + 20_000_000 // operations // (100 if is_slow else 1)
+    count = 1 + 20_000_000 // operations
     x = rng.standard_normal((SIDE, SIDE)).astype(np.float32)
 
     def ours() -> float:

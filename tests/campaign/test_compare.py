@@ -124,7 +124,7 @@ def test_columns_of_one_campaign() -> None:
         ),
         ("engine", "engine=jit", "unknown column 'engine'"),
         ("engine=jit", "options=-O0", "'engine=jit' and 'options=-O0' must name the same columns"),
-        ("options=-O3", "options=-O0", "no task has options=-O3: in the results options is "),
+        ("options=-O3", "options=-O0", "no task has options=-O3: in the results, options is "),
     ],
 )
 def test_columns_that_there_are_not(one: str, other: str, message: str) -> None:

@@ -13,15 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from softcard.amdcl2 import load
-from softcard.check.sarif import to_sarif
 from softcard.core.checks import ALL, CHECKS, checks_of, read_suppressions
+from softcard.core.diagnostics import of_finding
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, WireError
-from softcard.core.findings import Diagnostic, Finding, FindingError
+from softcard.core.findings import Finding, FindingError
 from softcard.core.lint import FindingWarning, LintDesk
 from softcard.core.memory_check import DOUBLE_FREE, INVALID_FREE, LEAK
 from softcard.host.amdcl2.demo import demo_program
 from softcard.host.hsa.gpu import Gpu, demo_code
 from softcard.host.refsi.refsi import RefSi, demo_kernels
+from softcard.report.diagnostic_formats import to_sarif
+from softcard.report.diagnostic_text import as_text
 
 
 def saxpy(gpu: Gpu, items: int, grid: int, **more: Any) -> Any:
@@ -46,9 +48,10 @@ def test_a_kernel_goes_on_and_its_findings_are_reported(engine: str) -> None:
         assert first.allocation is not None
         assert first.allocation.size == 800
         assert first.allocation.made.startswith(f"{__file__}:")
-        assert "0 bytes past the end of array float32[200] (800 bytes at" in str(first)
-        assert "at pc 0x" in str(first)
-        assert "lanes 8, 9, 10, 11, 12, 13, 14, 15 and 48 more, wave 0, work-group 3,0,0, 56 times" in str(first)
+        assert str(first).endswith("read of 4 bytes, 0 bytes past the end of array float32[200], 56 times")
+        assert str(first).startswith("saxpy+0x4c (pc 0x")
+        assert "lanes 8, 9, 10, 11, 12, 13, 14, 15 and 48 more, wave 0, work-group 3,0,0" in first.place
+        assert "lanes 8 to 63, wave 0, work-group 3,0,0" in as_text([first])
 
 
 def test_findings_of_one_instruction_are_counted_not_repeated() -> None:
@@ -107,9 +110,9 @@ def test_findings_as_json_and_sarif() -> None:
     plain = json.loads(json.dumps(first.as_dict()))
     assert (plain["check"], plain["kind"], plain["count"]) == ("memory", "out-of-bounds", 56)
     assert plain["allocation"]["size"] == 800
-    log = to_sarif(Path("k.co"), [Diagnostic.of_run(first)], "1")
+    log = to_sarif(Path("k.co"), [of_finding(first)], "1")
     (result,) = log["runs"][0]["results"]
-    assert result["ruleId"] == "check/memory/out-of-bounds"
+    assert result["ruleId"] == "memory/out-of-bounds"
     assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] > 1
 
 
@@ -278,7 +281,7 @@ def test_findings_are_warnings_on_gpus(recwarn: pytest.WarningsRecorder) -> None
             assert "memory/out-of-bounds" in _reported(recwarn)[0]
             recwarn.clear()
         assert (
-            "warning: memory/leak: memory was not freed" in _reported(recwarn)[0]
+            "warning[memory/leak]: memory was not freed" in _reported(recwarn)[0]
         )  # reported when the device is closed
         recwarn.clear()
 
@@ -307,7 +310,7 @@ def test_findings_are_warnings_on_amd_opencl_2(recwarn: pytest.WarningsRecorder)
         assert _reported(recwarn) == []
         program.desk.found(Finding("init", "undefined-branch", "an undefined value"))
         program.kernel("saxpy").run(64, 64, [x, buffer, 2.0])
-        assert _reported(recwarn) == ["error: init/undefined-branch: an undefined value"]
+        assert _reported(recwarn) == ["error[init/undefined-branch]: an undefined value"]
         recwarn.clear()
     with load(demo_program("tonga", 200406), check="memory") as program:
         with pytest.raises(AccessFault) as caught:
@@ -321,7 +324,7 @@ def test_warnings_that_are_errors_lose_no_result() -> None:
         warnings.simplefilter("error", FindingWarning)
         device.load_elf(demo_kernels())
         a, c = np.ones(32, np.int32), np.zeros(16, np.int32)
-        with pytest.raises(FindingWarning, match="memory/out-of-bounds: write of 4 bytes"):
+        with pytest.raises(FindingWarning, match="memory/out-of-bounds]: write of 4 bytes"):
             device.launch("vector_add", 1, [a, a, c, 17])
         assert c.tolist() == [2] * 16
         assert device.launch("vector_add", 1, [a, a, c, 16]).findings == ()
@@ -329,7 +332,7 @@ def test_warnings_that_are_errors_lose_no_result() -> None:
         warnings.simplefilter("error", FindingWarning)
         x, y = gpu.zeros(200), gpu.zeros(200)
         launch = gpu.dispatch(gpu.load(demo_code()).kernels["saxpy"], 256, args=[2.0, x, y])
-        with pytest.raises(FindingWarning, match="memory/out-of-bounds: read of 4 bytes"):
+        with pytest.raises(FindingWarning, match="memory/out-of-bounds]: read of 4 bytes"):
             launch.wait()
         assert len(launch.wait().findings) == 3
 
@@ -349,6 +352,6 @@ def test_of_many_findings_some_are_reported_one_by_one(recwarn: pytest.WarningsR
         assert not recwarn
     reported = _reported(recwarn)
     assert [each.partition(" (")[0] for each in reported] == [
-        f"error: memory/out-of-bounds: number {number}" for number in range(5)
+        f"error[memory/out-of-bounds]: number {number}" for number in range(5)
     ]
     assert reported[-1].endswith("number 4 (and 3 more: see `findings` of the device)")

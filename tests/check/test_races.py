@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from softcard.amdcl2 import load
-from softcard.check.sarif import to_sarif
+from softcard.core.diagnostics import of_finding
 from softcard.core.errors import BeyondModel, WireError
-from softcard.core.findings import Diagnostic, Finding, FindingError, FindingLog, Level
+from softcard.core.findings import Finding, FindingError, FindingLog, Level
 from softcard.engine.gcn.hooks import Checks
 from softcard.engine.gcn.races import events as module
 from softcard.engine.gcn.races import layout, tables
@@ -21,6 +21,7 @@ from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.engine import JitEngine
 from softcard.host.amdcl2.demo import demo_program
 from softcard.host.hsa.gpu import Gpu, demo_code
+from softcard.report.diagnostic_formats import to_sarif
 from tests.device.hsa.rig import Bench, barrier, dispatch
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.races.eager import be_eager
@@ -384,8 +385,8 @@ def test_the_first_one_ends_the_kernel_where_that_is_asked_for() -> None:
 
 def test_findings_go_into_files_and_are_suppressed_as_others() -> None:
     (found,) = watched(WAVE + PLACE + "v_add_u32 v2, vcc, 1, v2|flat_store_dword v[4:5], v2")
-    (result,) = to_sarif(Path("k.co"), [Diagnostic.of_run(found)], "1")["runs"][0]["results"]
-    assert result["ruleId"] == "check/races/write-write"
+    (result,) = to_sarif(Path("k.co"), [of_finding(found)], "1")["runs"][0]["results"]
+    assert result["ruleId"] == "races/write-write"
     assert found.as_dict()["other"] == found.other
     assert found.matches(("races/*",))
 

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from softcard.amdcl2 import Program
-from softcard.check.sarif import to_sarif
 from softcard.cli import main
 from softcard.core.checks import VARIABLE
+from softcard.core.diagnostics import of_finding
 from softcard.core.errors import BeyondModel
-from softcard.core.findings import Diagnostic, FindingError
+from softcard.core.findings import FindingError
 from softcard.host.hsa.gpu import Gpu, Local, demo_code
 from softcard.host.refsi.refsi import RefSi, demo_kernels
 from softcard.image.amdcl2.build import pointer
 from softcard.image.assembly.files import assemble_code_object
+from softcard.report.diagnostic_formats import to_sarif
 from tests.host.amdcl2.rig import kernel, program
 
 EARLY = """
@@ -107,9 +108,9 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     path.write_bytes(BAD)
     arguments = ["run", str(path), "--grid", "128", "--group", "128", "--check", "sync"]
     assert main([*arguments, "--findings", str(log)]) == 1
-    assert f"error: sync/barrier-not-reached: {SAID}" in capsys.readouterr().out
+    assert f"error[sync/barrier-not-reached]: {SAID}" in capsys.readouterr().out
     [result] = json.loads(log.read_text())["runs"][0]["results"]
-    assert result["ruleId"] == "check/sync/barrier-not-reached"
+    assert result["ruleId"] == "sync/barrier-not-reached"
     path.write_bytes(GOOD)
     assert main(arguments) == 0
     assert capsys.readouterr().out.endswith("checked: no findings\n")
@@ -119,6 +120,6 @@ def test_the_other_barrier_is_in_sarif() -> None:
     text = EARLY.format("s_cbranch_scc1 out\n s_barrier\n s_branch on").replace("out:", "on: s_endpgm\nout: s_barrier")
     with Gpu.open("gfx900", check="sync") as gpu:
         (found,) = gpu.run(assemble_code_object(text), "early", 128, 128).findings
-    [result] = to_sarif(Path("early.co"), [Diagnostic.of_run(found)], "1")["runs"][0]["results"]
-    assert result["message"]["text"].count("see pc 0x") == 1
-    assert found.other.endswith("(early+0xc)")
+    [result] = to_sarif(Path("early.co"), [of_finding(found)], "1")["runs"][0]["results"]
+    assert result["message"]["text"].count("see early+0xc (pc 0x") == 1
+    assert "(early+0xc, s_barrier)" in found.other

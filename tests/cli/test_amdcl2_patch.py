@@ -80,8 +80,7 @@ def test_addresses_that_the_loader_sets_stay(capsys: Capture, tmp_path: Path) ->
     assert (code, err) == (
         1,
         "error: the loader sets 1 addresses in the code of k, the last at 0x4: the code must stay unchanged up to "
-        "there, "
-        "at byte 0x0 (of the code)\n",
+        "there\n  --> byte 0x0 (of the code)\n",
     )
 
 

@@ -38,7 +38,7 @@ def test_disassembly_assembles_to_the_same_bytes(capsys: Capture, tmp_path: Path
     assert run(capsys, "asm", str(source), "--agent", "gfx803", "-o", str(first)) == (0, "", "20 bytes\n")
     code, out, err = run(capsys, "disasm", str(first), "--agent", "gfx803", "--pc", "0x100")
     assert code == 1
-    assert err.startswith("error: illegal instruction 0xffffffff: gfx803 has no such encoding, at pc 0x10c")
+    assert err.startswith("error: illegal instruction 0xffffffff: gfx803 has no such encoding\n  --> pc 0x10c\n")
     lines = [line.split("//")[0].rstrip() for line in out.splitlines()]
     assert lines == [
         "L100:",
@@ -70,8 +70,9 @@ def test_what_is_no_code_is_reported_in_a_few_lines(capsys: Capture, tmp_path: P
     file.write_text("no code, but a text of some length\n" * 40)
     code, out, err = run(capsys, "disasm", str(file))
     *reported, last = err.splitlines()
-    assert (code, len(reported)) == (1, 5)
-    assert all(each.startswith("error: illegal instruction 0x") for each in reported)
+    assert (code, len(reported)) == (1, 10)
+    assert all(each.startswith("error: illegal instruction 0x") for each in reported[::2])
+    assert all(each.startswith("  --> pc 0x") for each in reported[1::2])
     assert last == f"{out.count('.long') - 5} more errors are not shown"
 
 
@@ -85,7 +86,7 @@ def test_words_of_risc_v(capsys: Capture) -> None:
     assert code == 1
     assert "    .half 0x0 " in out
     assert "    vsseg8e64.v v1,(a1) " in out
-    assert err == "error: illegal instruction 0x0000: no compressed instruction has this encoding, at pc 0x0\n"
+    assert err == "error: illegal instruction 0x0000: no compressed instruction has this encoding\n  --> pc 0x0\n"
 
 
 def test_words_on_standard_output(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,10 +116,10 @@ def test_files_to_be_loaded(capsys: Capture, tmp_path: Path) -> None:
     assert run(capsys, "asm", str(source), "-o", str(code_object))[0] == 0
     assert run(capsys, "inspect", str(code_object))[0] == 0
     assert run(capsys, "disasm", str(code_object))[1].splitlines()[0] == "k:"
-    assert run(capsys, "asm", str(source), "--agent", "gfx900") == (
-        1, "", f"error: the file is for gfx803, expected gfx900, at line 2 (.amdgcn_target "
-        f'"amdgcn-amd-amdhsa--gfx803"), at file {source}\n',
-    )  # fmt: skip
+    code, out, err = run(capsys, "asm", str(source), "--agent", "gfx900")
+    assert (code, out) == (1, "")
+    assert err.startswith(f"{source}:2:5: error: the file is for gfx803, expected gfx900\n")
+    assert err.endswith('|     .amdgcn_target "amdgcn-amd-amdhsa--gfx803"\n   |     ^^^^^^^^^^^^^^\n')
     source.write_text(".option norvc\n.globl f\nf: lw a0, value\nret\n.data\nvalue: .word 5\n")
     assert run(capsys, "asm", str(source), "-o", str(program), "--base", "0x400000")[0] == 0
     assert "f:\n    auipc a0,0x1" in run(capsys, "disasm", str(program))[1]
@@ -143,14 +144,15 @@ def test_bad_source(capsys: Capture, tmp_path: Path) -> None:
     source.write_text("s_nop 0\ns_mov_b32 s0")
     code, out, err = run(capsys, "asm", str(source))
     assert (code, out) == (1, "")
-    assert err == f"error: s_mov_b32 takes 2 operands here, not 1, at line 2 (s_mov_b32 s0), at file {source}\n"
+    head = f"{source}:2:1: error: s_mov_b32 takes 2 operands here, not 1"
+    assert err == f"{head}\n   |\n 2 | s_mov_b32 s0\n   | ^^^^^^^^^\n"
 
 
 def test_odd_lengths(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes.fromhex("000081bf01"))
     code, _, err = run(capsys, "disasm", str(path))
-    assert (code, err) == (1, "error: the last 1 bytes are not a complete instruction, at byte 0x4\n")
+    assert (code, err) == (1, "error: the last 1 bytes are not a complete instruction\n  --> byte 0x4\n")
 
 
 def test_usage(capsys: Capture, tmp_path: Path) -> None:

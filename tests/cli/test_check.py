@@ -9,6 +9,7 @@ import pytest
 
 import softcard
 from softcard.cli import main
+from softcard.host.hsa.compile import LINE_TABLES, compile_opencl, text_of_file
 from softcard.image.assembly.files import assemble_code_object
 from softcard.image.hsa.records import KernelDescriptor
 from softcard.image.hsa.writer import KernelSource, write_code_object
@@ -55,7 +56,7 @@ def test_what_pcie_lacks_is_an_error(capsys: Capture, tmp_path: Path) -> None:
     assert run(capsys, str(path), "--memory-model")[0] == 0
     code, out, _ = run(capsys, str(path), "--memory-model", "--pcie")
     assert code == 1
-    assert out.count("error: pcie: ") == 1
+    assert out.count("error[pcie]: ") == 1
     assert "flat_atomic_umin v[0:1], v2: PCIe does not support this atomic: min needs a compare-and-swap loop" in out
 
 
@@ -91,7 +92,7 @@ def test_registers_that_a_kernel_does_not_allocate(capsys: Capture, tmp_path: Pa
     )
     code, out, _ = run(capsys, str(path), "--check", "registers")
     assert code == bool(register)
-    text = "error: registers: v_accvgpr_write_b32 a3, v8 uses v8, but the kernel allocates v0 to v7 and a0 to a7 "
+    text = "error[registers]: v_accvgpr_write_b32 a3, v8 uses v8, but the kernel allocates v0 to v7 and a0 to a7 "
     assert (text in out) == bool(register)
     assert not register or ("(k)" in out and "hsa/allocated-registers" in out)
 
@@ -108,14 +109,13 @@ def planted(tmp_path: Path, wait: str = "") -> str:
 def test_a_missing_wait_is_an_error_with_both_places(capsys: Capture, tmp_path: Path) -> None:
     code, out, _ = run(capsys, planted(tmp_path), "--check", "waits")
     assert code == 1
-    first, last = out.splitlines()
+    _, first, arrow, *notes, _, last = out.splitlines()
     load = "buffer_load_dword v4, off, s[12:15], 0"
-    assert first.startswith(f"error: waits: v_mov_b32_e32 v5, v4 reads v4 before {load} has written it, at pc 0x")
-    assert first.endswith(
-        "; add s_waitcnt vmcnt(0) between the two instructions "
-        "[gcn/vector-result-read: Data Dependency Resolution (4.4)]"
-    )
-    assert first.count("(k)") == 2
+    assert first == f"error[waits]: v_mov_b32_e32 v5, v4 reads v4 before {load} has written it"
+    assert arrow.startswith(f"  --> {tmp_path / 'k.co'}: pc 0x")
+    assert notes[-1] == "   = help: add s_waitcnt vmcnt(0) between the two instructions"
+    assert any(each.startswith("   = rule: gcn/vector-result-read: ") for each in notes)
+    assert out.count("(k)") == 2
     assert last == "code object: 1 error, 0 warnings, 0 notes"
     assert run(capsys, planted(tmp_path, "s_waitcnt vmcnt(0)"))[0] == 0
 
@@ -136,3 +136,31 @@ def test_checks_are_chosen_by_name(capsys: Capture, tmp_path: Path) -> None:
     code, _, err = run(capsys, path, "--check", "weights")
     assert code == 2
     assert "unknown check 'weights' for a file of kind code object, expected one of object, instruction, waits" in err
+
+
+def test_one_option_chooses_the_format(capsys: Capture, tmp_path: Path) -> None:
+    path = planted(tmp_path)
+    for form, other in (("json", "--json"), ("sarif", "--sarif")):
+        assert run(capsys, path, "--format", form) == run(capsys, path, other)
+        assert run(capsys, path, other, "--format", form)[0] == 1
+    code, out, _ = run(capsys, path, "--format", "github")
+    assert (code, out.partition(",")[0]) == (1, f"::error file={path}")
+    assert run(capsys, path, "--format", "junit")[1].count("<failure ") == 1
+    code, _, err = run(capsys, path, "--sarif", "--format", "junit")
+    assert code == 2
+    assert "--json, --sarif and --format choose the format of the same output: give one of them" in err
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_a_missing_wait_has_its_source_line(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the code object has line tables."""
+    monkeypatch.chdir(tmp_path)
+    source = "kernel void f(global int *x)\n{\n    x[0] = x[1] + 1;\n}\n"
+    (tmp_path / "k.cl").write_text(source)
+    code = compile_opencl(text_of_file("k.cl", source.encode()), "gfx900", options=LINE_TABLES)
+    wait = assemble(target("gfx900"), "s_waitcnt vmcnt(0)")
+    (tmp_path / "k.co").write_bytes(code.replace(wait, assemble(target("gfx900"), "s_nop 0")))
+    status, out, _ = run(capsys, "k.co", "--check", "waits")
+    assert status == 1
+    assert "  --> k.cl:3:17\n   |\n 3 |     x[0] = x[1] + 1;\n   |                 ^\n" in out

@@ -16,7 +16,6 @@ from softcard.cli import app, main, refsi
 from softcard.cli.app import COMMANDS
 from softcard.cli.demo_cases import BODIES
 from softcard.cli.demo_cases import check_findings as findings
-from softcard.cli.demo_cases import finding_lines as lines
 from softcard.cli.exits import exit_code
 from softcard.core.checks import CHECKS, LEAKS
 from softcard.core.errors import ModelBug, SoftcardError
@@ -24,6 +23,7 @@ from softcard.device.refsi.toolkit.builder import CommandBuffer
 from softcard.host.compiling import NoCompiler
 from softcard.hsa import bare_code_object
 from softcard.image.arrow_schema import ArrowMissing
+from softcard.report.diagnostic_text import as_text
 from tests.cli.test_run import CODE
 
 GOOD = CommandBuffer().write_reg64("CMP_SCRATCH", 5).finish()
@@ -105,7 +105,8 @@ def test_lint(capsys: Capture, good: str, bad: str) -> None:
     assert run(capsys, "refsi", "lint", good) == (0, "0 errors, 0 warnings, 0 notes\n", "")
     code, out, _ = run(capsys, "refsi", "lint", bad)
     assert code == 1
-    assert out.startswith("error: header-opcode: header 0x00000000c0000a00: unknown opcode 10, at byte 0x0, chunk 0")
+    assert out.startswith("\nerror[header-opcode]: header 0x00000000c0000a00: unknown opcode 10\n")
+    assert f"  --> {bad}: byte 0x0, chunk 0" in out
     assert out.endswith("1 error, 0 warnings, 0 notes\n")
 
 
@@ -114,7 +115,7 @@ def test_warnings_are_no_failure(capsys: Capture, tmp_path: Path) -> None:
     path.write_bytes(CommandBuffer().write_reg64(0, 1).to_bytes())
     code, out, _ = run(capsys, "refsi", "lint", str(path))
     assert code == 0
-    assert "warning: finish-missing" in out
+    assert "warning[finish-missing]: " in out
 
 
 def test_lint_options(capsys: Capture, tmp_path: Path) -> None:
@@ -209,18 +210,16 @@ def test_errors_do_not_quote_without_end(capsys: Capture, tmp_path: Path) -> Non
     code, _, err = run(capsys, "refsi", "decode", str(path))
     assert code == 1
     assert len(err) < 2000
-    assert err.startswith("error: 'xxx")
-    assert err.endswith("' is not a number, expected decimal or 0x hex, at line 2\n")
+    assert err.startswith(f"{path}:2: error: 'xxx")
+    assert "' is not a number, expected decimal or 0x hex\n" in err
 
 
 def test_bad_text_files(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("1 2\n3 four")
     code, _, err = run(capsys, "refsi", "decode", str(path))
-    assert (code, err) == (
-        1,
-        "error: 'four' is not a number, expected decimal or 0x hex, at line 2\n",
-    )
+    assert code == 1
+    assert err == f"{path}:2: error: 'four' is not a number, expected decimal or 0x hex\n   |\n 2 | 3 four\n"
     path.write_bytes(b"\xff")
     code, _, err = run(capsys, "refsi", "decode", "--form", "words", str(path))
     assert (code, err) == (2, f"error: {path} has byte 0xff at 0x0, expected text in ASCII\n")
@@ -240,8 +239,7 @@ def test_a_bad_script_line_names_its_number(capsys: Capture, tmp_path: Path) -> 
     path.write_text("open m\n\nfly away\n")
     code, out, err = run(capsys, "refsi", "play", str(path))
     assert (code, out) == (2, "open ok\n")
-    assert err.startswith("error: unknown call 'fly', expected one of open,")
-    assert err.endswith("at line 3\n")
+    assert err.startswith(f"{path}:3: error: unknown call 'fly', expected one of open,")
 
 
 def test_scripts_may_hold_any_bytes(capsys: Capture, tmp_path: Path) -> None:
@@ -257,9 +255,9 @@ def test_scripts_have_lines_of_some_length(capsys: Capture, tmp_path: Path, monk
     path.write_text("open m\n# 45678901234567890\n")
     assert run(capsys, "refsi", "play", str(path))[:2] == (0, "open ok\n")
     path.write_text("open m\n# 456789012345678901\n")
-    assert run(capsys, "refsi", "play", str(path)) == (
-        2, "open ok\n", "error: a line has more than 20 bytes, at line 2\n",
-    )  # fmt: skip
+    code, out, err = run(capsys, "refsi", "play", str(path))
+    assert (code, out) == (2, "open ok\n")
+    assert err.startswith(f"{path}:2: error: a line has more than 20 bytes\n")
 
 
 def test_beyond_the_model(capsys: Capture, tmp_path: Path) -> None:
@@ -267,7 +265,7 @@ def test_beyond_the_model(capsys: Capture, tmp_path: Path) -> None:
     path.write_text("open g\n")
     code, _, err = run(capsys, "refsi", "play", "--profile", "spec", str(path))
     assert code == 3
-    assert err.startswith("not modelled: RefSi G1 is modelled only in profile refsidrv")
+    assert err.startswith(f"{path}:1:1: not modelled: RefSi G1 is modelled only in profile refsidrv")
 
 
 def test_profile_level_from_the_environment(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,8 +405,10 @@ def test_demo(capsys: Capture) -> None:
     assert out.count(" OK ") == 13  # 8 kernels of RefSi, 5 of HSA
     assert "WRONG" not in out
     assert "count announces 2 payload chunks, expected 1" in out
-    assert "at pc 0x102f2 (broken+0xe: c.sw a0,0(a1), a1 = 0x200000014), at hart 1, at instance 5" in out
-    assert "sync     error: wave 1 of 2 ended without reaching this barrier\n" in out
+    assert "  --> broken+0xe (pc 0x102f2)\n" in out
+    assert "c.sw a0,0(a1), a1 = 0x200000014\n" in out
+    assert " hart 1, instance 5\n" in out
+    assert "error[sync/barrier-not-reached]: wave 1 of 2 ended without reaching this barrier\n" in out
 
 
 def test_demo_has_a_finding_of_each_check() -> None:
@@ -425,9 +425,8 @@ def test_demo_has_a_finding_of_each_check() -> None:
         "waits": "vector-result-read",
         "sync": "barrier-not-reached",
     }
-    texts = ["\n".join(lines(each)) for _, each in found]
-    assert all(len(text) < 300 and "/" not in text for text in texts)
-    assert all(f"at {check}+0x" in text for (check, _), text in zip(found, texts, strict=True) if check in BODIES)
+    texts = [as_text([each]) for _, each in found]
+    assert all(f"--> {check}+0x" in text for (check, _), text in zip(found, texts, strict=True) if check in BODIES)
 
 
 def test_help_says_what_each_command_says_of_itself(capsys: Capture) -> None:

@@ -95,7 +95,10 @@ def test_check_agrees(capsys: Capture) -> None:
     code, out, _ = run(capsys, "check", *(MULTI[each] for each in (2, 1, 3, 0)), "--custom", "c:64:x")
     assert code == 0
     assert out.splitlines() == [
-        "note: x: takes items 0 to 1 of SetArguments, lowest 32 bits first [fletcher/custom-size]",
+        "note[custom-size]: takes items 0 to 1 of SetArguments, lowest 32 bits first",
+        "  --> x",
+        "   = rule: fletcher/custom-size: a register takes address space for its width, rounded up to 4 bytes (Custom "
+        "registers)",
         "generator and run-time library agree; RecordBatches in queue order: Alpha, Beta, Aout, Zout",
     ]
 
@@ -117,9 +120,21 @@ def test_check_of_a_wide_bus(capsys: Capture) -> None:
             "error: --offset: 'many' is not a number, expected decimal or 0x hex",
         ),
         (["map", PRIM, "--offset", "3"], 2, "error: --offset is 0x3, expected a multiple of 4"),
-        (["map", PRIM, "--custom", "c:8"], 2, "error: custom register 'c:8': expected <behavior>:<width>:<name>"),
-        (["map", PRIM, "--custom", "c:8:idle"], 1, "error: two registers would have the name idle"),
-        (["map", __file__], 1, "at file "),
+        (
+            ["map", PRIM, "--custom", "c:8"],
+            2,
+            "custom-syntax]: custom register 'c:8': expected <behavior>:<width>:<name>",
+        ),
+        (
+            ["map", PRIM, "--custom", "c:8:idle"],
+            1,
+            "unique-names]: two registers would have the name idle",
+        ),
+        (
+            ["map", __file__],
+            1,
+            "/test_fletcher.py: byte 0x",
+        ),
         (["check", "none.as"], 2, "error: cannot read none.as"),
     ],
 )

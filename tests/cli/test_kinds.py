@@ -131,7 +131,7 @@ def test_programs_that_refsi_does_not_run(capsys: Capture, tmp_path: Path) -> No
     path.write_bytes(data)
     code, out, _ = run(capsys, "check", str(path))
     assert code == 1
-    assert "error: loadable: e_type is 0x1, expected 2 (executable)" in out
+    assert "error[loadable]: e_type is 0x1, expected 2 (executable)" in out
     assert "RefSi cannot run this program: e_type is 0x1" in run(capsys, "inspect", str(path))[1]
 
 
@@ -144,7 +144,7 @@ def test_words_that_are_no_instruction(capsys: Capture, tmp_path: Path) -> None:
     path.write_bytes(write_code_object("V5", "gfx900", [KernelSource("k", words, KernelDescriptor.parse(bytes(64)))]))
     code, out, _ = run(capsys, "check", str(path))
     assert code == 0
-    assert "warning: instruction: " in out
+    assert "warning[instruction]: " in out
     assert "(k)" in out
 
 
@@ -175,8 +175,8 @@ def test_sarif(capsys: Capture, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "content", "code", "message"),
     [
-        (["inspect", "FILE"], b"", 1, "the file is empty, at byte 0x0, at file "),
-        (["check", "FILE"], b"", 1, "the file is empty, at byte 0x0, at file "),
+        (["inspect", "FILE"], b"", 1, "error: the file is empty\n  --> "),
+        (["check", "FILE"], b"", 1, "error: the file is empty\n  --> "),
         (["check", "FILE"], b"\x93garbage\0", 1, "file starts with 93 67 61 72, expected code object, AMD OpenCL 2.0 "),
         (
             ["check", "FILE"],
@@ -190,7 +190,12 @@ def test_sarif(capsys: Capture, tmp_path: Path) -> None:
             2,
             "--memory-model, --order and --pcie require a code object",
         ),
-        (["check", "FILE", "--json", "--sarif"], b"", 2, "--json and --sarif are two formats of the same output"),
+        (
+            ["check", "FILE", "--json", "--sarif"],
+            b"",
+            2,
+            "--json, --sarif and --format choose the format",
+        ),
         (["check", "FILE", "--profile", "x"], b"", 2, "unknown profile 'x', expected spec or refsidrv"),
         (["inspect", "FILE", "--as", "trace"], b"{}\n", 1, 'the object is not an event, expected "time"'),
     ],

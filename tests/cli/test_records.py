@@ -10,7 +10,7 @@ from softcard.cli.records import RunSummary, print_findings
 from softcard.core.findings import Finding
 
 FINDINGS = [
-    Finding("memory", kind, "read", suggestion="") for kind in ("out-of-bounds", "wild-address", "out-of-bounds")
+    Finding("memory", kind, "read", pc=pc) for pc, kind in enumerate(("out-of-bounds", "wild-address", "out-of-bounds"))
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -44,11 +45,38 @@ def file(tmp_path: Path) -> str:
 def test_findings_are_said_and_are_a_failure(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", file, *ARGUMENTS, "--check", "memory"]) == 1
     said = capsys.readouterr().out
-    assert "error: memory/out-of-bounds: read of 4 bytes at" in said
-    assert "0 bytes past the end of argument 1, array float32[60]" in said
+    assert "error[memory/out-of-bounds]: read of 4 bytes, 0 bytes past the end of argument 1\n" in said
+    assert "= note: argument 1, array float32[60]: 240 bytes at 0x" in said
     assert said.endswith("3 findings\n")
     assert main(["run", file, *ARGUMENTS[:2], "60", *ARGUMENTS[3:], "--check", "memory"]) == 0
     assert capsys.readouterr().out.endswith("checked: no findings\n")
+
+
+def test_formats(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(form: str) -> str:
+        assert main(["run", file, *ARGUMENTS, "--check", "memory", "--format", form]) == 1
+        return capsys.readouterr().out
+
+    assert len(json.loads(said("json"))["findings"]) == 3
+    results = json.loads(said("sarif"))["runs"][0]["results"]
+    assert [each["ruleId"] for each in results] == ["memory/out-of-bounds"] * 3
+    assert ElementTree.fromstring(said("junit").encode()).attrib["failures"] == "3"
+    lines = said("github").splitlines()
+    assert len(lines) == 3
+    assert all(each.startswith(f"::error file={file},title=memory/out-of-bounds::error[memory/") for each in lines)
+    found = tmp_path / "found.xml"
+    assert main(["run", file, *ARGUMENTS, "--check", "memory", "--findings", str(found)]) == 1
+    assert ElementTree.parse(found).getroot().attrib["failures"] == "3"
+
+
+def test_annotations_follow_in_a_workflow(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert main(["run", file, *ARGUMENTS, "--check", "memory"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(each.startswith("::error file=") for each in lines) == 3
+    assert lines[-4] == "3 findings"
 
 
 @pytest.mark.parametrize("agent", ["gfx900", "rv64gc"])
@@ -60,7 +88,7 @@ def test_equal_stores(agent: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     command = ["run", str(tmp_path / "k.bin"), "--agent", agent, "--grid", grid, "--arg", "u32:1", "--arg", "u64=7"]
     assert main([*command, "--check", "races"]) == 0
     assert main([*command, "--check", "races", "--equal-stores"]) == 1
-    assert "races/write-write: write of 4 bytes at" in capsys.readouterr().out
+    assert "error[races/write-write]: write of 4 bytes at" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
@@ -105,8 +133,10 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
             ["--check", "memroy"],
             f"--check: unknown check 'memroy', expected some of {', '.join(CHECKS)}, all; close to it: memory",
         ),
-        (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif or .json"),
+        (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif, .json, .xml"),
         (["--findings", "a.json"], "--findings and --suppressions require --check"),
+        (["--format", "sarif"], "--format sarif requires --check: it is a format of findings"),
+        (["--format", "sarif", "--json"], "--json and --format sarif choose the format of the same output"),
         (["--check", "memory", "--equal-stores"], "--equal-stores requires --check races"),
         (["--poison", "0x100000000"], "--poison: 0x100000000 does not fit 32 bits"),
     ],

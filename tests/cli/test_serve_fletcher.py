@@ -77,7 +77,7 @@ def test_schemas_for_kernels_that_take_any() -> None:
     ("schema", "status", "message"),
     [
         ("nothing.as", ExitCode.USAGE, "cannot read nothing.as: No such file or directory"),
-        (str(Path(__file__)), ExitCode.GUEST, f"at file {Path(__file__)}"),
+        (str(Path(__file__)), ExitCode.GUEST, Path(__file__).name),
         (str(VECTORS / "utf8.0.as"), ExitCode.GUEST, "kernel sum"),
     ],
 )

@@ -197,7 +197,7 @@ def reg(name="R", offset=0, fields=(), **rest):
         (lambda: reg(stride=-8), "register R: stride must be 0 or more, not -8"),
         (lambda: reg(side="x"), 'register R: side must be one of "r", "w", "rw", not \'x\''),
         (lambda: reg(fields=(Field("F", 0), Field("F", 1))), "register R: names of fields must be unique, not F twice"),
-        (lambda: reg(fields=(Field("F", 60, 8),)), "register R: field F must lie within bits 63-0, not 67-60"),
+        (lambda: reg(fields=(Field("F", 60, 8),)), "register R: field F must lie within bits 63-0, not at 67-60"),
         (
             lambda: reg(fields=(Field("HIGH", 3, 4), Field("LOW", 0, 4))),
             "register R: fields must not overlap, not LOW at 3-0 and HIGH at 6-3",

@@ -68,6 +68,18 @@ def test_a_traceback_ends_at_the_users_line(act: Callable[[], None], capsys: Cap
     assert "/softcard/" not in "\n".join(error._render_traceback_()).replace(__file__, "")
 
 
+def test_an_error_is_one_line_after_the_users_frames(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registers are an attribute of the error, and in complete tracebacks."""
+    error = caught(gpu)
+    registers = str(error.registers)
+    *frames, last = shown(capsys, error).splitlines()
+    assert last == f"{type(error).__module__}.{type(error).__name__}: {error}"
+    assert all(each.startswith(("Traceback", "  ")) for each in frames)
+    assert registers in error.__notes__
+    monkeypatch.setenv(VARIABLE, "full")
+    assert registers in shown(capsys, error)
+
+
 def test_all_frames_are_shown_where_they_are_wanted(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     error = caught(gpu)
     monkeypatch.setenv(VARIABLE, "full")

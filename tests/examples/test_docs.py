@@ -20,6 +20,7 @@ from softcard.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+RUNS = re.compile(r"softcard (run|check|exec)\b")
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -65,6 +66,15 @@ class Shell:
         return said + errors
 
 
+def normal(text: str) -> str:
+    """Output of a run without what differs from machine to machine: addresses, times, what the compiler made."""
+    text = re.sub(r"0x[0-9a-f]+", "0x_", text)
+    text = re.sub(r"\n {6,}(?=\S)", " ", text)  # continued lines
+    text = re.sub(r"(= note: in \S+ \(pc 0x_\)): .*", r"\1", text)
+    text = re.sub(r"[\d,]+ ((wave )?instructions)", r"_ \1", text)
+    return re.sub(r"in [\d.,]+ m?s, [\d.,]+( M)?/s", "in _ s, _/s", text)
+
+
 @pytest.mark.filterwarnings("error::softcard.core.lint.LintWarning")
 @every_page
 def test_page_runs(
@@ -84,7 +94,8 @@ def test_page_runs(
             assert printed == text
         elif language == "console":
             for command, expected in commands(text):
-                assert shell.said(command) == expected, command
+                said = shell.said(command)
+                assert said == expected or (RUNS.match(command) and normal(said) == normal(expected)), command
 
 
 def test_files_to_be_copied_can_be_read() -> None:

@@ -183,7 +183,7 @@ def test_the_command_line_shows_them(tmp_path: Path) -> None:
     words += ["--grid", "64", "--arg", "f32:64", "--arg", "u32=6"]
     done = subprocess.run([*words, "--report", str(report)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "\n  registers: exec = 0xffffffffffffffff; lane 6: v0 = 0x" in done.stderr
+    assert "= note: registers: exec = 0xffffffffffffffff; lane 6: v0 = 0x" in done.stderr
     assert '["v2","0x40c00000"]' in content(report)
     done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=False)
     document = json.loads(done.stdout)

@@ -11,6 +11,8 @@ import pytest
 from softcard.core.checks import default_checks
 from softcard.core.errors import WireError
 from softcard.core.event import Probes
+from softcard.core.findings import Finding
+from softcard.core.lint import Lint
 from softcard.device.hsa.events import DoorbellRung, QueueErrored
 from softcard.testing import watch as watching
 
@@ -107,9 +109,11 @@ def test_number(softcard_gpu):
         [
             "*AccessFault: read of 4 bytes at 0x40: no memory there, at lane 0, at pc 0x*",
             "*softcard verdict*",
-            "AccessFault: read of 4 bytes at 0x40: no memory there",
-            "    at lane 0",
-            "    at kernel saxpy",
+            "error: read of 4 bytes at 0x40: no memory there",
+            "  --> saxpy+0x* (pc 0x*)",
+            "   | global_load_dword *",
+            "   | ^* lane 0, wave 0, work-group 0,0,0",
+            "   = note: at AQL packet 0, queue 0, kernel saxpy",
             "*softcard gpu: last events*",
             "* packet-started queue=0 index=0 type=KERNEL_DISPATCH *",
             "* queue-errored queue=0 index=0 *",
@@ -142,15 +146,15 @@ def test_clauses_of_causes_are_named() -> None:
         except RuleError as error:
             raise ValueError("the driver gave up") from error
     except ValueError as error:
-        text = watching.verdict(error, ["error: memory/leak: 4 bytes"], ["double-fence: two at once"])
+        text = watching.verdict(error, [Finding("memory", "leak", "4 bytes")], [Lint(0, "double-fence", "two at once")])
     assert text.splitlines() == [
-        "RuleError: a value was lost",
-        "    at register INTR",
-        f"    rule acceldev/isolation, {rule.clause}:",
-        f"    {rule.text}",
-        "findings of the device:",
-        "error: memory/leak: 4 bytes",
-        "lint double-fence: two at once",
+        "error[acceldev/isolation]: a value was lost",
+        "   = note: at register INTR",
+        f"   = rule: acceldev/isolation: {rule.text} ({rule.clause})",
+        "",
+        "error[memory/leak]: 4 bytes",
+        "",
+        "warning[double-fence]: two at once",
     ]
 
 
@@ -228,13 +232,17 @@ def test_lints(softcard_acceldev, softcard_refsi, softcard_gpu):
     assert softcard_gpu.device.settings.coherence == softcard_refsi.port.settings.coherence == "strict"
 
 def test_found(softcard_gpu):
-    softcard_gpu.device.findings.append("what a strict device found")
+    from softcard.core.findings import Finding
+    softcard_gpu.device.findings.append(Finding("coherence", "late-store", "what a strict device found"))
 """,
         *("--softcard-check", "lints, coherence"),
     )
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["the test's own expectations hold, but the device found:", "what a strict device found"]
+        [
+            "the test's own expectations hold, but the device found:",
+            "error[[]coherence/late-store]: what a strict device found",
+        ]
     )
 
 
@@ -263,9 +271,14 @@ def test_leak(softcard_gpu):
     result.stdout.fnmatch_lines(
         [
             "the test's own expectations hold, but the device found:",
-            "error: memory/out-of-bounds: read of 4 bytes at 0x*: 0 bytes past the end of array float32?63? *",
-            "*PytestWarning: softcard gpu: warning: memory/leak: memory was not freed before the device was closed: "
-            "array float32?64? *",
+            "error[[]memory/out-of-bounds]: read of 4 bytes, 0 bytes past the end of array*",
+            "note: array float32[[]63], allocated here: 252 bytes at 0x*",
+            "  --> test_it.py:7",
+            " 7 |     x, y = softcard_gpu.array(np.ones(63, np.float32)), *",
+            "*PytestWarning: softcard gpu: warning[[]memory/leak]: memory was not freed before the device was closed: "
+            "array float32[[]64]",
+            "*= softcard findings =*",
+            "saxpy+0x* (pc 0x*): error[[]memory/out-of-bounds]: read of 4 bytes, 0 bytes past the end of array *",
         ]
     )
 
@@ -323,8 +336,15 @@ def test_both(softcard_gpu):
     heading = "the test's own expectations hold, but a device that it opened found:"
     assert result.outlines.count(heading) == 4  # as lines: with CI=true the short summary repeats them in full
     result.stdout.fnmatch_lines(
-        ["*softcard verdict*", "devices that the test opened found:", "error: memory/out-of-bounds: read of 4 bytes*"]
+        [
+            "*softcard verdict*",
+            "the test's own expectation failed; the device found:",
+            "error[[]memory/out-of-bounds]: read of 4 bytes*",
+            "*= softcard findings =*",
+            "saxpy+0x* (5 tests)",
+        ]
     )
+    assert "FindingWarning" not in result.stdout.str(), "each finding once"
     assert default_checks() == ""
 
 
@@ -333,25 +353,47 @@ def test_a_test_that_fails_by_itself_reports_what_the_device_found(pytester: Pyt
     result = run(
         pytester,
         """
+from softcard.core.findings import Finding
+
 def test_sum(softcard_gpu):
-    softcard_gpu.device.findings.append("error: races/write-read: a barrier is missing")
+    softcard_gpu.device.findings.append(Finding("races", "write-read", "a barrier is missing"))
     assert 1 + 1 == 3
 
 def test_found(softcard_gpu):
-    softcard_gpu.device.findings.append("error: races/write-read: a barrier is missing")
+    softcard_gpu.device.findings.append(Finding("races", "write-read", "a barrier is missing"))
 """,
     )
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
             "*softcard verdict*",
-            "the test's own expectation failed; findings of the device:",
-            "error: races/write-read: a barrier is missing",
-            "*softcard verdict*",
-            "the test failed because of the device's findings, not because of its own expectation",
+            "the test's own expectation failed; the device found:",
+            "error[[]races/write-read]: a barrier is missing",
+            "the test's own expectations hold, but the device found:",
+            "error[[]races/write-read]: a barrier is missing",
+            "*= softcard findings =*",
+            "error[[]races/write-read]: a barrier is missing (2 tests)",
         ]
     )
+    assert result.stdout.str().count("error[races/write-read]") == 3, "each finding once, and in the summary"
     assert "no rule of the interface was broken" not in result.stdout.str()
+
+
+@pytest.mark.slow
+def test_findings_of_processes_side_by_side_are_in_one_summary(pytester: Pytester) -> None:
+    source = """
+import pytest
+from softcard.core.findings import Finding
+
+@pytest.mark.parametrize("n", range(3))
+def test_found(softcard_gpu, n):
+    softcard_gpu.device.findings.append(Finding("races", "write-read", "a barrier is missing"))
+"""
+    result = run(pytester, source, "-n", "2")
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        ["*= softcard findings =*", "error[[]races/write-read]: a barrier is missing (3 tests)"]
+    )
 
 
 @pytest.mark.parametrize(

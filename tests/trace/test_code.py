@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from softcard import Gpu, RefSi
+from softcard.core.diagnostics import link
 from softcard.core.errors import SoftcardError, WireError
 from softcard.host.amdcl2.program import Program
 from softcard.host.refsi.compile import compile_kernels, riscv_compilers
@@ -16,7 +17,6 @@ from softcard.hsa import demo_code
 from softcard.refsi import demo_kernels
 from softcard.trace import HtmlTrace
 from softcard.trace.code import listing_of
-from softcard.trace.page_file import link
 from tests.host.amdcl2.test_queue import CHILD, DEVICES, ENQUEUE, PARENT, SECOND, kernel, pointer, program
 
 SOURCE = """#include <stdint.h>

@@ -13,6 +13,7 @@ import pytest
 
 from softcard import Acceldev, Gpu, Platform, RefSi
 from softcard.acceldev import Fence, Fill
+from softcard.core.diagnostics import link
 from softcard.core.errors import SoftcardError
 from softcard.fletcher import Context, FletcherDevice, Kernel, find
 from softcard.hsa import demo_code
@@ -20,7 +21,7 @@ from softcard.refsi import demo_kernels
 from softcard.trace import HtmlTrace, JsonlTrace
 from softcard.trace.code import Function, Listing, Row
 from softcard.trace.counters import register_of
-from softcard.trace.page_file import NO_CODE, link, page, write_page
+from softcard.trace.page_file import NO_CODE, page, write_page
 from softcard.trace.reading import Record, read_records
 from softcard.trace.text import value_text
 from softcard.trace.timeline import MOST_TRACKS, Timeline, finding_of, narrow
@@ -358,6 +359,21 @@ def test_code_without_a_source_fits_into_narrow_windows(tmp_path: Path, browser:
     tab = browser.open(report, width=420)
     assert tab("page.code.functions.map(({name}) => name)") == ["kernel", "0x0"]  # what has a name comes first
     assert tab("document.documentElement.scrollWidth") == 420
+    tab.close()
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_a_page_opens_with_its_first_finding(tmp_path: Path, browser: Browser) -> None:
+    report, text = tmp_path / "found.html", "error[memory/wild]: read\n  --> k.cl:4:16"
+    with HtmlTrace(report) as trace:
+        trace.write({"time": 0, "event": "doorbell-rung", "queue": 0})
+        trace.write({"time": 0, "event": "finding", "check": "memory/wild", "message": "read", "diagnostic": text})
+    tab = browser.open(report)
+    assert tab("page.timeline.chosen") == tab("page.trace.findings[0][0]") >= 0
+    for place in ("detail", "findings"):
+        assert tab(f"get('{place}').querySelector('pre.diagnostic').textContent") == text
+    assert tab("page.trace.fields(page.timeline.chosen).map(([name]) => name)") == ["check", "message"]
     tab.close()
 
 

@@ -171,9 +171,8 @@ def shell_environment(folder: Path, socket_variable: str, socket: str | Path) ->
 def make_private(folder: Path) -> None:
     """Make `folder` unless it exists; raise `LibraryError` unless only this user owns it and can write to it.
 
-    If the user's umask has made folders in Softcard's cache folder writable for other users, their write permission is
-    removed.
-    """
+    The user's umask may have let other users write to folders in Softcard's cache folder. Other users lose this
+    permission."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(RuntimeError):  # a user without a home

@@ -86,11 +86,11 @@ class PassFailures:
 
 
 def blamed(failure: Failure, perform: Perform, time_limit: float) -> list[Change]:
-    """Return the compiler passes that cause `failure`: for each of its two runs, the pass that changes its result.
+    """Return the compiler passes that cause `failure`.
 
-    A run without such a pass adds nothing. Raise `CampaignError` if the runs agree when they are repeated, or if the
-    program is not compiled.
-    """
+    A failure has two runs: the failed one, and one with the expected result. For each run, the result has the
+    compiler pass that changes what the run computes, if there is one. Raise `CampaignError` if the runs agree
+    when they are repeated, or if the program is not compiled."""
     name = failure.row["program"].removeprefix(GENERATE)
     if failure.good is None or not is_blamed(failure):
         raise CampaignError(f"task {failure.row['id']}: expected a generated program whose runs disagree")
@@ -224,9 +224,9 @@ class Divergence:
 
 
 def divergence(failure: Failure, perform: Perform, time_limit: float) -> Divergence | None:
-    """Return the first instruction on which the JIT engine and the reference engine differ, or None.
+    """Return the first instruction on which the JIT and the reference engine differ in the program of `failure`.
 
-    None means that the engines agree, or that the program is not generated code of a GPU or of RISC-V. Raise
+    Return None if the engines agree, or if the program is not generated code of a GPU or of RISC-V. Raise
     `CampaignError` if the program cannot be compiled any more."""
     row = failure.row
     from softcard.isa.gcn.encoding.formats import LONGEST  # no instruction of RISC-V is longer

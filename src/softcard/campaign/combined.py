@@ -115,8 +115,8 @@ def _row(task: Task, compiled: Compiled, run: Callable[[], RunResult]) -> Row:
 def _printed(tasks: Sequence[Task], share: Compiled) -> list[Row]:
     """Run the RV64 programs of `tasks`, compiled as one executable, and return the result row of each.
 
-    `share` has the executable, and as compilation time one program's part of it. The programs print results of
-    equal length, at which the output is split."""
+    `share` has the executable. Its compilation time is already divided by the number of programs. All programs
+    print results of the same length, so the output is split into parts of this length."""
     size = 8 * ROUNDS
     try:
         whole = run_rv64(share.code, tasks[0])

@@ -122,7 +122,8 @@ class Matrix:
     def points(self, program: Program, number: int) -> list[tuple[str, ...]]:
         """Return the combinations of axis values for `program` in seed group `number` (see `Matrix`).
 
-        These are all combinations, or a random selection of them, and the runs on the host's processor if any."""
+        These are all combinations, or a random selection of them. If the matrix also asks for runs on the host's
+        processor, one combination for each kernel and input is added for these runs."""
         found = list(product(*(self.axes[name] for name in AXES)))
         if self.combinations:
             choices = Seeded(f"{program.name} {number}")

@@ -1,4 +1,4 @@
-"""A task of a campaign, which is one point of the campaign's matrix, and the error that ends a campaign."""
+"""A campaign's task, which is one point of the campaign's matrix, and the error that ends a campaign."""
 
 from __future__ import annotations
 

@@ -80,10 +80,9 @@ def _programs(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _right(same: list[Row]) -> Row | None:
-    """Return a run with the expected result: the native run, or else one with the most frequent result.
+    """Return the run in `same` (all runs of one program and input) that has the expected result.
 
-    Return None if no run ended with a result.
-    """
+    This is the native run, or else a run with the most frequent result; None if no run ended with a result."""
     good = [row for row in same if row["outcome"] == GOOD]
     own = next((row for row in good if row["engine"] == NATIVE), None)
     usual = Counter(row["digest"] for row in good).most_common(1)
@@ -99,9 +98,9 @@ def _failures(same: list[Row], right: Row | None) -> Iterator[Failure]:
 def _disagreement(same: list[Row], failures: list[Failure], right_one: Row | None) -> str:
     """Return the signature of different results: the makers (compilers and engines) of the failing runs.
 
-    The signature also names the makers of the expected result if they are the native engine, or if both results are
-    equally frequent.
-    """
+    `same` has all runs of one program and input, `failures` the failing ones, and `right_one` a run with the
+    expected result. The signature also names the makers of the expected result if it is the native engine's, or
+    if a wrong result is as frequent."""
     if not failures or right_one is None:
         return ""
     several = len({row["agent"] for row in same}) > 1

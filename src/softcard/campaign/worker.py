@@ -195,7 +195,7 @@ def run_batch(
 
 
 def _joined(tasks: Sequence[Task], together: int) -> Iterator[Sequence[Task]]:
-    """Yield sequences of adjacent tasks whose programs can be combined into one source."""
+    """Yield `tasks` in sequences whose programs can be combined into one source: up to `together` adjacent tasks."""
     if together == 1:
         yield from ((task,) for task in tasks)
         return
@@ -248,7 +248,7 @@ def _death(status: int) -> Row:
 
 
 def row_of(task: Task, started: int) -> Row:
-    """Return the result row of a task, which has no outcome yet."""
+    """Return a new result row, still without an outcome, for a task that began at time `started`."""
     row: dict[str, object] = {
         "id": task.id, "content": task.content, "line": task.line, **task.columns(), "outcome": "", "signature": "",
         "message": "", "digest": "", "compiler_version": "", "version": _version(), "machine": _machine(),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from softcard.core.diagnostics import Diagnostic, Location
 from softcard.core.errors import SoftcardError, WireError
-from softcard.core.findings import Diagnostic, Level
+from softcard.core.findings import Level
 from softcard.core.rule import Rule
 
 TEXT_OF_COMMAND: Final = "user command"
@@ -31,7 +33,23 @@ def code(document: Mapping[str, Any]) -> Iterator[Diagnostic]:
             if "refusal" in line:
                 name, pc = ", ".join(chunk["names"]), line["pc"]
                 where = f"pc {pc:#x} ({name})" if name else f"pc {pc:#x}"
-                yield Diagnostic(Level.WARNING, "instruction", line["refusal"], where, pc=pc, kernel=name)
+                text = line["refusal"].removesuffix(f", at pc {pc:#x}")
+                yield Diagnostic(Level.WARNING, "instruction", text, where, pc=pc, kernel=name)
+
+
+def with_source_lines(data: bytes, agent: str, findings: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield the findings in a code object, with the source lines of their instructions if it has line tables."""
+    from softcard.image.elf.lines import read_lines
+    from softcard.image.hsa.code_object import read_code_object
+
+    lines = read_lines(read_code_object(data, agent).elf)
+    for each in findings:
+        place = None if each.pc is None else lines.at(each.pc)
+        if place is None:
+            yield each
+        else:
+            location = Location(place.file, place.line, place.column, pc=each.pc, code=each.kernel)
+            yield replace(each, location=location)
 
 
 def riscv(data: bytes) -> Iterator[Diagnostic]:
@@ -72,10 +90,7 @@ def refsi(data: bytes, *, harts: int, profile: str) -> Iterator[Diagnostic]:
     """Yield the mistakes in a RefSi command buffer for a device with `harts` harts and the profile `profile`."""
     from softcard.device.refsi.toolkit.lint import lint
 
-    for each in lint(data, harts=harts, profile=profile):
-        where = f"byte {each.offset:#x}, chunk {each.chunk}" + (f" ({each.command})" if each.command else "")
-        level = Level(each.severity.value)
-        yield Diagnostic(level, each.check, each.message, where, byte=each.offset, kernel=each.command, rule=each.rule)
+    yield from (each.diagnostic() for each in lint(data, harts=harts, profile=profile))
 
 
 def acceldev(data: bytes) -> Iterator[Diagnostic]:
@@ -112,10 +127,7 @@ def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Diagnostic]:
     from softcard.device.fletcher.map.checker import check_design
     from softcard.image.arrow_schema import read_arrow
 
-    for each in check_design([read_arrow(data)], bus_width=bus_width).findings:
-        level = Level(each.severity.value)
-        check = each.rule.id.rpartition("/")[2]
-        yield Diagnostic(level, check, each.message, each.place, kernel=each.place, rule=each.rule)
+    yield from (each.diagnostic() for each in check_design([read_arrow(data)], bus_width=bus_width).findings)
 
 
 def registers(data: bytes, agent: str = "") -> Iterator[Diagnostic]:

@@ -77,10 +77,10 @@ def _is_private(insn: Insn, tags: Tags) -> bool:
 
 
 def _after(insn: Insn, effects: Effects, tags: Tags) -> Tags:
-    """Return which words of the private segment buffer's descriptor scalar registers hold after an instruction.
+    """Return the scalar registers that hold words of the private segment buffer's descriptor after `insn`.
 
-    `tags` maps each such register to the number of the word that it holds before the instruction. The result
-    has the same form."""
+    `tags` maps each register that holds such a word before the instruction to the number of the word. The
+    result maps the registers after the instruction in the same way."""
     written = effects.s_writes | {n + half for n in effects.mask_writes for half in (0, 1)}
     left = {n: word for n, word in tags.items() if n not in written}
     count = COPIES.get(insn.name, 0)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from softcard.core.diagnostics import Diagnostic
 from softcard.core.errors import WireError
-from softcard.core.findings import Diagnostic, Level
+from softcard.core.findings import Level
 from softcard.engine.gcn.waits.board import CHECK, finding
 from softcard.engine.gcn.waits.flow import LIMIT, missed, reachable
 from softcard.image.amdcl2.container import read_container

@@ -18,7 +18,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from softcard.cli.exits import ExitCode
-from softcard.cli.tables import Terminal
+from softcard.cli.tables import Terminal, show_diagnostics
 from softcard.core.errors import ModelBug, SoftcardError
 from softcard.device.refsi.toolkit.builder import CommandBuffer
 from softcard.device.refsi.toolkit.lint import lint
@@ -212,11 +212,10 @@ def _amdcl2(console: Console, quick: bool) -> bool:
 
 def _checks(console: Console) -> None:
     """Print one example finding of each check."""
-    from softcard.cli.demo_cases import check_findings, finding_lines
+    from softcard.cli.demo_cases import check_findings
+    from softcard.core.diagnostics import of_finding
 
-    for check, found in check_findings():
-        for number, line in enumerate(finding_lines(found)):
-            console.print(f"{'' if number else check:<9}{line}", markup=False, soft_wrap=True)
+    show_diagnostics([of_finding(found) for _, found in check_findings()], console.file)
 
 
 def _mistakes(console: Console) -> None:
@@ -225,25 +224,31 @@ def _mistakes(console: Console) -> None:
 
     wrong = CommandBuffer().write_reg64("CMP_SCRATCH", 1).chunks(0x1C0040200, 0x10000, 0x2).finish()
     console.print(listing(wrong.to_bytes()), markup=False, soft_wrap=True)
-    for finding in lint(wrong.to_bytes()):
-        console.print(f"linter   {finding}", markup=False, soft_wrap=True)
+    show_diagnostics([each.diagnostic() for each in lint(wrong.to_bytes())], console.file)
     with RefSi.open() as device:
         try:
             device.run(wrong)
         except SoftcardError as error:
-            console.print(f"device   {error}", markup=False, soft_wrap=True)
+            _show(console, error)
         else:
             raise ModelBug("the device executed a buffer with a wrong count")
         device.load_elf(demo_kernels())
         try:
             device.launch("broken", 8, [device.zeros(8), 5])
         except SoftcardError as error:
-            console.print(f"kernel   {error}", markup=False, soft_wrap=True)
+            _show(console, error)
         else:
             raise ModelBug("a kernel stored to an unmapped address")
     from softcard.cli.demo_cases import mistake
 
-    console.print(f"waves    {mistake()}", markup=False, soft_wrap=True)
+    _show(console, mistake())
+
+
+def _show(console: Console, error: SoftcardError) -> None:
+    from softcard.core.diagnostics import of_error
+
+    console.print()
+    show_diagnostics([of_error(error)], console.file)
 
 
 # ---- AMD OpenCL 2.0 --------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softcard.core.checks import FIDELITY, INIT, LANES, LEAKS, MEMORY, RACES, SYNC, WAITS
-from softcard.core.errors import SoftcardError
+from softcard.core.errors import ModelBug, SoftcardError
 from softcard.core.findings import Finding
 from softcard.host.compiling import CompileError, NoCompiler
 from softcard.host.hsa.gpu import Executable, Gpu, Local, demo_code
@@ -220,14 +219,14 @@ def measure_hsa(case: Case[Gpu, HsaWork], engine: str, n: int, launches: int) ->
     return work.size, instructions, instructions / best / 1e6, good
 
 
-def mistake() -> str:
-    """Run a kernel that stores to an unmapped address and return its error message."""
+def mistake() -> SoftcardError:
+    """Run a kernel that stores to an unmapped address and return its error."""
     with Gpu.open(AGENT) as gpu:
         try:
             gpu.run(demo_code(AGENT), "broken", 64, args=[gpu.zeros(32), 32])
         except SoftcardError as error:
-            return str(error)
-    return ""
+            return error
+    raise ModelBug("a kernel stored to an unmapped address")
 
 
 def _hsa_saxpy(gpu: Gpu, n: int) -> HsaWork:
@@ -363,11 +362,3 @@ def check_findings() -> Iterator[tuple[str, Finding]]:
         ) as gpu:
             mistake(gpu)
         yield check, next(each for each in gpu.findings if isinstance(each, Finding))
-
-
-def finding_lines(found: Finding) -> Iterator[str]:
-    """Yield lines of text about a finding: the mistake, its location, and the suggested correction."""
-    message = re.sub(r", made at [^)]*", "", found.message)
-    yield f"{found.level.value}: {message}"
-    at = " ".join(each for each in (found.at, f"({found.insn})" if found.insn else "") if each)
-    yield f"at {at}: {found.suggestion}" if at else found.suggestion

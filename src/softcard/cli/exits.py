@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final
 
@@ -17,6 +19,10 @@ LONGEST_LINE: Final = 2000
 FIRST: Final = 1000
 LAST: Final = 500
 """The number of characters at the end of a very long error line that are still shown."""
+
+
+_POSITION: Final = re.compile(r"[^\s:]+:\d+:\d+: (fatal )?error: ")
+_COUNT: Final = re.compile(r"(\d+ (error|warning)s?( and )?)+ generated\.")
 
 
 class ExitCode(IntEnum):
@@ -64,9 +70,15 @@ def usage_errors() -> Iterator[None]:
 
 def report(error: SoftcardError) -> None:
     """Print an error on standard error."""
-    kind = {ExitCode.BEYOND: "not modelled", ExitCode.BUG: "bug in softcard"}.get(exit_code(error), "error")
-    text = printable(f"{kind}: {error.in_full()}")
-    print("\n".join(map(_readable, text.split("\n"))), file=sys.stderr)
+    from softcard.cli.tables import show_diagnostics
+    from softcard.core.diagnostics import Location, of_error
+
+    found = of_error(error)
+    head, *more = map(_readable, found.message.split("\n"))
+    if any(map(_POSITION.match, more)):  # a compiler's messages, which begin with positions themselves
+        print(printable("\n".join(each for each in more if not _COUNT.fullmatch(each))), file=sys.stderr)
+        found, more = replace(found, location=Location(), notes=()), []
+    show_diagnostics([replace(found, message="\n".join([head, *more]))], sys.stderr)
 
 
 def _readable(line: str) -> str:

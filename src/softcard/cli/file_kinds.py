@@ -29,14 +29,15 @@ class Form(StrEnum):
 
 
 def read_buffer(path: Path, form: Form = Form.AUTO) -> bytes:
-    """Return the RefSi command buffer in a file as bytes.
-
-    The file has the encoding `form`: little-endian binary, 64-bit words as text, or an assembly listing."""
-    if form in (Form.AUTO, Form.BINARY):
-        data = read_file(path)
-        return data if form is Form.BINARY else to_binary(data)
-    text = read_text(path, "ascii")
-    return assemble(text) if form is Form.LISTING else words_to_bytes(text)
+    """Read a command buffer: little-endian binary, 64-bit words as in a script, or a listing."""
+    try:
+        if form in (Form.AUTO, Form.BINARY):
+            data = read_file(path)
+            return data if form is Form.BINARY else to_binary(data)
+        text = read_text(path, "ascii")
+        return assemble(text) if form is Form.LISTING else words_to_bytes(text)
+    except WireError as error:
+        raise error.at("file", str(path)) from None
 
 
 def to_binary(data: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +16,7 @@ from rich.text import Text
 from softcard.cli.exits import ExitCode, UsageError, usage_errors
 from softcard.cli.files import parse_number, reading, writing
 from softcard.cli.options import OffsetOption
-from softcard.cli.tables import Terminal
+from softcard.cli.tables import Terminal, show_diagnostics
 from softcard.core.errors import SoftcardError, WireError
 
 if TYPE_CHECKING:
@@ -234,13 +235,8 @@ def _print_agreement(found: Agreement) -> None:
 
     `found` compares the register maps of Fletcher's generator and of its run-time library.
     """
-    from softcard.device.fletcher.map.checker import Severity
-
     console = Terminal(highlight=False, soft_wrap=True)
-    for finding in found.findings:
-        shown = Text(str(finding))
-        shown.stylize("bold red" if finding.severity is Severity.ERROR else "cyan", 0, len(finding.severity.value))
-        console.print(shown)
+    show_diagnostics([each.diagnostic() for each in found.findings], sys.stdout)
     if found.moved:
         table = Table("register", "hardware", "host")
         for moved in found.moved:

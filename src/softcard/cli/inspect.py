@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.text import Text
 
 from softcard.cli.exits import ExitCode, UsageError
 from softcard.cli.file_kinds import HEAD_BYTES, NAMES, FileKind, is_trace, kind_of
 from softcard.cli.files import MAX_CODE_BYTES, MAX_FILE_BYTES, open_file, read_file, reading
-from softcard.cli.options import HartsOption, JsonOption, check_processor, complete_processors
-from softcard.cli.tables import Terminal
+from softcard.cli.options import Format, FormatOption, HartsOption, JsonOption, check_processor, complete_processors
+from softcard.cli.records import annotate, formatted
+from softcard.cli.tables import show_diagnostics
+from softcard.core.diagnostics import Diagnostic, diagnostics_of
 from softcard.core.display import count
 from softcard.core.errors import WireError
-from softcard.core.findings import Diagnostic, Level
+from softcard.core.findings import Level
 from softcard.device.hsa.memory.memory_model import Order
 from softcard.device.refsi.registers import M1_HARTS
 
@@ -125,8 +128,6 @@ def described(
 
 # ---- check -----------------------------------------------------------------------------------------------------------
 
-STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
-
 
 def check(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to read; - for standard input.")] = Path("-"),
@@ -134,6 +135,7 @@ def check(
     sarif: Annotated[
         bool, typer.Option("--sarif", help="Print the findings as SARIF 2.1.0, for code hosts and editors.")
     ] = False,
+    form: FormatOption = Format.TEXT,
     kind: Annotated[
         FileKind | None, typer.Option("--as", help="The kind of file, if its content does not show it.")
     ] = None,
@@ -187,8 +189,10 @@ def check(
 
       softcard check commands.bin --sarif > commands.sarif
     """
-    if as_json and sarif:
-        raise UsageError("--json and --sarif are two formats of the same output: give one of them")
+    forms = [name for name, is_given in ((Format.JSON, as_json), (Format.SARIF, sarif)) if is_given]
+    forms += [form] if form is not Format.TEXT else []
+    if len(set(forms)) > 1:
+        raise UsageError("--json, --sarif and --format choose the format of the same output: give one of them")
     if profile not in ("spec", "refsidrv"):
         raise UsageError(f"unknown profile {profile!r}, expected spec or refsidrv")
     check_processor(agent)
@@ -207,17 +211,12 @@ def check(
             findings += files.memory_orders(data, agent, order.value if order else "", pcie)
     except WireError as error:
         raise error.at("file", str(path)) from None
-    if sarif:
-        from softcard import __version__
-        from softcard.check.sarif import to_sarif
-
-        print(json.dumps(to_sarif(path, findings, __version__), indent=2))
-    elif as_json:
-        print(json.dumps([_plain(each) for each in findings], indent=2))
+    if forms:
+        print(formatted(forms[0], path, findings), end="")
     else:
         for line in _orders(data, agent) if memory_model else ():
             print(line)
-        _print_findings(NAMES[chosen], findings)
+        print_diagnostics(path, NAMES[chosen], findings)
     raise typer.Exit(ExitCode.GUEST if any(each.level is Level.ERROR for each in findings) else ExitCode.OK)
 
 
@@ -230,9 +229,10 @@ def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int)
         from softcard.check import waits
 
         document: dict[str, Any] = import_module(f"softcard.report.{CODE[kind]}").describe(data, target=agent)
-        if kind is FileKind.HSA:
-            return chain(files.code(document), waits.code_object_waits(data, agent), files.registers(data, agent))
-        return chain(files.code(document), waits.program_waits(data, agent))
+        if kind is FileKind.AMDCL2:
+            return chain(files.code(document), waits.program_waits(data, agent))
+        found = chain(files.code(document), waits.code_object_waits(data, agent), files.registers(data, agent))
+        return files.with_source_lines(data, agent, found)
     if kind is FileKind.REFSI:
         from softcard.cli.file_kinds import to_binary
 
@@ -272,24 +272,6 @@ def _of_trace(data: bytes) -> Iterator[Diagnostic]:
             yield Diagnostic(Level.ERROR, found.what, found.message, f"event {number}", rule=rule)
 
 
-def _plain(finding: Diagnostic) -> dict[str, Any]:
-    rule = finding.rule
-    return {
-        "level": finding.level.value,
-        "check": finding.check,
-        "message": finding.message,
-        "place": finding.place,
-        "byte": finding.byte,
-        "pc": finding.pc,
-        "kernel": finding.kernel,
-        "rule": rule.id if rule else "",
-        "clause": rule.clause if rule else "",
-        "other": finding.other,
-        "suggestion": finding.suggestion,
-        "count": finding.count,
-    }
-
-
 def _orders(data: bytes, agent: str) -> Iterator[str]:
     """Yield a line about each atomic of a code object, with its memory order."""
     from softcard.check.files import BASE, atomics_of
@@ -302,11 +284,19 @@ def _orders(data: bytes, agent: str) -> Iterator[str]:
         yield from chain([head], (f"  {each.pc - BASE:#x} {each.text}: {each.order}" for each in found))
 
 
-def _print_findings(what: str, findings: list[Diagnostic]) -> None:
-    console = Terminal(highlight=False, soft_wrap=True)
-    for each in findings:
-        shown = Text(str(each))
-        shown.stylize(STYLES[each.level], 0, len(each.level.value))
-        console.print(shown)
-    counts = Counter(each.level for each in findings)
-    console.print(f"{what}: " + ", ".join(count(counts[level], level.value) for level in Level))
+def print_diagnostics(path: Path, what: str, findings: Sequence[Diagnostic]) -> None:
+    """Print the diagnostics of the file at `path`, and their numbers after `what`."""
+    found = [_in_file(each, path) for each in diagnostics_of(findings)]
+    if found:
+        print()
+        show_diagnostics(found, sys.stdout)
+        print()
+    counts = Counter(each.level for each in found)
+    print((f"{what}: " if what else "") + ", ".join(count(counts[level], level.value) for level in Level))
+    annotate(path, found, sys.stdout)
+
+
+def _in_file(found: Diagnostic, path: Path) -> Diagnostic:
+    """Return a diagnostic whose position names the file."""
+    position = found.position
+    return found if position.file else replace(found, location=replace(position, file=str(path)))

@@ -14,9 +14,6 @@ from softcard.cli.files import parse_number, reading
 from softcard.core.checks import CHECKS, checks_of, having, read_suppressions
 from softcard.core.errors import WireError
 
-DOCS_VARIABLE: Final = "SOFTCARD_DOCS"
-"""The environment variable with the address of the documentation, for links in reports."""
-
 # ---- completion ------------------------------------------------------------------------------------------------------
 
 
@@ -71,6 +68,26 @@ def beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 # ---- output ----------------------------------------------------------------------------------------------------------
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+TEXT: Final = "text"
+
+
+class Format(StrEnum):
+    """The formats of findings."""
+
+    TEXT = TEXT
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+
+
+FormatOption = Annotated[
+    Format,
+    typer.Option(
+        "--format",
+        help="Print findings as text, JSON, SARIF 2.1.0, JUnit XML, or annotations for workflows of GitHub.",
+    ),
+]
 
 # ---- engines ---------------------------------------------------------------------------------------------------------
 
@@ -143,7 +160,9 @@ PoisonOption = Annotated[
 ]
 FindingsOption = Annotated[
     Path | None,
-    typer.Option("--findings", metavar="FILE", help="Write the findings of --check to this file, as .sarif or .json."),
+    typer.Option(
+        "--findings", metavar="FILE", help="Write the findings of --check to this file: .sarif, .json or .xml (JUnit)."
+    ),
 ]
 ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write the run as an HTML page; see `report`.")
@@ -204,8 +223,11 @@ def check_processor(name: str, *more: str) -> None:
 def check_outputs(findings: Path | None, suppressions: Path | None, check: str, equal_stores: bool = False) -> None:
     """Raise `UsageError` if --findings, --suppressions or --equal-stores is unusable or does not fit --check."""
     check_equal_stores(equal_stores, check)
-    if findings is not None and findings.suffix not in (".sarif", ".json"):
-        raise UsageError(f"--findings is {findings}, expected a name that ends in .sarif or .json")
+    if findings is not None:
+        from softcard.report.diagnostic_formats import SUFFIXES
+
+        if findings.suffix not in SUFFIXES:
+            raise UsageError(f"--findings is {findings}, expected a name that ends in {', '.join(SUFFIXES)}")
     if (findings or suppressions) and not check:
         raise UsageError("--findings and --suppressions require --check")
     if suppressions:

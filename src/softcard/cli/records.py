@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import sys
@@ -14,14 +13,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from softcard import __version__
 from softcard.cli.files import is_standard_output, write_file, writing
-from softcard.cli.options import DOCS_VARIABLE
+from softcard.cli.options import TEXT
+from softcard.core.diagnostics import DOCS_VARIABLE
 from softcard.core.display import count
 
 if TYPE_CHECKING:
+    from softcard.cli.options import Format
+    from softcard.core.diagnostics import AnyFinding, Diagnostic
     from softcard.core.event import Event, Probes
     from softcard.core.findings import Finding
     from softcard.device.kfd.code_files import CodeFiles
@@ -53,10 +55,10 @@ class RunSummary:
     others: int = 0
     unfinished: int = 0
 
-    def line(self, findings: Sequence[Finding]) -> str:
+    def line(self, findings: Sequence[Diagnostic]) -> str:
         """Return a summary line of the kernels that ran, with the number of findings by check and kind."""
         others = f" (and {self.others:,} of the run-time library)" if self.others else ""
-        kinds = sorted(Counter(f"{each.check}/{each.kind}" for each in findings).items())
+        kinds = sorted(Counter(each.check for each in findings).items())
         refused = "" if self.refused is None else count(self.refused, "launch", "launches")
         unfinished = f", {self.unfinished:,} did not finish" if self.unfinished else ""
         has_count = self.instructions is not None and not self.unfinished
@@ -91,33 +93,58 @@ class RunSummary:
         return "checked: no findings"
 
 
-def print_findings(findings: Sequence[Finding], to: TextIO, ran: RunSummary) -> None:
-    """Print each finding and its suggestion, then the run statistics, and the number of findings."""
-    for each in findings:
-        print(each, file=to)
-        if each.suggestion:
-            print(f"  {each.suggestion}", file=to)
+def print_findings(
+    findings: Sequence[Finding], to: TextIO, ran: RunSummary, form: Format | None = None, program: Path = Path()
+) -> None:
+    """Print the findings of a run of `program`.
+
+    As text (the default) these are diagnostics, followed by the run statistics and the number of diagnostics; in a
+    workflow of GitHub, annotations follow.
+    """
+    from softcard.core.diagnostics import diagnostics_of
+
+    if form is not None and form != TEXT:
+        print(formatted(form, program, findings), end="", file=to)
+        return
+    found = diagnostics_of(findings)
+    if found:
+        from softcard.cli.tables import show_diagnostics
+
+        print(file=to)
+        show_diagnostics(found, to)
+        print(file=to)
     for warning in ran.warnings():
         print(warning, file=to)
-    print(ran.line(findings), file=to)
-    print(count(len(findings), "finding") if findings else ran.verdict(), file=to)
+    print(ran.line(found), file=to)
+    print(count(len(found), "finding") if found else ran.verdict(), file=to)
+    annotate(program, found, to)
+
+
+def annotate(program: Path, found: Sequence[AnyFinding], to: TextIO) -> None:
+    """In a workflow of GitHub, print the annotations of findings."""
+    if found and os.environ.get("GITHUB_ACTIONS") == "true":
+        print(formatted("github", program, found), end="", file=to)
+
+
+def formatted(form: str, program: Path, findings: Sequence[AnyFinding]) -> str:
+    """Return findings as text in the format with this name, except "text"."""
+    from softcard.report.diagnostic_formats import FORMATS
+
+    return FORMATS[form](program, findings, __version__)
 
 
 def write_findings(path: Path, program: Path, findings: Sequence[Finding]) -> None:
-    """Write findings to a file: as SARIF 2.1.0 if its suffix is .sarif, or else as JSON.
+    """Write findings to a file, in the format that its suffix names."""
+    from softcard.report.diagnostic_formats import SUFFIXES
 
-    `program` is the path of the checked program, to which SARIF refers."""
-    if path.suffix == ".sarif":
-        from softcard.check.sarif import to_sarif
-        from softcard.core.findings import Diagnostic
-
-        document: object = to_sarif(program, map(Diagnostic.of_run, findings), __version__)
-    else:
-        document = [each.as_dict() for each in findings]
-    write_file(path, json.dumps(document, indent=2) + "\n")
+    write_file(path, formatted(SUFFIXES[path.suffix], program, findings))
 
 
 # ---- --report --------------------------------------------------------------------------------------------------------
+
+
+PAGE_COLUMNS: Final = 100
+"""The width of the text of a finding in an HTML report."""
 
 
 class Report:
@@ -162,17 +189,18 @@ class Report:
         with self._lock:
             self._trace.note(text)
 
-    def found(self, findings: Sequence[Any]) -> None:
+    def found(self, findings: Sequence[AnyFinding]) -> None:
         """Add the findings of checks to the report."""
+        from softcard.core.diagnostics import diagnostics_of
+        from softcard.report.diagnostic_text import as_text
+        from softcard.trace.timeline import DIAGNOSTIC
+
         with self._lock:
-            for each in findings:
-                text = f"{each.message} ({each.place})" if each.place else each.message
-                text += f", see {each.other}" if getattr(each, "other", "") else ""
-                text += f", {each.count:,} times" if getattr(each, "count", 1) > 1 else ""
-                text += f"; {each.suggestion}" if getattr(each, "suggestion", "") else ""
-                rule = getattr(each, "rule", None)
-                text += f", [{rule.id}: {rule.clause}]" if rule is not None else ""
-                record: Record = {"time": 0, "event": "finding", "check": each.name, "message": text}
+            for each in diagnostics_of(findings):
+                record: Record = {"time": 0, "event": "finding", "check": each.check, "message": each.message}
+                record[DIAGNOSTIC] = as_text([each], PAGE_COLUMNS)
+                if each.rule is not None:
+                    record["rule"] = each.rule.id
                 if each.pc is not None:
                     record["pc"] = hex(each.pc)
                 self._trace.write(record)

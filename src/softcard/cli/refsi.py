@@ -18,7 +18,7 @@ from softcard.cli.file_kinds import Form, read_buffer
 from softcard.cli.files import MAX_FILE_BYTES, open_file, print_written, read_file, reading, write_file
 from softcard.cli.options import Engine, EngineOption, HartsOption, Tier, TierOption
 from softcard.cli.tables import Terminal
-from softcard.core.display import count
+from softcard.core.errors import SoftcardError
 from softcard.device.refsi.commands import CHUNK_BYTES
 from softcard.device.refsi.registers import M1_HARTS
 from softcard.device.refsi.toolkit.lint import Severity
@@ -88,7 +88,12 @@ def play(
         explain=explain,
     )
     player = Player(settings, sys.stdout.buffer, sys.stderr)
-    raise typer.Exit(player.play(_script_lines(script)))
+    try:
+        status = player.play(_script_lines(script))
+    except SoftcardError as error:
+        kinds = {place.kind for place in error.path}
+        raise error.at("file", str(script)) if "line" in kinds and "file" not in kinds else error from None
+    raise typer.Exit(status)
 
 
 def _script_lines(script: Path) -> Iterator[str]:
@@ -100,7 +105,11 @@ def _script_lines(script: Path) -> Iterator[str]:
             if not line:
                 return
             if len(line) > MAX_FILE_BYTES:
-                raise UsageError(f"a line has more than {MAX_FILE_BYTES} bytes").at("line", number)
+                raise (
+                    UsageError(f"a line has more than {MAX_FILE_BYTES} bytes")
+                    .at("line", number)
+                    .at("file", str(script))
+                )
             yield line.decode("utf-8", "surrogateescape")
 
 
@@ -130,16 +139,11 @@ def lint(
     harts: HartsOption = M1_HARTS,
 ) -> None:
     """Find mistakes in a command buffer without running it. Exit status 1 if there are errors."""
-    styles = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-    console = Terminal(highlight=False, soft_wrap=True)
+    from softcard.cli.inspect import print_diagnostics
+
     findings = lint_buffer(read_buffer(file, form), harts=harts, profile=profile.value)
-    for finding in findings:
-        shown = Text(str(finding))
-        shown.stylize(styles[finding.severity], 0, len(finding.severity.value))
-        console.print(shown)
-    counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
-    console.print(", ".join(count(number, severity.value) for severity, number in counts.items()))
-    raise typer.Exit(ExitCode.GUEST if counts[Severity.ERROR] else ExitCode.OK)
+    print_diagnostics(file, "", [each.diagnostic() for each in findings])
+    raise typer.Exit(ExitCode.GUEST if any(each.severity is Severity.ERROR for each in findings) else ExitCode.OK)
 
 
 @app.command()

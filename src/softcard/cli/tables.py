@@ -1,11 +1,11 @@
-"""The output of tables: with borders on a terminal, as aligned columns in pipes."""
+"""The output of tables and diagnostics: with borders and colours on a terminal, plain in pipes."""
 
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Iterable, Sequence
-from typing import IO, Final, TextIO, cast
+from typing import IO, TYPE_CHECKING, Final, TextIO, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -15,6 +15,9 @@ from rich.text import Text
 
 from softcard.cli.output import exact
 from softcard.core.display import printable
+
+if TYPE_CHECKING:
+    from softcard.core.diagnostics import Diagnostic
 
 STYLES: Final = {
     **dict.fromkeys(("ok", "yes", "compiled"), "green"),
@@ -61,6 +64,35 @@ def show(headings: Sequence[str], rows: Sequence[Sequence[str]], right: frozense
         return
     for line in aligned((headings, *rows), right):
         print(line)
+
+
+def show_diagnostics(diagnostics: Sequence[Diagnostic], to: IO[str]) -> None:
+    """Print diagnostics, with empty lines between them.
+
+    Lines are wrapped at the terminal's width, or at that of the environment variable COLUMNS; in a pipe without that
+    variable they are not wrapped.
+    """
+    from softcard.report.diagnostic_text import render
+
+    console = Terminal(file=to, highlight=False, markup=False)
+    width = _width(console)
+    for number, each in enumerate(diagnostics):
+        if number:
+            console.print()
+        for line in render(each, width):
+            console.print(line, soft_wrap=True)
+
+
+def diagnostic_text(diagnostic: Diagnostic) -> str:
+    """Return a diagnostic as plain text, for standard error."""
+    from softcard.report.diagnostic_text import as_text
+
+    return as_text([diagnostic], _width(Terminal(stderr=True)))
+
+
+def _width(console: Console) -> int:
+    """Return the number of columns at which text is wrapped, or 0."""
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else 0
 
 
 def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:

@@ -16,7 +16,7 @@ import typer
 from softcard import __version__
 from softcard.cli.exits import UsageError
 from softcard.cli.files import is_standard_output, open_file, print_written, reading, write_file, writing
-from softcard.cli.options import DOCS_VARIABLE
+from softcard.core.diagnostics import DOCS_VARIABLE
 from softcard.core.errors import WireError
 from softcard.trace import ChromeTrace, JsonlTrace, TextTrace
 from softcard.trace.page_file import write_page

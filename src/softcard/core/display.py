@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
 from typing import Any, Final
 
 _HIDDEN: Final = re.compile(
@@ -96,3 +97,62 @@ def some(names: Iterable[str], nothing: str = "none") -> str:
 def count(number: int, thing: str, things: str = "") -> str:
     """Return the number with its noun, as in ``1 buffer`` or ``2 buffers``; `things` is an irregular plural."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
+LONGEST_MANGLED: Final = 1000
+LONGEST_DEMANGLED: Final = 300
+"""The length above which a demangled name helps nobody to read, so that the mangled one is shown."""
+MOST_REFERENCES: Final = 24
+"""The maximum number of back references in a name to be demangled: each may double the length of the result."""
+_REFERENCE: Final = re.compile("[ST][0-9A-Z]*_")
+_MANGLED: Final = re.compile(r"\b_Z\w+")
+
+
+def demangled(text: str) -> str:
+    """Return text with the C++ names in it (Itanium ABI) as in the source: names with template arguments only.
+
+    Types of results and parameters are left out. Names that cannot be demangled stay as they are.
+    """
+    return _MANGLED.sub(lambda found: _demangled(found[0]), text) if "_Z" in text else text
+
+
+@lru_cache(4096)
+def _demangled(name: str) -> str:
+    demangle = _demangler()
+    if demangle is None or len(name) > LONGEST_MANGLED or len(_REFERENCE.findall(name)) > MOST_REFERENCES:
+        return name
+    full = demangle(name)
+    short = _without_parameters(full).removeprefix("void ").replace("(anonymous namespace)::", "")
+    return short if short and len(short) <= LONGEST_DEMANGLED else name
+
+
+def _without_parameters(name: str) -> str:
+    """Return a demangled function without its last list of parameters."""
+    end, depth = name.rfind(")"), 0
+    for at in range(end, -1, -1):
+        depth += {")": 1, "(": -1}.get(name[at], 0)
+        if not depth:
+            return name[:at].rstrip()
+    return name
+
+
+@cache
+def _demangler() -> Callable[[str], str] | None:
+    """Return the function `__cxa_demangle` of the C++ library, which llvmlite needs too; None without that library."""
+    import ctypes  # few programs show mangled names
+
+    try:
+        library = ctypes.CDLL("libstdc++.so.6")
+        demangle, free = library.__cxa_demangle, ctypes.CDLL(None).free
+    except (OSError, AttributeError):
+        return None
+    demangle.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+
+    def call(name: str) -> str:
+        status = ctypes.c_int()
+        made = demangle(name.encode(), None, None, ctypes.byref(status))
+        text = ctypes.string_at(made).decode("utf-8", "replace") if made else ""
+        free(made)
+        return text
+
+    return call

@@ -38,11 +38,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One location in an error's path, for example ``Place("pc", "0x10294", "illegal word 0x00000000")``."""
+    """One location in an error's path, for example ``Place("pc", "0x10294", "illegal word 0x00000000")``.
+
+    For a pc that a symbolizer knows, `what` contains all of: `code`, its function and offset, `insn`, its instruction,
+    and `source`, its file and line. `column` counts from 1 in that line, and is 0 if it is unknown.
+    """
 
     kind: str
     where: str
     what: str = ""
+    code: str = field(default="", compare=False)
+    insn: str = field(default="", compare=False)
+    source: str = field(default="", compare=False)
+    column: int = field(default=0, compare=False)
+    line_text: str = field(default="", compare=False, repr=False)
+    """The text of the source line, if the source has no file."""
 
     def __str__(self) -> str:
         return f"at {self.kind} {self.where}" + (f" ({self.what})" if self.what else "")
@@ -67,7 +77,7 @@ class SoftcardError(Exception):
 
     @property
     def text(self) -> str:
-        """The bytes of `console` as text."""
+        """The output that was printed before the error (the bytes `console`), as text."""
         return self.console.decode("utf-8", "replace")
 
     def at(self, kind: str, where: int | str, what: str = "") -> Self:
@@ -253,7 +263,7 @@ class Registers:
 
 
 def with_registers(error: Failed, registers: Registers) -> Failed:
-    """Attach the registers to an error and return the error; tracebacks show the registers as a note."""
+    """Attach the registers to an error and return the error; complete tracebacks show them as a note."""
     error.registers = registers
     error.add_note(str(registers))
     return error

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from softcard.core.allocations import Allocation
 from softcard.core.checks import FINDINGS
-from softcard.core.display import RichDisplay, Rows, printable
+from softcard.core.display import RichDisplay, Rows
 from softcard.core.errors import GuestFault, Place, SoftcardError
 from softcard.core.rule import Rule
 
@@ -38,11 +38,14 @@ class Finding(RichDisplay):
     distance in bytes from `allocation` (or from the memory that `space` names) to the access: positive past its
     end, negative before its start, and 0 if the access begins inside.
 
-    `lanes` are the lanes of the first occurrence, `unit` is the wave or hart, and `group` is the work-group. `pc`
-    is an address in device memory. `at` is the same location as kernel and offset, and `source` as file and line
-    if the code object has line tables. `frames` are all source lines that the code was inlined into, innermost
-    first. `other` is the location of the conflicting access, and `other_pc` its pc if a symbolizer can resolve
-    it. `rule` is the violated rule. `count` is the number of accesses, where each lane counts as one."""
+    `lanes` are those of the first occurrence; `unit` is the wave or hart, `group` the work-group. `pc` is an address in
+    device memory, `at` is the pc as kernel and offset, and `source` is its file and line if the code object has them;
+    `column` counts from 1 in that line and is 0 if it is unknown. `frames` are all source lines that the code was
+    inlined into, innermost first. `other` is the location of the conflicting access as text, `conflict` the same as a
+    finding without a message, and `other_pc` its pc if a symbolizer can name it. `rule` is the violated rule. `count`
+    is the number of accesses, where each lane counts as one. `origin` is the end of `message` that describes the origin
+    of an undefined value.
+    """
 
     check: str
     kind: str
@@ -62,11 +65,16 @@ class Finding(RichDisplay):
     kernel: str = ""
     at: str = ""
     source: str = ""
+    column: int = 0
+    line_text: str = field(default="", repr=False)
+    """The text of the source line, if the source has no file."""
     frames: tuple[str, ...] = ()
     other: str = ""
     other_pc: int | None = None
+    conflict: Finding | None = field(default=None, repr=False)
     rule: Rule | None = None
     suggestion: str = ""
+    origin: str = ""
     count: int = 1
     seen: int = field(default=0, repr=False)
     """The number of the finding's latest occurrence, counted over all occurrences of the device's findings."""
@@ -168,10 +176,9 @@ class Finding(RichDisplay):
             yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})"
 
     def __str__(self) -> str:
-        where = f", at {self.place}" if self.place else ""
-        other = f", see {self.other}" if self.other else ""
-        often = f", {self.count} times" if self.count > 1 else ""
-        return printable(f"{self.level.value}: {self.name}: {self.message}{where}{other}{often}")
+        from softcard.core.diagnostics import of_finding
+
+        return str(of_finding(self))
 
 
 def through(source: str, frames: Sequence[str]) -> str:
@@ -213,9 +220,9 @@ class FindingError(GuestFault):
 class FindingLog:
     """The log of a device's findings.
 
-    `kept` has one finding for each `Finding.key`, up to `limit` findings. `dropped` counts occurrences beyond
-    that limit, and `suppressed` the number that match `suppressions`. With `raises`, the first finding is also
-    raised as an error. All methods are thread-safe."""
+    `kept` has one finding for each `Finding.key`, up to `limit` findings. `dropped` counts the occurrences of
+    findings beyond that limit. `suppressed` counts the occurrences that match a pattern in `suppressions`. With
+    `raises`, the first finding is also raised as an error. All methods are thread-safe."""
 
     def __init__(
         self,
@@ -254,8 +261,9 @@ class FindingLog:
                     return
             self._name(finding)
             if finding.other_pc is not None:
-                there = Finding(finding.check, finding.kind, "", pc=finding.other_pc)
+                there = finding.conflict or Finding(finding.check, finding.kind, "", pc=finding.other_pc)
                 self._name(there)
+                finding.conflict = there
                 finding.other = there.place if there.at else finding.other
             if any(finding.matches(patterns) for patterns in self.suppressions):
                 self.suppressed += finding.count
@@ -286,14 +294,18 @@ class FindingLog:
 class CodePlace:
     """The code location of an instruction; unknown fields are "".
 
-    `at` is the function and offset, `kernel` the function's name if it is a kernel, and `source` the file and
-    line. If the code was inlined, `frames` has the source lines from the innermost call to the outermost,
-    including `source`; otherwise `frames` is ()."""
+    `at` is the function and offset, `kernel` the function if it is a kernel, and `source` the file and line. `frames`
+    are the lines that the code was inlined into, innermost first; `source` is one of them. `frames` is () without
+    inlining. `column` counts from 1 in the line `source`, and is 0 if it is unknown.
+    """
 
     at: str = ""
     kernel: str = ""
     source: str = ""
     frames: tuple[str, ...] = ()
+    column: int = 0
+    line_text: str = ""
+    """The text of the source line, if the source has no file."""
 
 
 def in_function(name: str, offset: int) -> str:
@@ -321,7 +333,8 @@ class Locators:
             return
         found = self.at(finding.pc)
         finding.at = found.at or finding.at
-        finding.source = found.source or finding.source
+        if found.source:
+            finding.source, finding.column, finding.line_text = found.source, found.column, found.line_text
         finding.frames = found.frames or finding.frames
         finding.kernel = found.kernel or finding.kernel
 
@@ -332,78 +345,6 @@ class Locators:
     def _placed(self, place: Place) -> Place:
         found = self.at(int(place.where, 16))
         parts = found.at, place.what, through(found.source, found.frames)
-        return Place(place.kind, place.where, ", ".join(filter(None, parts)))
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnostic(RichDisplay):
-    """A mistake in a file or in a run. `place` describes its location.
-
-    `byte` is an offset in the file, and `pc` an address in the loaded image. `kernel` is the kernel, field or
-    command that the mistake concerns. `other` is the location of the conflicting access, `suggestion` a remedy,
-    and `count` the number of occurrences. `source` and `line` refer to the program's source. `made` and
-    `made_line` refer to the line of the host program that allocated the accessed memory. Unknown fields are "" or
-    None."""
-
-    level: Level
-    check: str
-    message: str
-    place: str = ""
-    byte: int | None = None
-    pc: int | None = None
-    kernel: str = ""
-    rule: Rule | None = None
-    other: str = ""
-    suggestion: str = ""
-    count: int = 1
-    source: str = ""
-    line: int = 0
-    made: str = ""
-    made_line: int = 0
-    frames: tuple[str, ...] = ()
-    """The call sites into which the code was inlined, innermost first; one of them is `source` and `line`."""
-
-    @classmethod
-    def of_run(cls, found: Finding) -> Diagnostic:
-        """Return a diagnostic with the content of `found`, a finding of a check on a running kernel."""
-        source, _, line = found.source.rpartition(":")
-        made, _, made_line = (found.allocation.made if found.allocation else "").rpartition(":")
-        often = f", {found.count} times" if found.count > 1 else ""
-        return cls(
-            found.level,
-            found.name,
-            found.message,
-            found.place + often,
-            pc=found.pc,
-            kernel=found.kernel,
-            rule=found.rule,
-            other=found.other,
-            suggestion=found.suggestion,
-            source=source,
-            line=int(line or 0),
-            made=made,
-            made_line=int(made_line or 0),
-            frames=found.frames,
-        )
-
-    def __repr__(self) -> str:
-        return f"<{self}>"
-
-    def _rows(self) -> Rows:
-        yield ()
-        yield "level", self.level.value
-        yield "check", self.check
-        yield "place", self.place
-        yield "other place", self.other
-        yield "suggestion", self.suggestion
-        yield "count", self.count if self.count > 1 else ""
-        yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})" if self.rule else ""
-
-    def __str__(self) -> str:
-        where = f", at {self.place}" if self.place else ""
-        other = f", see {self.other}" if self.other else ""
-        mended = f"; {self.suggestion}" if self.suggestion else ""
-        often = f" ({self.count} times)" if self.count > 1 else ""
-        clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
-        text = f"{self.level.value}: {self.check}: {self.message}{where}{other}{mended}{often}{clause}"
-        return printable(text)
+        text = ", ".join(filter(None, parts))
+        code = found.at, place.what, found.source, found.column, found.line_text
+        return Place(place.kind, place.where, text, *code)

@@ -21,6 +21,7 @@ from softcard.core.rule import Rule
 from softcard.core.tracebacks import warn_caller
 
 if TYPE_CHECKING:
+    from softcard.core.diagnostics import Diagnostic
     from softcard.core.findings import Finding
 
 OFF: Final = "off"
@@ -44,6 +45,13 @@ class Lint(Event):
     check: str
     message: str
     rule: Rule | None = None
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the lint as a diagnostic."""
+        from softcard.core.diagnostics import Diagnostic
+        from softcard.core.findings import Level
+
+        return Diagnostic(Level.WARNING, self.check, self.message, rule=self.rule)
 
     def __str__(self) -> str:
         clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""

@@ -102,8 +102,8 @@ class MemoryCheck:
     def _meant(self, addresses: Sequence[int], size: int) -> Allocation | None:
         """Return the allocation that the lanes are most probably meant to access, or None.
 
-        This is the allocation that contains the first valid access, or else the nearest allocation to the first
-        invalid access that is close to one."""
+        This is the allocation that contains the first valid access. If no access is valid, it is the allocation to
+        which the first access near any allocation is nearest."""
         first = None
         for address in addresses:
             verdict = self.allocations.check(address, size)

@@ -49,8 +49,8 @@ class Bar:
 class DirectRange:
     """A range of bus addresses, beginning at `base`, that is plain memory of this process; `view` has its bytes.
 
-    If `view.readonly` is True, the device may not write to the range. The view keeps its memory alive: if a
-    device accesses it after the range was unmapped, it accesses unused memory, never freed memory."""
+    If `view.readonly` is True, the device may not write to the range. The view keeps its memory alive: after
+    the range was unmapped, a device that still uses the view has no effect on other memory."""
 
     base: int
     view: memoryview

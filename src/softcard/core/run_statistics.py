@@ -64,8 +64,7 @@ class RunStatistics(RichDisplay):
 
     @property
     def _left(self: _Counted) -> str:
-        """The interpreted instructions, which were left untranslated: their number and percentage as text; "" if
-        none."""
+        """The number and percentage of instructions left untranslated (interpreted), as text; "" if there are none."""
         count: int = getattr(self, "interpreted", 0)
         return f"{count:,} ({count / max(self.instructions, 1):.2%})" if count else ""
 

@@ -22,7 +22,7 @@ from softcard.core.checks import (
 )
 from softcard.core.checks import WARN as WARN_OF_FINDINGS
 from softcard.core.errors import BeyondModel, WireError
-from softcard.core.findings import FindingLog
+from softcard.core.findings import FindingLog, Findings
 from softcard.core.limits import checked_time_limit, default_time_limit
 from softcard.core.lint import LINTS, WARN
 
@@ -217,7 +217,7 @@ class KernelSettings(DeviceSettings):
         """True if the first finding ends the kernel."""
         return self.on_finding == RAISE
 
-    def log(self, findings: list[Any]) -> FindingLog | None:
+    def log(self, findings: Findings) -> FindingLog | None:
         """Return a log of findings with these settings, which adds to `findings`; None without checks."""
         if not self.checks:
             return None

@@ -286,7 +286,7 @@ class Mapping:
 
 
 class AddressSpace:
-    """An address space: regions by base address, which may not overlap. A lookup is one binary search."""
+    """An address space: regions by base address. Regions may not overlap. A lookup is one binary search."""
 
     def __init__(self) -> None:
         self._bases: list[int] = []

@@ -78,9 +78,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class BusyLock:
-    """The busy lock of a device: a context manager that a thread enters while it runs kernels.
+    """The busy lock of a device: a context manager whose ``with`` block a thread enters to run kernels.
 
-    The truth value of the lock is True while any thread is in the context."""
+    The truth value of the lock is True while any thread is in such a block, that is, holds the lock."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -96,17 +96,16 @@ class BusyLock:
             self._thread, self.is_lost = 0, True
 
     def __bool__(self) -> bool:
-        """Return True if any thread is in the context."""
+        """Return True if any thread holds the lock."""
         return self._thread != 0
 
     @property
     def is_mine(self) -> bool:
-        """True if the calling thread is in the context."""
+        """True if the calling thread holds the lock."""
         return self._thread == threading.get_ident()
 
     def wait(self) -> bool:
-        """Wait until no other thread is in the context; return False, without waiting, if the calling thread is in
-        it."""
+        """Wait until no other thread holds the lock; return False at once if the calling thread holds it."""
         with self._lock:
             return not self._thread
 

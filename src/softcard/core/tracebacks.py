@@ -47,22 +47,32 @@ def without_own_frames(trace: TracebackType | None, *more: str) -> TracebackType
 
 @contextmanager
 def shortened(error: BaseException, *more: str) -> Iterator[None]:
-    """Remove frames of this package from an error, its causes and contexts while the context is active."""
-    before: list[tuple[BaseException, TracebackType | None]] = []
+    """Remove this package's frames from an error, and from its causes and contexts, during the ``with`` block.
+
+    Frames of the packages `more` are removed too, and notes with registers, which the attribute `registers` has. All
+    are restored at the end of the block.
+    """
+    before: list[tuple[BaseException, TracebackType | None, list[str] | None]] = []
     left: list[BaseException | None] = [error]
     seen: set[int] = set()
     while left:
         each = left.pop()
         if each is not None and id(each) not in seen:
             seen.add(id(each))
-            before.append((each, each.__traceback__))
+            notes = getattr(each, "__notes__", None)
+            before.append((each, each.__traceback__, notes))
             each.__traceback__ = without_own_frames(each.__traceback__, *more)
+            if notes is not None:
+                registers = str(getattr(each, "registers", None))
+                each.__notes__ = [note for note in notes if note != registers]
             left += [each.__cause__, None if each.__suppress_context__ else each.__context__]
     try:
         yield
     finally:
-        for each, trace in before:
+        for each, trace, notes in before:
             each.__traceback__ = trace
+            if notes is not None:
+                each.__notes__ = notes
 
 
 def show_whole(error: BaseException) -> None:

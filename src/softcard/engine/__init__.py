@@ -1,1 +1,1 @@
-"""The engines that execute machine code: GCN for AMD GPUs, and RISC-V for RefSi."""
+"""The engines that execute guest machine code: GCN for AMD GPUs, and RISC-V for RefSi."""

@@ -110,8 +110,8 @@ def _clang(number: int) -> Clang | None:
 def default_limit() -> float | None:
     """Return the default limit of a compiler's processor time in seconds; None for no limit.
 
-    The environment variable `VARIABLE` sets it; otherwise it is two minutes. Raise `WireError` for an invalid
-    value."""
+    The environment variable SOFTCARD_COMPILE_LIMIT sets it; otherwise it is two minutes. Raise `WireError` for
+    an invalid value."""
     text = os.environ.get(VARIABLE, "").strip().lower()
     if not text:
         return TIMEOUT_SECONDS
@@ -130,8 +130,8 @@ def run(command: Sequence[str], folder: str, name: str, seconds: float | None = 
     """Run a compiler or linker in a folder, and return its warnings; `name` is its name in messages.
 
     Raise `CompileError` with the diagnostics if it fails. Raise `CompileTimeLimit` if it takes more than
-    `seconds` of processor time (by default `default_limit`), or more than `WAITS` times as many seconds of real
-    time."""
+    `seconds` of processor time (by default `default_limit`), or more than ten times as many seconds of real
+    time (the factor is the constant `WAITS`)."""
     limit = default_limit() if seconds is None else seconds
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
@@ -159,7 +159,8 @@ def _finished(process: subprocess.Popen[bytes], limit: float | None) -> float:
     """Wait for a process and its children; return the processor time that they took in seconds.
 
     First set `limit`, unless it is None, as the process's limit of processor time, which its children inherit.
-    After `WAITS` times that limit in real time, kill the process group and return the time waited."""
+    If they still run after `limit` * `WAITS` seconds of real time, kill the process group, and return that
+    time. `WAITS` is a constant factor."""
     if limit is not None:
         with contextlib.suppress(OSError, ValueError):  # it has ended, or a lower hard limit stays
             whole = math.ceil(limit)

@@ -67,10 +67,10 @@ class RefSiPort(MemoryPort, Protocol):
 
     @property
     def desk(self) -> LintDesk:
-        """The device's queue of lints and findings, a context manager.
+        """The device's collector of lints and findings, a context manager.
 
-        Every call of the host is made in its context. When the outermost call of a thread ends, the lints and
-        findings are reported."""
+        The host library makes its calls to the device inside ``with desk``. When a thread leaves its outermost
+        ``with`` block, the lints and findings are reported."""
 
     @property
     def tracepoints(self) -> HartTracepoints | None:

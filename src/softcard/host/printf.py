@@ -58,13 +58,12 @@ def text_of(data: bytes, formats: Mapping[int, PrintfFormat], end: str = "") -> 
 
 
 def _written(known: PrintfFormat, records: list[bytes]) -> tuple[int, ...]:
-    """Return the byte sizes that a format's arguments really have in its `records`.
+    """Return the byte sizes that the arguments of the format `known` have in `records`, the records of that format.
 
-    A string argument may be stored in fewer bytes than the format declares. Every record of a format contains an equal
-    string. So if the dword at the end of the declared size differs between records, or cannot end a string, that dword
-    belongs to the next argument. If there is only one record and its next argument looks like text, the result may be
-    wrong.
-    """
+    A string argument may be stored in 4 bytes less than the format declares. It is the same string in all
+    records. So if the last dword of its declared size differs between records, or cannot end a string, that
+    dword belongs to the next argument. If there is only one record and its next argument looks like text, the
+    result may be wrong."""
     conversions = list(_CONVERSION.finditer(known.text))
     kinds = [each["kind"] for each in conversions if each["kind"] != "%"]
     if not known.short_strings or "s" not in kinds or any("*" in each[0] for each in conversions):

@@ -157,7 +157,9 @@ class Improving:
                 self._earlier, self.code = self.code, llvm.Code(image)
 
     def _optimised(self) -> bytes | None:
-        """Return the optimised code, compiled on the background thread; None if source files have changed."""
+        """Return the optimised code, compiled on the background thread.
+
+        Return None if Softcard's source files have changed since the process loaded them."""
         try:
             return self._module.image(llvm.OPTIMISED, PROCESS.compile_ir)
         except SourceChanged:  # as by an upgrade during the run: the present code is never improved

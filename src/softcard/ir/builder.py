@@ -208,7 +208,7 @@ class Text:
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}{hint}")
 
     def apart(self, label: str) -> Apart:
-        """Return a context manager whose lines become the block `label` at the end of the function."""
+        """Return a context manager: the lines written inside it become the block `label` at the end of the function."""
         return Apart(self, label)
 
     def taken(self) -> list[str]:
@@ -341,7 +341,7 @@ class LaneText(Text):
         return self.define(kind, f'call {kind} asm "", "=v,0"({kind} {ir})')
 
     def bits(self, value: Value, vec: bool | None = None) -> Operand:
-        """Return the integer form of a value.
+        """Return the bits of `value` as an integer operand; a float value is bit-cast, with every NaN made canonical.
 
         With `vec` True, a scalar value becomes a vector; with None, it stays a scalar."""
         wide = value.vec if vec is None else vec

@@ -61,7 +61,8 @@ class Host:
 def host() -> Host:
     """Return the processor for which code is compiled.
 
-    Raise `WireError` if the environment variable `VARIABLE` has an unusable value."""
+    The environment variable SOFTCARD_HOST_LEVEL may select one with fewer features (see `at_level`). Raise
+    `WireError` if its value is unusable."""
     return at_level(this_machine(), os.environ.get(VARIABLE, "").strip().lower() or NATIVE)
 
 
@@ -128,7 +129,10 @@ def _mark() -> str | None:
 
 
 def _first_processor() -> list[str]:
-    """Return the lines that describe the first processor, or those of all processors if they may differ."""
+    """Return the lines of /proc/cpuinfo that describe the processor's features, without lines such as the clock.
+
+    On x86 these are the lines of the first processor. On other machines processors may differ, so the lines of
+    all processors are returned."""
     data = b""
     with open(PROCESSORS, "rb", buffering=0) as file:
         while more := file.read(1 << 14):

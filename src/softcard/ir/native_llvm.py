@@ -196,7 +196,10 @@ class _Writer:
         return "\n".join([head, "entry:", *slots, *self._vectors.head, *self._text.lines, "}", ""])
 
     def _parameter(self, name: str, type_: str) -> None:
-        """Bind a parameter's name to its value; the instructions are placed at the head of the function."""
+        """Make the parameter `name`, of LLVM type `type_`, available to the statements of the function.
+
+        A word that is assigned to gets a stack slot; any other parameter keeps its value. The necessary
+        instructions are placed at the head of the function."""
         if type_ == WORD and (name in self.source.assigned or not self._vectors.is_used):
             self._assign_name(name, self._text.word(f"%a.{name}"), self.function.layout(name))
         elif type_ == WORD:
@@ -267,7 +270,9 @@ class _Writer:
             self.source.refuse(node, "may be unassigned here")
 
     def _view(self, node: ast.AST) -> Any:
-        """Return the layout or memory view whose address the expression `node` holds; None for a plain word."""
+        """Return the layout or memory view through which the address that `node` evaluates to is accessed.
+
+        Return None if the expression is a plain word."""
         match node:
             case ast.Name(id=name) if name in self.source.locals:
                 return self._views.get(name)
@@ -700,9 +705,8 @@ class _Writer:
     ) -> None:
         """Write the body of a loop as the block `inside`; `head` is the label for continue, `end` for break.
 
-        The body first sets the name `target` from the slot `at`. After the loop, only the names assigned before it are
-        known to have a value.
-        """
+        In a ``for`` loop, the body first copies the loop counter from the stack slot `at` to the local name
+        `target`. After the loop, only the names assigned before it are known to have a value."""
         before = self._known
         self._known = None if before is None else set(before)
         self._start(inside)

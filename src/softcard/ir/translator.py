@@ -43,11 +43,11 @@ def _package() -> Traversable:
 
 
 def sources_digest(package: Traversable) -> bytes:
-    """Return the digest of all modules of `LAYERS` in a package, which is in a directory or a zip file.
+    """Return a digest of all modules in the subpackages `LAYERS` of `package`, a directory or part of a zip file.
 
-    If there are no sources, or if they were changed after this module was loaded, the result is a random number, so
-    that later processes do not use the code cached with it.
-    """
+    `LAYERS` names the subpackages that determine generated code. If there are no sources, or if they were
+    changed after this module was loaded, the result is a random number, so that later processes do not use the
+    code cached with it."""
     digest = hashlib.sha256()
     count = 0
     for layer in LAYERS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
@@ -20,6 +21,7 @@ import pytest
 
 if TYPE_CHECKING:
     from softcard import Acceldev, Gpu, Platform, RefSi
+    from softcard.core.diagnostics import AnyFinding
     from softcard.core.event import Probes
     from softcard.core.findings import Findings
     from softcard.core.settings import DeviceSettings
@@ -38,11 +40,11 @@ LONGEST_NAME: Final = 100
 class _Opened:
     """A device that a test has opened through a fixture, and the recorder of its events.
 
-    `findings` is a function that returns the findings of the device's checks. The first `reported` of these
-    findings have already been reported."""
+    `findings` returns the findings of level error; the first `reported` of them have been reported already.
+    """
 
     watch: Watch | None
-    findings: Callable[[], list[str]]
+    findings: Callable[[], list[AnyFinding]]
     device_findings: object = None
     """The device's own list of findings, to exclude it from `_AllFindings`."""
     reported: int = 0
@@ -77,7 +79,13 @@ class _AllFindings:
 
 _OPENED: Final = pytest.StashKey[list[_Opened]]()
 _ALL_FINDINGS: Final = pytest.StashKey[_AllFindings]()
-_OWN: Final = pytest.StashKey[list[str]]()
+_OWN: Final = pytest.StashKey[list["AnyFinding"]]()
+_FAILED_BY_FINDINGS: Final = pytest.StashKey[bool]()
+"""True for a test that failed because of findings, which its failure shows."""
+_SUMMARY: Final = "softcard_findings"
+"""The attribute of a test's report with its findings as lines of text."""
+MOST_SUMMARISED: Final = 20
+"""The maximum number of findings in the terminal summary; all are in the sections of their tests."""
 
 
 # ---- the command line ------------------------------------------------------------------------------------------------
@@ -155,7 +163,9 @@ def pytest_configure(config: pytest.Config) -> None:
         from softcard.core.settings import set_usual
 
         set_default_checks(",".join(each for each in wanted if each not in MODES))
-        set_usual({name: value for each in wanted if each in MODES for name, value in MODES[each].items()})
+        modes = {name: value for each in wanted if each in MODES for name, value in MODES[each].items()}
+        set_usual({"on_finding": "keep", **modes})  # the plug-in reports findings itself
+        config.addinivalue_line("filterwarnings", "ignore::softcard.core.lint.FindingWarning")
         everywhere = config.stash[_ALL_FINDINGS] = _AllFindings()
         OBSERVERS.append(everywhere.add)
     for name in DEVICES:
@@ -271,10 +281,8 @@ def _watched(
 ) -> Iterator[Any]:
     watch = None
 
-    def findings(*, warnings: bool = False) -> list[str]:
-        from softcard.core.findings import Level
-
-        return [str(each) for each in found() if (getattr(each, "level", None) is Level.WARNING) is warnings]
+    def errors() -> list[AnyFinding]:
+        return [each for each in found() if not _is_warning(each)]
 
     with device:
         traced = request.config.getoption("--softcard-trace")
@@ -283,17 +291,43 @@ def _watched(
 
             form = request.config.getoption("--softcard-trace-format")
             watch = Watch(name, probes, _path(request, name), form, whole=traced == "all")
-        opened = _Opened(watch, findings, found())
+        opened = _Opened(watch, errors, found())
         request.node.stash.setdefault(_OPENED, []).append(opened)
         try:
             yield device
         finally:
             if watch is not None:
                 watch.close()
-    for warning in findings(warnings=True):
-        request.node.warn(pytest.PytestWarning(f"softcard {name}: {warning}"))
-    if late := findings()[opened.reported :]:
-        pytest.fail("findings of the device when it was closed:\n" + "\n".join(late), pytrace=False)
+    _warn(request.node, f"softcard {name}", [each for each in found() if _is_warning(each)])
+    if late := errors()[opened.reported :]:
+        _fail(request.node, "the device found when it was closed:", late)
+
+
+def _is_warning(found: AnyFinding) -> bool:
+    from softcard.core.findings import Level
+
+    return getattr(found, "level", None) is Level.WARNING
+
+
+def _warn(item: pytest.Item, source: str, warnings: Iterable[AnyFinding]) -> None:
+    """Report findings of level warning as warnings of a test."""
+    from softcard.core.diagnostics import diagnostics_of
+
+    for each in diagnostics_of(warnings):
+        item.warn(pytest.PytestWarning(f"{source}: {each}"))
+
+
+def _fail(item: pytest.Item, why: str, findings: Iterable[AnyFinding]) -> None:
+    """Fail a test because of findings."""
+    item.stash[_FAILED_BY_FINDINGS] = True
+    pytest.fail(f"{why}\n\n{_text(item, findings)}", pytrace=False)
+
+
+def _text(item: pytest.Item, findings: Iterable[AnyFinding]) -> str:
+    """Return findings as text that is as wide as the terminal."""
+    from softcard.report.diagnostic_text import as_text
+
+    return as_text(findings, item.config.get_terminal_writer().fullwidth)
 
 
 def _path(request: pytest.FixtureRequest, name: str) -> Path:
@@ -328,10 +362,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         own = item.stash[_OWN] = _found_elsewhere(item)
     found = [finding for opened in item.stash.get(_OPENED, []) for finding in opened.findings()]
     if found:
-        pytest.fail("the test's own expectations hold, but the device found:\n" + "\n".join(found), pytrace=False)
+        _fail(item, "the test's own expectations hold, but the device found:", found)
     if own:
-        text = "the test's own expectations hold, but a device that it opened found:\n"
-        pytest.fail(text + "\n".join(own), pytrace=False)
+        _fail(item, "the test's own expectations hold, but a device that it opened found:", own)
     return result
 
 
@@ -340,50 +373,67 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     """Fail a test if a device that it opened without a fixture has new findings after the test."""
     result = yield
     if late := _found_elsewhere(item):
-        pytest.fail("findings of a device when it was closed:\n" + "\n".join(late), pytrace=False)
+        _fail(item, "a device found when it was closed:", late)
     return result
 
 
-def _found_elsewhere(item: pytest.Item) -> list[str]:
-    """Return the new findings of devices opened without a fixture, except warnings.
-
-    Report new warnings through pytest."""
+def _found_elsewhere(item: pytest.Item) -> list[AnyFinding]:
+    """Return the new errors of devices opened without a fixture; report their new warnings through pytest."""
     everywhere = item.config.stash.get(_ALL_FINDINGS, None)
     if everywhere is None:
         return []
-    from softcard.core.findings import Level
-
     found = everywhere.take({id(each.device_findings) for each in item.stash.get(_OPENED, [])})
-    for each in found:
-        if getattr(each, "level", None) is Level.WARNING:
-            item.warn(pytest.PytestWarning(f"softcard: {each}"))
-    return [str(each) for each in found if getattr(each, "level", None) is not Level.WARNING]
+    _warn(item, "softcard", [each for each in found if _is_warning(each)])
+    return [each for each in found if not _is_warning(each)]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add sections to the report of a failing test: last events of its devices, violated rule, trace file."""
+    """Add sections to the report of a failing test: verdict, last events of its devices, trace file."""
     opened = item.stash.get(_OPENED, [])
     report = yield
-    if not opened:
-        own = item.stash.get(_OWN, [])
-        if own and call.when == "call" and call.excinfo and not isinstance(call.excinfo.value, pytest.fail.Exception):
-            report.sections.append(("softcard verdict", "devices that the test opened found:\n" + "\n".join(own)))
-        return report
-    if report.failed:
+    own = item.stash.get(_OWN, [])
+    findings = [*(finding for each in opened for finding in each.findings()), *own]
+    if findings and report.failed:
+        from softcard.core.diagnostics import diagnostics_of
+
+        setattr(report, _SUMMARY, [str(each) for each in diagnostics_of(findings)])
+    is_shown = item.stash.get(_FAILED_BY_FINDINGS, False)
+    item.stash[_FAILED_BY_FINDINGS] = False
+    if report.failed and (opened or (own and call.when == "call")) and not is_shown:
         from softcard.testing.watch import verdict
 
-        watches = [each.watch for each in opened if each.watch is not None]
-        lints = [lint for watch in watches for lint in watch.lints()]
-        findings = [finding for each in opened for finding in each.findings()]
+        lints = [lint for each in opened if each.watch is not None for lint in each.watch.lints()]
         error = None if call.excinfo is None else call.excinfo.value
-        report.sections.append(("softcard verdict", verdict(error, findings, lints)))
-        for watch in watches:
-            report.sections.append((f"softcard {watch.name}: last events", watch.last()))
+        width = item.config.get_terminal_writer().fullwidth
+        report.sections.append(("softcard verdict", verdict(error, findings, lints, width)))
+    if report.failed:
+        width = item.config.get_terminal_writer().fullwidth
+        for watch in (each.watch for each in opened if each.watch is not None):
+            report.sections.append((f"softcard {watch.name}: last events", watch.last(width)))
             report.sections.append((f"softcard {watch.name}: trace", watch.write()))
             item.user_properties.append((f"softcard_{watch.name}_trace", str(watch.path)))
     if report.when == "teardown":
-        del item.stash[_OPENED]  # events must not outlive their test
+        item.stash[_OPENED] = []  # events must not outlive their test
+        item.stash[_OWN] = []
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the findings of all failed tests, each once, with the number of tests."""
+    found = Counter(
+        line
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for line in dict.fromkeys(getattr(report, _SUMMARY, ()))
+    )
+    if not found:
+        return
+    terminalreporter.section("softcard findings")
+    for line, tests in found.most_common(MOST_SUMMARISED):
+        often = f" ({tests} tests)" if tests > 1 else ""
+        terminalreporter.write_line(f"{line}{often}")
+    if len(found) > MOST_SUMMARISED:
+        terminalreporter.write_line(f"and {len(found) - MOST_SUMMARISED} more, which the failures above show")

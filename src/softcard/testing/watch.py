@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from softcard.core.diagnostics import AnyFinding, of_error
 from softcard.core.errors import SoftcardError
 from softcard.core.event import Event, Probes
 from softcard.core.lint import Lint
+from softcard.report.diagnostic_text import as_text
 from softcard.trace import ChromeTrace, HtmlTrace, JsonlTrace, TextTrace
 from softcard.trace.text import line
 from softcard.trace.timeline import finding_of
@@ -27,6 +30,7 @@ MOST_EVENTS: Final = 100_000
 """The maximum number of events of one device that are kept in memory until the test ends."""
 MOST_SHOWN: Final = 20
 """The number of events that the report of a failure shows."""
+CUT: Final = "..."
 SOUGHT: Final = 5000
 """The number of last events among which the last error is searched."""
 
@@ -65,8 +69,8 @@ class Watch:
         if self._trace is not None:
             self._trace.close()
 
-    def last(self) -> str:
-        """Return the last events, including lints, as lines of text.
+    def last(self, width: int = 0) -> str:
+        """Return the last events, with lints, as lines of text; lines longer than `width`, if it is not 0, are cut.
 
         If the last error is earlier than these events, the first half of the lines shows the events up to that error
         instead. This can happen because a device emits further events when it is closed after an error."""
@@ -83,7 +87,7 @@ class Watch:
                 lines.append(f"({piece.start - shown} {'more' if lines else 'earlier'} events)")
             lines += [line(events[at]) for at in piece]
             shown = piece.stop
-        return "\n".join(lines) or "(no event)"
+        return "\n".join(_cut(each, width) for each in lines) or "(no event)"
 
     def _wrong(self, events: list[Event]) -> int | None:
         """Return the index of the last event that reports an error, if it is among the last `SOUGHT` events; else None.
@@ -94,9 +98,9 @@ class Watch:
                 return at
         return None
 
-    def lints(self) -> list[str]:
-        """Return the device's lints as text, without repetitions."""
-        return list(dict.fromkeys(str(event) for event in self._events if isinstance(event, Lint)))
+    def lints(self) -> list[Lint]:
+        """Return the device's lints, without repetitions."""
+        return list({str(event): event for event in self._events if isinstance(event, Lint)}.values())
 
     def write(self) -> str:
         """Write the kept events to the trace, unless they have already been written.
@@ -111,25 +115,29 @@ class Watch:
         return f"{self.path} (without the first {lost} events)" if lost else str(self.path)
 
 
-def verdict(error: BaseException | None, findings: list[str], lints: list[str]) -> str:
-    """Return a text on the interface rules that a failing test violated: clauses, locations, findings and lints.
+def _cut(line: str, width: int) -> str:
+    return line if not width or len(line) <= width else line[: max(0, width - len(CUT))] + CUT
 
-    `error` is the exception of the test. `findings` are the findings of the device's checks; they may be
-    unrelated to `error`."""
-    found: list[str] = []
-    message = str(error)
+
+def verdict(
+    error: BaseException | None, findings: Sequence[AnyFinding], lints: Sequence[Lint] = (), width: int = 0
+) -> str:
+    """Return the diagnostics of a failing test: of its errors, of the findings of checks, and of lints.
+
+    `findings` are those of the device's checks, which may be unrelated to `error`, the exception of the test.
+    """
+    found: list[AnyFinding] = []
+    known = getattr(error, "finding", None)
     while error is not None:
         if isinstance(error, SoftcardError):
-            found.append(f"{type(error).__name__}: {error.message}")
-            found += [f"    {place}" for place in error.path]
-            if error.rule is not None:
-                found += [f"    rule {error.rule.id}, {error.rule.clause}:", f"    {error.rule.text}"]
+            found.append(of_error(error))
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    more = [each for each in findings if each not in message]
-    if not found and not findings:
-        found = ["no rule of the interface was broken: the test's own expectation failed"]
-    if more:
-        found += ["findings of the device:" if found else "the test's own expectation failed; findings of the device:"]
-    elif not found:
-        found = ["the test failed because of the device's findings, not because of its own expectation"]
-    return "\n".join([*found, *more, *(f"lint {each}" for each in lints)])
+    more = [each for each in findings if each is not known]
+    head = []
+    if not found:
+        head = ["the test's own expectation failed; the device found:" if more else OWN_FAILURE]
+    texts = [as_text([*found, *more, *lints], width)]
+    return "\n\n".join(filter(None, [*head, *texts]))
+
+
+OWN_FAILURE: Final = "no rule of the interface was broken: the test's own expectation failed"

@@ -261,7 +261,8 @@ class ChromeTrace(TraceWriter):
         self._next({**record, "pid": pid, "tid": tid, "args": args})
 
     def _process(self, thread: str) -> int:
-        """Return the process id of a thread: that of its queue's waves if it is a wave, else that of the device."""
+        """Return the process id of a thread: that of the queue's waves for a thread of a wave, else that of the
+        device."""
         found = WAVE.fullmatch(thread)
         if found is None:
             return _PID

@@ -282,8 +282,8 @@ def made_listing(
 def _until_end(rows: tuple[Row, ...], last: int) -> tuple[Row, ...]:
     """Return the rows of code without a symbol up to the last executed instruction, which is at address `last`.
 
-    Unless that instruction ends a function, the result includes the next row too, since the instruction there
-    may have failed."""
+    Unless that instruction ends a function, the result includes the next row too: its instruction may have
+    failed, and failed instructions are not counted as executed."""
     done = sum(each.pc <= last for each in rows)
     return rows[:done] if done and rows[done - 1].operation in ENDS else rows[: done + 1]
 

@@ -110,7 +110,10 @@ KIND: Final = "register-access"
 
 
 def register_of(record: Record) -> str:
-    """Return the name of the register that an event accesses; for an event without a name, its file and number."""
+    """Return the name of the register that an event accesses.
+
+    If neither the event nor a register map has a name, the result is the register file and the number:
+    ``file[5]``."""
     if record.get("name") is not None:
         return str(record["name"])
     file, index = str(record.get("file", "register")), record.get("index")

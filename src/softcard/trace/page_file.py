@@ -10,46 +10,29 @@ import base64
 import gzip
 import html
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any, Final
-from urllib.parse import quote
 
 import numpy as np
 
+from softcard.core.diagnostics import link, page_of
 from softcard.core.rule import Rule, load_rules
 from softcard.trace.code import Listing
 from softcard.trace.reading import Record
 from softcard.trace.timeline import Timeline
 
-INTERFACES: Final = {
-    "acceldev": ("softcard.device.acceldev", "acceldev"),
-    "amdcl2": ("softcard.device.amdcl2", "amdcl2"),
-    "fletcher": ("softcard.device.fletcher", "fletcher"),
-    "gcn": ("", "checks/waits"),
-    "hsa": ("softcard.device.hsa", "hsa"),
-    "refsi": ("softcard.device.refsi", "refsi"),
-    "vfio-user": ("softcard.attach.vfio_user", "acceldev"),
+PACKAGES: Final = {
+    **{name: f"softcard.device.{name}" for name in ("acceldev", "amdcl2", "fletcher", "hsa", "refsi")},
+    "vfio-user": "softcard.attach.vfio_user",
 }
-"""The Python package with the rules of each interface, and the documentation page of the interface.
-
-Rules of GCN code have no such package.
-"""
+"""The Python package with the rules of each interface; rules of GCN code have none."""
 NO_CODE: Final = (
     "Kernels ran whose code is not shown: the events of a trace do not include code. Reports of `run --report` and "
     "`exec --report` show code (with counts, unless a check was on); in Python, add it with HtmlTrace.code."
 )
-CHECKS: Final = {
-    **dict.fromkeys(("memory", "leaks"), "checks/memory"),
-    **dict.fromkeys(("races", "lanes"), "checks/races"),
-    **dict.fromkeys(("init", "fidelity"), "checks/values"),
-    "waits": "checks/waits",
-    "sync": "checks/sync",
-}
-"""The documentation page of each check."""
 PARTS: Final = ("data.js", "timeline.js", "panels.js", "snapshots.js", "curves.js", "code.js", "main.js")
 SCRIPTS: Final = ("uPlot.min.js", *PARTS)
 MOST_SILENT: Final = 200
@@ -75,9 +58,7 @@ def write_page(
     about["title"] = title
     about["version"] = version
     about["rules"] = [_rule(name, *said, docs) for name, said in timeline.first_rules.items()]
-    about["checkLinks"] = {
-        what: link(docs, CHECKS.get(what.partition("/")[0], "")) for _, what, *_ in about["findings"]
-    }
+    about["checkLinks"] = {what: link(docs, page_of(what)) for _, what, *_ in about["findings"]}
     about["code"] = [_listing(each) for each in sorted(code, key=_sort_key)]
     about["notes"] = list(notes) or ([NO_CODE] if timeline.ran_kernels and not code else [])
     about["opcodes"] = _opcodes(code)
@@ -117,30 +98,17 @@ def _part(name: str) -> str:
 
 
 def find_rule(name: str) -> Rule | None:
-    """Return the rule with the id `name`, whose first part is the name of an interface; None for an unknown id."""
-    package, _ = INTERFACES.get(name.partition("/")[0], ("", ""))
+    """Return the rule of any interface with the id `name`; None for an unknown id."""
+    package = PACKAGES.get(name.partition("/")[0])
     return load_rules(package).get(name) if package else None
 
 
 def _rule(name: str, clause: str, count: int, docs: str) -> list[str | int]:
-    _, document = INTERFACES.get(name.partition("/")[0], ("", ""))
     rule = find_rule(name)
-    place = link(docs, document, name)
+    place = link(docs, page_of(name), name)
     if rule is None:
         return [name, clause, "", "", count, place]
     return [name, rule.clause, rule.text, rule.fidelity.value, count, place]
-
-
-def link(docs: str, document: str, text: str = "") -> str:
-    """Return a link to a documentation page, at the first occurrence of `text` on it; "" if `docs` is empty.
-
-    The link ends in ``.md`` if `docs` is the address of a source repository or of a local folder with Markdown
-    files, else in ``.html``."""
-    if not docs or not document:
-        return ""
-    is_source = "/blob/" in docs or "/tree/" in docs or os.path.isfile(os.path.join(docs, "index.md"))
-    fragment = "#:~:text=" + quote(text, safe="").replace("-", "%2D") if text else ""
-    return f"{docs.rstrip('/')}/{document}.{'md' if is_source else 'html'}{fragment}"
 
 
 def _sort_key(listing: Listing) -> tuple[bool, bool]:

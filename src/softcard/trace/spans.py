@@ -28,10 +28,10 @@ ENDS: Final = ("-finished", "-ended", "-completed", "-aborted", "-failed")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span that began with the event `start`, number `order` of the trace.
+    """A span that began with the event `start`, the event with number `order` in the trace.
 
-    `stem` is the kind of that event without its suffix. `kernel` is the name of the kernel that runs in the span,
-    or ""."""
+    `stem` is the kind of that event without its suffix. `kernel` is the name of the kernel that runs in the
+    span, or ""."""
 
     stem: str
     thread: str

@@ -113,6 +113,8 @@ MOST_PLACES: Final = 500
 """The maximum number of rows in the table of executed code addresses."""
 MOST_FINDINGS: Final = 500
 """The maximum number of findings that are listed; all are drawn."""
+DIAGNOSTIC: Final = "diagnostic"
+"""The field of a finding's event with its text for people: source lines and notes."""
 MOST_COUNTERS: Final = 16
 """The maximum number of counters that are drawn."""
 
@@ -146,13 +148,17 @@ _EXACT: Final = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An event that reports a definite or likely mistake: event number, text, and the violated rule and clause."""
+    """An event that reports a certain or likely mistake: its number, its text, and the broken rule and clause.
+
+    `diagnostic` is the text with source lines and notes, of a finding that a command added to a report.
+    """
 
     event: int
     what: str
     message: str
     rule: str
     clause: str
+    diagnostic: str = ""
 
 
 @dataclass(slots=True)
@@ -235,7 +241,7 @@ class Timeline:
             self._spans.append((span, self._time, order, span.fields(record)))
             return
         kind = str(record["event"])
-        fields = {name: value for name, value in record.items() if name not in ("time", "event")}
+        fields = {name: value for name, value in record.items() if name not in ("time", "event", DIAGNOSTIC)}
         self._add(lane, 0, kind, kind, (self._time, self._time, order, order), fields)
 
     def _note(self, record: Record, lane: str, order: int) -> None:
@@ -327,7 +333,7 @@ class Timeline:
         marks[found] = 1
         arrays["marks"] = marks
         findings = [
-            [event, each.what, each.message, each.rule, each.clause]
+            [event, each.what, each.message, each.rule, each.clause, each.diagnostic]
             for event, (_, each) in zip(found[:MOST_FINDINGS], self._findings, strict=False)
         ]
         about = {
@@ -423,13 +429,14 @@ def finding_of(order: int, record: Record) -> Finding | None:
     if named := CLAUSE.search(message):
         rule, clause = named.groups()
         message = message.replace(named.group(), "").rstrip(", ")
-    if message and record.get("pc") is not None and "pc 0x" not in message:
+    text = str(record.get(DIAGNOSTIC) or "")
+    if message and not text and record.get("pc") is not None and "pc 0x" not in message:
         places = ((name, record.get(name)) for name in ("pc", "hart", "instance"))
         message = ", ".join([message, *(f"at {name} {place}" for name, place in places if place is not None)])
     what = str(record.get("check") or kind)
     fields = {name: value for name, value in record.items() if name not in ("time", "event")}
     message = message or " ".join(f"{name}={value_text(value)}" for name, value in fields.items())
-    return Finding(order, what, message, rule, clause)
+    return Finding(order, what, message, rule, clause, text)
 
 
 def _is_finding(kind: str, record: Record) -> bool:

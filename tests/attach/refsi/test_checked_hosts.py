@@ -65,7 +65,7 @@ def test_a_right_program_has_no_findings(capfd: Capture, host: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("kernel", "groups", "found"), [
-    (COPY, "9", "memory/out-of-bounds: write of 4 bytes"),
+    (COPY, "9", "memory/out-of-bounds]: write of 4 bytes"),
     ("slli t3, t0, 2\nadd t2, t2, t3\nlw t4, 0(t2)\nbne t4, zero, 4\nsw t0, 0(t2)", "8", "init/undefined-branch"),
     ("lw t4, 0(t1)\nsw t0, 0(t2)", "8", "races/"),
 ])  # fmt: skip

@@ -117,8 +117,10 @@ def test_the_server_says_how_to_find_it(host: str, tmp_path: Path) -> None:
         assert (done.stdout, done.returncode) == ("0 arguments\n", 6)
         assert done.stderr.startswith("softcard: write of 8 bytes at 0x100")
         assert server.wait(20) == 0
-        assert [line.partition(" at ")[0] for line in server.stdout] == [
-            "host 1 connected\n", "RefSi M1 opened\n", "error: write of 8 bytes", "host 1 has disconnected\n",
+        said = [line.partition(" at ")[0] for line in server.stdout if not line.startswith(" ")]
+        assert said == [
+            "host 1 connected\n", "RefSi M1 opened\n", "error[refsi/store-imm-address]: write of 8 bytes",
+            "host 1 has disconnected\n",
         ]  # fmt: skip
 
 
@@ -136,9 +138,20 @@ def test_the_server_reports_what_checks_find(host: str, tmp_path: Path, check: s
         assert lints == [["softcard", "warning", each] for each in ("return-address", "stack-top")]
         assert server.wait(20) == status
         found = [line for line in server.stdout if "memory/" in line]
-        assert [line.partition(" at 0x")[0] for line in found] == [
-            "error: memory/out-of-bounds: write of 8 bytes"
-        ] * status
+        assert [line.partition(",")[0] for line in found] == ["error[memory/out-of-bounds]: write of 8 bytes"] * status
+
+
+@pytest.mark.parametrize("form", ["sarif", "junit", "github"])
+def test_exec_prints_findings_in_other_formats(capfd: Capture, host: str, form: str) -> None:
+    """On standard error, since standard output is the program's."""
+    command = ["exec", "--device", "refsi", "--profile", "spec", "--quiet", "--format", form]
+    code, out, err = run(capfd, *command, "--check", "memory", "--", host, "past")
+    assert (code, out) == (0, "")
+    expected = {"sarif": '"ruleId": "memory/out-of-bounds"', "junit": "<failure ", "github": "::error file="}
+    assert err.count(expected[form]) == 1
+    code, _, err = run(capfd, *command, "--", host)
+    assert code == 2
+    assert f"--format {form} requires --check, and --agent, --device rocm or refsi" in err
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])
@@ -148,8 +161,8 @@ def test_exec_reports_what_checks_find(capfd: Capture, host: str, tmp_path: Path
     command = ["exec", "--device", "refsi", "--profile", "spec", "--check", "memory,races", "--engine", engine]
     code, out, err = run(capfd, *command, "--findings", str(found), "--report", str(report), "--", host, "past")
     assert (code, out) == (0, "")
-    assert [line.partition(" at 0x")[0] for line in err.splitlines() if "error: memory/" in line] == [
-        "error: memory/out-of-bounds: write of 8 bytes"
+    assert [line.partition(",")[0] for line in err.splitlines() if "error[memory/" in line] == [
+        "error[memory/out-of-bounds]: write of 8 bytes"
     ]
     assert "1 kernel ran; 50 instructions; findings: memory/out-of-bounds 1" in err.splitlines()
     assert "1 finding" in err.splitlines()

@@ -13,8 +13,7 @@ from softcard.core.checks import RACES
 from softcard.core.errors import AccessFault, BeyondModel
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.kfd.events import QueueFailed
-from softcard.device.kfd.node import PRODUCTS
-from tests.attach.rocm.rig import TIMEOUT_S, hip_program, needs_compiler, needs_rocm, served
+from tests.attach.rocm.rig import AGENTS, TIMEOUT_S, hip_program, needs_compiler, needs_rocm, served
 from tests.attach.rocm.test_programs import SDMA, all_right
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
@@ -28,10 +27,10 @@ def features() -> str:
     return hip_program("features")
 
 
-@pytest.mark.parametrize("agent", PRODUCTS)
+@pytest.mark.parametrize("agent", AGENTS)
 def test_features(agent: str) -> None:
     more = () if agent == "gfx803" else ("textures",)
-    sdma = {"gfx803": "1", "gfx900": "1", "gfx906": "0"}[agent]
+    sdma = {"gfx906": "0", "gfx90a": "0"}.get(agent, "1")
     with served(agent, time_limit_seconds=TIMEOUT_S) as there:
         all_right(there.run(features(), *FEATURES, *more, **{SDMA: sdma}), *FEATURES, *more)
         assert not there.seen(QueueFailed)
@@ -63,7 +62,7 @@ def test_the_reference_engine_runs_them() -> None:
 
 
 def test_what_is_copied_between_agents() -> None:
-    with served(*PRODUCTS, time_limit_seconds=TIMEOUT_S) as there:
+    with served(*AGENTS, time_limit_seconds=TIMEOUT_S) as there:
         all_right(there.run(features(), "peers"), "peers")
 
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 import pytest
 
 from softcard.device.kfd.events import QueueFailed
-from softcard.device.kfd.node import PRODUCTS
-from tests.attach.rocm.rig import TIMEOUT_S, hip_program, needs_compiler, needs_rocm, served
+from tests.attach.rocm.rig import AGENTS, TIMEOUT_S, hip_program, needs_compiler, needs_rocm, served
 from tests.attach.rocm.test_features import FEATURES
 from tests.attach.rocm.test_programs import RIGHT, all_right
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
 PARTS = {"programs": RIGHT, "features": FEATURES}
-COMBINATIONS = [(level, agent, name) for level in ("-O0", "-O1", "-O2", "-O3") for agent in PRODUCTS for name in PARTS]
+COMBINATIONS = [(level, agent, name) for level in ("-O0", "-O1", "-O2", "-O3") for agent in AGENTS for name in PARTS]
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(("level", "agent", "name"), COMBINATIONS, ids=["".join(each) for each in COMBINATIONS])
 def test_every_level(level: str, agent: str, name: str) -> None:
     with served(agent, time_limit_seconds=TIMEOUT_S) as there:

@@ -56,7 +56,7 @@ def test_devices_and_their_calls(client: str) -> None:
     with served() as there:
         done = there.run(client, "versions")
     assert done.stdout.splitlines() == [
-        "version 0 1.9", "version 0 1.9",
+        "version 0 1.14", "version 0 1.14",
         f"render {errno.ENOTTY}, another {errno.ENOENT}, no device {errno.ENOTTY}",
         f"bad pointer {errno.EFAULT}, unknown {errno.EINVAL}",
     ]  # fmt: skip
@@ -102,7 +102,7 @@ def test_a_child_process_opens_the_driver_anew(client: str) -> None:
     with served() as there:
         done = there.run(client, "children")
     assert done.stdout.splitlines() == [
-        "version 0 1.9", f"inherited {errno.ENOTTY}", "version 0 1.9", "version 0 1.9",
+        "version 0 1.14", f"inherited {errno.ENOTTY}", "version 0 1.14", "version 0 1.14",
     ]  # fmt: skip
     assert len(there.seen(ProcessOpened)) == len(there.seen(ProcessClosed)) == 2
 
@@ -132,7 +132,7 @@ def test_killed_programs_leave_nothing(client: str) -> None:
         for _ in range(20):
             programs = [started(there, client, "hold") for _ in range(5)]
             for program in programs:
-                assert line(program) == "version 0 1.9\n"
+                assert line(program) == "version 0 1.14\n"
                 program.send_signal(signal.SIGKILL)
             for program in programs:
                 with program:
@@ -149,7 +149,7 @@ def test_programs_end_with_the_server(client: str) -> None:
         program = subprocess.Popen(
             [client, "hold"], env=there.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        assert line(program) == "version 0 1.9\n"
+        assert line(program) == "version 0 1.14\n"
         there.server.close()
         _, said = program.communicate(timeout=TIMEOUT_S)
     assert program.returncode == -signal.SIGABRT

@@ -174,7 +174,7 @@ def test_groups_at_the_edges_are_smaller():
     packet = KernelDispatchPacket(
         workgroup_size_x=16, workgroup_size_y=8, workgroup_size_z=1, grid_size_x=20, grid_size_y=17, grid_size_z=2
     )
-    shapes, groups = work_groups(packet, 2)
+    shapes, groups = work_groups(packet.grid, packet.workgroup, 2)
     assert groups[:, :3].tolist() == [[x, y, z] for z in range(2) for y in range(3) for x in range(2)]
     items = [
         int(shapes.execs[shape].sum() and sum(int(m).bit_count() for m in shapes.execs[shape]))
@@ -189,7 +189,7 @@ def test_groups_at_the_edges_are_smaller():
 
 
 def test_a_grid_smaller_than_a_group():
-    _, groups = work_groups(KernelDispatchPacket(workgroup_size_x=256, grid_size_x=3), 0)
+    _, groups = work_groups((3, 1, 1), (256, 1, 1), 0)
     assert groups.tolist() == [[0, 0, 0, groups[0, 3]]]
 
 

@@ -168,6 +168,13 @@ def test_barrier_value(bench: Make, condition: int, value: int, mask: int, befor
     assert done.load() == 0
 
 
+def test_barrier_value_without_a_signal(bench: Make) -> None:
+    rig = bench()
+    done = rig.device.create_signal(1)
+    rig.queue.submit(BarrierValuePacket(value=1, condition=0, completion_signal=done.address).pack())
+    assert (rig.errors, done.load()) == ([], 0)
+
+
 def test_barrier_value_conditions(bench: Make) -> None:
     rig = bench()
     rig.queue.submit(BarrierValuePacket(signal=rig.device.create_signal().address, condition=4).pack())

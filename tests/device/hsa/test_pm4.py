@@ -100,7 +100,7 @@ def test_strict_memory(bench: Make) -> None:
 def test_refused(bench: Make, agent: str) -> None:
     """The queue's error names the command; nothing of the packet is done."""
     cases = [
-        (command(WRITE_DATA, 0, 0, 0, 0), "PM4 command 0x37 is not modelled, expected ACQUIRE_MEM or NOP"),
+        (command(WRITE_DATA, 0, 0, 0, 0), "PM4 command WRITE_DATA is not modelled, expected ACQUIRE_MEM or NOP"),
         (command(INDIRECT_BUFFER, 0, 0, 0), "PM4 command INDIRECT_BUFFER is not modelled"),
         ((0x1234,), "0x00001234 at dword 0 is not the header of a PM4 command"),
         ((*INVALIDATE, 0xC005_5800), "PM4 command ACQUIRE_MEM at dword 7 has 7 dwords, but the buffer ends at dword 8"),

@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_information() -> None:
     with program("gfx900", "gfx803") as client:
         assert client.call(
             Number.GET_VERSION, ioctls.GetVersion(major_version=0, minor_version=0)
-        ) == ioctls.GetVersion(major_version=1, minor_version=9)
+        ) == ioctls.GetVersion(major_version=1, minor_version=14)
         before = boot_nanoseconds()
         clocks = client.call(Number.GET_CLOCK_COUNTERS, ioctls.GetClockCounters(gpu_id=client.gpu_id))
         assert before <= clocks.gpu_clock_counter == clocks.cpu_clock_counter <= boot_nanoseconds()
@@ -99,11 +100,64 @@ def test_what_there_is_not() -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [
+        (0x20, errno.EPERM, "ioctl SVM is not modelled (attributes of shared virtual memory)"),
+        (0x1E, errno.ENODEV, "ioctl ALLOC_QUEUE_GWS is not modelled (the barrier of all work-groups (GWS))"),
+        (0x26, errno.EPERM, "ioctl DBG_TRAP is not modelled (debuggers)"),
+        (0x24, errno.EINVAL, "ioctl EXPORT_DMABUF is not modelled (memory for other drivers)"),
+        (0x81, errno.EOPNOTSUPP, "ioctl IPC_EXPORT_HANDLE is not modelled (memory for other processes)"),
+    ],
+)
+def test_what_is_not_modelled(number: int, code: int, message: str) -> None:
+    heard: list[Any] = []
+    with program() as client:
+        client.device.probes.subscribe(heard.append, Called)
+        with pytest.raises(BeyondModel) as raised:
+            client.raw(number, bytes(24))
+        assert isinstance(raised.value, Refused)
+        assert (raised.value.errno, raised.value.message) == (code, message)
+        assert heard[-1].name == message.split()[1]
+
+
+def test_run_time_libraries_that_support_debuggers() -> None:
+    with program() as client:
+        enable = ioctls.RuntimeEnable(r_debug=0x1000, mode_mask=3)
+        assert client.call(Number.RUNTIME_ENABLE, enable) == enable
+        assert "was called before" in refused(errno.EBUSY, client.call, Number.RUNTIME_ENABLE, enable)
+        client.call(Number.RUNTIME_ENABLE, ioctls.RuntimeEnable(mode_mask=0))
+        client.call(Number.RUNTIME_ENABLE, enable)
+        client.call(Number.RUNTIME_ENABLE, ioctls.RuntimeEnable(mode_mask=0))
+        client.aql_queue()
+        assert "must precede the 1 queues" in refused(errno.EEXIST, client.call, Number.RUNTIME_ENABLE, enable)
+
+
+def test_ages_of_events() -> None:
+    """A wait with a known age ends if the event was set since, even if another wait has reset it."""
+    with program() as client:
+        made = client.call(Number.CREATE_EVENT, ioctls.CreateEvent(event_type=ioctls.EventKind.SIGNAL, auto_reset=1))
+
+        def wait(age: int) -> tuple[int, int]:
+            data = ioctls.EventData(data=age.to_bytes(32, "little"), event_id=made.event_id).pack()
+            buffer = np.frombuffer(bytearray(data), np.uint8)
+            asked = ioctls.WaitEvents(events_ptr=int(buffer.ctypes.data), num_events=1, wait_for_all=0, timeout=0)
+            result = client.call(Number.WAIT_EVENTS, asked).wait_result
+            return result, ioctls.EventData.parse(bytes(buffer)).known_age
+
+        assert wait(1) == (ioctls.WaitResult.TIMEOUT, 1)
+        client.call(Number.SET_EVENT, ioctls.OneEvent(event_id=made.event_id))
+        assert wait(0) == (ioctls.WaitResult.COMPLETE, 0), "the program asks for no age"
+        assert wait(0) == (ioctls.WaitResult.TIMEOUT, 0), "the first wait has reset the event"
+        assert wait(1) == (ioctls.WaitResult.COMPLETE, 2)
+        assert wait(2) == (ioctls.WaitResult.TIMEOUT, 2)
+
+
 def test_arguments_of_other_sizes() -> None:
     with program() as client:
         assert client.raw(Number.GET_VERSION, b"") == b""
         assert client.raw(Number.GET_VERSION, bytes(4)) == b"\1\0\0\0"
-        assert client.raw(Number.GET_VERSION, b"\7" * 12) == b"\1\0\0\0\x09\0\0\0\7\7\7\7"
+        assert client.raw(Number.GET_VERSION, b"\7" * 12) == b"\1\0\0\0\x0e\0\0\0\7\7\7\7"
 
 
 def test_render_nodes() -> None:
@@ -164,9 +218,9 @@ def test_memory_is_the_programs_by_offset() -> None:
 @pytest.mark.parametrize(
     ("address", "size", "flags", "number", "message"),
     [
-        (VA, 100, AllocFlags.GTT, errno.EINVAL, "both multiples of 0x1000"),
-        (VA + 1, PAGE, AllocFlags.GTT, errno.EINVAL, "both multiples of 0x1000"),
-        (VA, 0, AllocFlags.GTT, errno.EINVAL, "both multiples of 0x1000"),
+        (VA, 100, AllocFlags.USERPTR, errno.EINVAL, "and whole pages of the program's memory"),
+        (VA + 1, PAGE, AllocFlags.GTT, errno.EINVAL, "expected 1 byte or more at a multiple of the page size"),
+        (VA, 0, AllocFlags.GTT, errno.EINVAL, "expected 1 byte or more at a multiple of the page size"),
         (VA, 9 << 30, AllocFlags.VRAM, errno.ENOMEM, "is exhausted"),
         (VA, 1 << 40, AllocFlags.GTT, errno.ENOMEM, "bytes with a program"),
         (VA, PAGE, AllocFlags.GTT | AllocFlags.AQL_QUEUE_MEM, errno.EINVAL, "mapped twice"),
@@ -180,6 +234,15 @@ def test_memory_that_cannot_be(address: int, size: int, flags: int, number: int,
     with program() as client:
         assert message in refused(number, client.allocate, address, size, flags, 0x1000)
         assert not len(client.process.allocations)
+
+
+def test_allocations_are_whole_pages() -> None:
+    with program() as client:
+        found = client.allocate(VA, PAGE + 1)
+        assert client.map(found.handle) == 1
+        memory = client.process.device(client.device.nodes[0]).memory
+        memory.write(VA + 2 * PAGE - 1, b"x")
+        assert memory.find(VA + 2 * PAGE) is None
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["first", "second"])
@@ -416,7 +479,7 @@ def test_what_a_program_had_is_gone_when_the_next_one_comes() -> None:
 
 def test_agents_that_cannot_be_shown() -> None:
     with pytest.raises(
-        WireError, match="the kernel driver has no agent 'gfx700', expected one of gfx803, gfx900, gfx906"
+        WireError, match=r"the kernel driver has no agent 'gfx700', expected one of gfx803, gfx900, .*, gfx950"
     ):
         KfdDevice(["gfx700"])
     with pytest.raises(WireError, match="9 agents were given, expected 1 to 8"):

@@ -10,6 +10,7 @@ import pytest
 
 from softcard.core.record import Record
 from softcard.device.kfd import ioctls
+from softcard.device.kfd.drm import device_info
 from softcard.device.kfd.node import TOPOLOGY, files, nodes
 
 HEADER = Path("/usr/include/linux/kfd_ioctl.h")
@@ -118,3 +119,77 @@ def test_without_a_large_bar() -> None:
         bank = f"{TOPOLOGY}/nodes/{number}/mem_banks/0/properties"
         assert there[bank].startswith("heap_type 1\n")
         assert found[bank] == there[bank].replace("heap_type 1", "heap_type 2")
+
+
+CDNA = {
+    "gfx908": (90008, 480, 8, 16, 10, 64, 6, 1, 0x0430_2280),
+    "gfx90a": (90010, 440, 8, 14, 8, 64, 3, 1, 0x0470_2280),
+    "gfx942": (90402, 1216, 32, 10, 8, 64, 14, 8, 0x0470_2280),
+    "gfx950": (90500, 1024, 32, 9, 8, 160, 14, 8, 0x0430_2280),
+}
+"""Properties of CDNA agents.
+
+Those of gfx942 are what a kernel reports for an Instinct MI300X in SPX mode, without the capabilities that are absent.
+"""
+NAMES = (
+    "gfx_target_version", "simd_count", "array_count", "cu_per_simd_array", "max_waves_per_simd", "lds_size_in_kb",
+    "num_sdma_xgmi_engines", "num_xcc", "capability",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("agent", CDNA)
+def test_cdna_agents(agent: str) -> None:
+    made = files(nodes([agent]))
+    found = properties(made[f"{TOPOLOGY}/nodes/1/properties"])
+    assert tuple(found[name] for name in NAMES) == CDNA[agent]
+    assert (found["wave_front_size"], found["simd_per_cu"], found["simd_arrays_per_engine"]) == (64, 4, 1)
+    assert (found["num_sdma_engines"], found["num_sdma_queues_per_engine"], found["hive_id"]) == (2, 8, 0)
+    caches = [path for path in made if "/nodes/1/caches/" in path]
+    assert found["caches_count"] == len(caches)
+    assert found["simd_count"] <= 4 * found["array_count"] * found["cu_per_simd_array"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "caches", "line"),
+    [
+        ("gfx90a", [(1, 16), (2, 8192)], 64),
+        ("gfx942", [(1, 32), (2, 4096), (3, 262144)], 128),
+    ],
+)
+def test_caches(agent: str, caches: list[tuple[int, int]], line: int) -> None:
+    made = files(nodes([agent]))
+    texts = [made[f"{TOPOLOGY}/nodes/1/caches/{each}/properties"].rpartition("sibling_map")[0] for each in range(3)
+             if f"{TOPOLOGY}/nodes/1/caches/{each}/properties" in made]  # fmt: skip
+    found = [properties(text) for text in texts]
+    assert [(each["level"], each["size"]) for each in found] == caches
+    assert {each["cache_line_size"] for each in found} == {line}
+
+
+@pytest.mark.parametrize(
+    ("agent", "versions"),
+    [
+        ("gfx908", {}),
+        ("gfx90a", {11: "9.4.2", 42: "4.4.0", 108: "7.4.4"}),
+        ("gfx942", {11: "9.4.3", 42: "4.4.2", 108: "7.9.0"}),
+        ("gfx950", {11: "9.5.0", 42: "4.4.5", 108: "7.9.1"}),
+    ],
+)
+def test_ip_versions(agent: str, versions: dict[int, str]) -> None:
+    made = files(nodes([agent]))
+    base = "sys/class/drm/renderD128/device/ip_discovery/die/0"
+    found = {
+        block: ".".join(made[f"{base}/{block}/0/{part}"].strip() for part in ("major", "minor", "revision"))
+        for block in versions
+    }
+    assert found == versions
+    assert bool(versions) == any(path.startswith(base) for path in made)
+
+
+@pytest.mark.parametrize("agent", ["gfx900", *CDNA])
+def test_device_info(agent: str) -> None:
+    """The masks of compute units have as many bits as an accelerator die has compute units."""
+    (node,) = nodes([agent])
+    info = device_info(node)
+    assert sum(mask.bit_count() for mask in info.cu_bitmap) * node.agent.xccs == info.cu_active_number
+    assert max(mask.bit_length() for mask in info.cu_bitmap) <= info.num_cu_per_sh
+    assert sum(map(bool, info.cu_bitmap)) == info.num_shader_engines

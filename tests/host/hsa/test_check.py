@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from softcard.amdcl2 import Program
-from softcard.check.sarif import to_sarif
 from softcard.cli import main
 from softcard.core.checks import VARIABLE
+from softcard.core.diagnostics import of_finding
 from softcard.core.errors import BeyondModel
-from softcard.core.findings import Diagnostic, FindingError
+from softcard.core.findings import FindingError
 from softcard.host.hsa.gpu import Gpu
 from softcard.hsa import demo_code
 from softcard.image.amdcl2.build import pointer
 from softcard.image.assembly.files import assemble_code_object
+from softcard.report.diagnostic_formats import to_sarif
 from tests.host.amdcl2.rig import kernel, program
 
 Capture = pytest.CaptureFixture[str]
@@ -62,9 +64,8 @@ def run(code: bytes, times: int = 1, **options: str) -> tuple[list[str], list[in
 def test_a_kernel_is_run_once_with_its_findings(engine: str) -> None:
     found, results = run(double(), 5, check="waits", engine=engine)
     [each] = found
-    assert each.startswith(f"error: waits/vector-result-read: {SAID}, at pc 0x")
-    assert "(double+0x18), see pc 0x" in each
-    assert each.endswith("(double+0x10)")
+    head, place = f"error[waits/vector-result-read]: {SAID}", r"\(pc 0x1f+e0\w+\)"
+    assert re.fullmatch(rf"double\+0x18 {place}: {re.escape(head)}; the other instruction: double\+0x10 {place}", each)
     assert results == run(double(), 5)[1] == [32 * n for n in range(64)]
     assert run(double("s_waitcnt vmcnt(0)"), 5, check="waits", engine=engine)[0] == []
 
@@ -89,9 +90,10 @@ def test_findings_have_the_other_place_the_rule_and_a_suggestion() -> None:
         "gcn/vector-result-read",
         "add s_waitcnt vmcnt(0) between the two instructions",
     )
-    [result] = to_sarif(Path("double.co"), [Diagnostic.of_run(each)], "1")["runs"][0]["results"]
+    [result] = to_sarif(Path("double.co"), [of_finding(each)], "1")["runs"][0]["results"]
     assert result["ruleId"] == "gcn/vector-result-read"
-    assert f"see {plain['other']}; {plain['suggestion']}" in result["message"]["text"]
+    assert "see double+0x10 (pc 0x" in result["message"]["text"]
+    assert result["message"]["text"].endswith(f"; {plain['suggestion']}")
 
 
 def test_without_the_check_nothing_is_checked() -> None:
@@ -167,7 +169,7 @@ def test_the_command_line_runs_a_kernel_with_its_checks(capsys: Capture, tmp_pat
     path.write_bytes(double())
     arguments = ["run", str(path), "--arg", "u32:64:range", "--check", "waits"]
     assert main(arguments) == 1
-    assert f"error: waits/vector-result-read: {SAID}" in capsys.readouterr().out
+    assert f"error[waits/vector-result-read]: {SAID}" in capsys.readouterr().out
     assert main([*arguments, "--json"]) == 1
     [found] = json.loads(capsys.readouterr().out)["findings"]
     assert (found["check"], found["rule"], found["level"]) == ("waits", "gcn/vector-result-read", "error")

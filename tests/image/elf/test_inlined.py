@@ -10,12 +10,13 @@ import pytest
 from elftools.dwarf.descriptions import describe_form_class
 from elftools.elf.elffile import ELFFile
 
-from softcard.check.sarif import to_sarif
-from softcard.core.findings import Diagnostic, Finding, through
+from softcard.core.diagnostics import of_finding
+from softcard.core.findings import Finding, through
 from softcard.host.refsi.compile import compile_kernels, riscv_compilers
 from softcard.image.elf import dwarf
 from softcard.image.elf.lines import Call, Lines, Place, read_lines
 from softcard.image.elf.reader import ElfFile
+from softcard.report.diagnostic_formats import to_sarif
 
 SOURCE = """
 #include "part.h"
@@ -161,9 +162,12 @@ def test_findings_say_them_in_words_json_and_sarif() -> None:
     assert found.matches(["memory/*", "*", "amd_hip_atomic.h:141"])
     assert found.matches(["memory/*", "*", "hist.hip:20"])
     assert not found.matches(["memory/*", "*", "hist.hip:21"])
-    (run,) = to_sarif(Path("program"), [Diagnostic.of_run(found)], "1")["runs"]
+    (run,) = to_sarif(Path("program"), [of_finding(found)], "1")["runs"]
     (result,) = run["results"]
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 9}
-    reported = [(each["message"]["text"], each["physicalLocation"]["region"]) for each in result["relatedLocations"]]
-    assert reported == [("inlined from here", {"startLine": 141}), ("inlined here", {"startLine": 20})]
+    reported = [
+        (each["message"]["text"], each["physicalLocation"]["region"]["startLine"])
+        for each in result["relatedLocations"]
+    ]
+    assert reported == [("inlined from here", 141), ("inlined here", 20)]
     assert through("", ()) == ""

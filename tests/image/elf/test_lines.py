@@ -37,8 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def by_library(data: bytes) -> dict[int, tuple[str, int]]:
-    """Name and line of the last row at each address, of sequences that are not empty."""
+def by_library(data: bytes) -> dict[int, tuple[str, int, int]]:
+    """Name, line and column of the last row at each address, of sequences that are not empty."""
     found = {}
     info = ELFFile(io.BytesIO(data)).get_dwarf_info()
     for unit in info.iter_CUs():
@@ -51,7 +51,7 @@ def by_library(data: bytes) -> dict[int, tuple[str, int]]:
             if state is None:
                 continue
             if last is not None and state.address > last.address and last.line:
-                found[last.address] = (names[last.file - first].name.decode(), last.line)
+                found[last.address] = (names[last.file - first].name.decode(), last.line, last.column)
             last = None if state.end_sequence else state
     return found
 
@@ -64,13 +64,14 @@ def test_lines_are_what_a_library_reads(version: int, folder: Path) -> None:
     elf = ElfFile(data, 64)
     lines, wanted = read_lines(elf), by_library(data)
     assert len(wanted) > 40
-    for address, (name, line) in wanted.items():
+    for address, (name, line, column) in wanted.items():
         found = lines.at(address)
         assert found is not None
-        assert (Path(found.file).name, found.line) == (Path(name).name, line)
+        assert (Path(found.file).name, found.line, found.column) == (Path(name).name, line, column)
     places = {lines.at(address) for address in wanted}
-    assert places >= {Place(str(folder / "kernels.c"), line) for line in (6, 10)}
-    assert Place(str(folder / "part.h"), 5) in places
+    assert {str(each) for each in places} >= {f"{folder / 'kernels.c'}:{line}" for line in (6, 10)}
+    assert f"{folder / 'part.h'}:5" in {str(each) for each in places}
+    assert sum(each is not None and each.column > 0 for each in places) > 20
     assert lines.at(0) is None
     assert lines.at(max(wanted) + 0x10000) is None
 

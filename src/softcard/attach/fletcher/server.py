@@ -155,7 +155,9 @@ class DevicePlatform(LocalPort):
         return self.prepare_host_buffer(data, len(data))[0]
 
     def check_range(self, address: int, size: int, access: str) -> None:
-        """Raise `AccessFault` unless one allocation holds all `size` bytes at `address`."""
+        """Raise `AccessFault` unless one allocation holds all `size` bytes at `address`.
+
+        `access` is the kind of access that the error names."""
         extent = self.device.memory.extent(address)
         if extent is None or size > extent:
             held = "no allocation contains this address"

@@ -24,9 +24,9 @@ class Opened(Event):
 
 @dataclass(frozen=True, slots=True)
 class Told(Event):
-    """The event for an error of a command buffer, of a kernel or of a call of the driver library.
+    """The event for an error that the user was told about on the host's standard error.
 
-    The error was also written to the host's standard error."""
+    It is an error of a command buffer, of a kernel or of a call of the driver library."""
 
     error: SoftcardError
 

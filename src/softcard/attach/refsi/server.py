@@ -195,7 +195,7 @@ class Session(HostSession):
     def _head(self, status: int, size: int) -> None:
         """Send the header of a reply with `status`, which says that `size` bytes of data follow.
 
-        Output that is still owed to the host is sent before it."""
+        First, send the output for the host's user (see `_note`) that the host has not received yet."""
         self._send_owed()
         self._socket.sendall(REPLY.pack(status, 0, 0, size))
 

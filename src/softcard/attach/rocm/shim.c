@@ -254,7 +254,7 @@ static const char *root(void) {
 /* Where a path leads: to the server's files, if it is of those. */
 static const char *led(const char *path, char *buffer, size_t size) {
     static const char *const known[] = {"/sys/devices/virtual/kfd", "/sys/class/kfd", "/sys/module/amdgpu",
-                                        "/proc/modules"};
+                                        "/sys/class/drm", "/proc/modules"};
     if (path && *root())
         for (size_t each = 0; each < sizeof known / sizeof *known; each++) {
             size_t length = strlen(known[each]);

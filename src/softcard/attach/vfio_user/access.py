@@ -272,9 +272,9 @@ class Regions:
 
 
 def _cut(offset: int, count: int) -> Iterator[tuple[int, int]]:
-    """Yield offset and size of the naturally aligned accesses of at most 8 bytes that make up `count` bytes at
-    `offset`.
-    """
+    """Yield (offset, size) of the accesses that make up `count` bytes at `offset`.
+
+    Each access is naturally aligned and has at most 8 bytes."""
     end = offset + count
     while offset < end:
         size = min(8, offset & -offset or 8, 1 << (end - offset).bit_length() - 1)

@@ -227,8 +227,9 @@ class Client:
         return self.server
 
     def map(self, memory: Memory, flags: int = READ_WRITE, offset: int = 0) -> None:
-        """Send DMA_MAP, which lets the device access `memory`; the message carries the file descriptor of shared
-        memory."""
+        """Send DMA_MAP, which lets the device access `memory`.
+
+        If the memory is shared, the message carries its file descriptor."""
         request = DmaMap(argsz=DmaMap.size_bytes, flags=flags, offset=offset, address=memory.base, size=memory.size)
         self.call(Command.DMA_MAP, request.pack(), () if memory.fd is None else (memory.fd,))
         self.windows[memory.base] = memory
@@ -312,7 +313,7 @@ class Client:
         return int.from_bytes(self.read(bar, offset, 4), "little")
 
     def write_u32(self, offset: int, value: int, bar: int = 0, *, posted: bool = False) -> None:
-        """Write the 32-bit register at `offset` of BAR `bar`."""
+        """Write the 32-bit register at `offset` of BAR `bar`; for `posted`, see `write`."""
         self.write(bar, offset, value.to_bytes(4, "little"), posted=posted)
 
     def enable(self, command: int = 0x6) -> None:

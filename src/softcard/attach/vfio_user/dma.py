@@ -334,7 +334,9 @@ class DmaMemory:
                 )
 
     def _share(self, request: DmaMap, fd: int | None) -> tuple[Window, str]:
-        """Return a new window, and "" if the client's memory is mapped into this process, or else why it is not."""
+        """Return a window for the DMA region `request`, and the reason why its memory is not mapped into this process.
+
+        The reason is "" if the memory is mapped. `fd` is the descriptor of the client's memory; None without one."""
         window = Window(request.address, request.size, request.flags)
         if fd is None:
             return window, "no file descriptor came with the mapping"

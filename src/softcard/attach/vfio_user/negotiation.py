@@ -152,7 +152,10 @@ def _bad_data(text: str, position: int) -> StreamError:
 
 
 def agree(client: Capabilities, settings: Settings) -> Capabilities:
-    """Return the capabilities of the server's reply to `client`: its own limits, and the features that both support."""
+    """Return the capabilities of the server's reply: its own limits, and the features that both sides support.
+
+    `client` has the client's capabilities, `settings` the server's. The limit on DMA mappings is the lower one
+    of both sides."""
     return Capabilities(
         max_msg_fds=settings.max_msg_fds,
         max_data_xfer_size=settings.max_data_xfer_size,

@@ -93,7 +93,7 @@ class Requests:
 
     @contextmanager
     def failing(self, reason: str) -> Iterator[None]:
-        """Fail all pending commands with `reason`, and all new commands while the context is active."""
+        """Fail all pending commands with `reason`, and all new commands until the ``with`` block ends."""
         self.fail(reason)
         try:
             yield

@@ -71,8 +71,7 @@ class Message:
         close_all(self.fds)
 
     def take_fd(self) -> int | None:
-        """Return the message's first descriptor, which the caller must close; None if the message has no
-        descriptors."""
+        """Return the message's first descriptor, or None if it has no descriptors; the caller must close it."""
         return self.fds.pop(0) if self.fds else None
 
 

@@ -30,8 +30,7 @@ class Generator:
 
     @property
     def runs_as(self) -> str:
-        """The name of the generator whose programs are compiled and run in the same way as this generator's
-        programs."""
+        """The name of the generator whose programs are compiled and run like this generator's programs."""
         return self.kind or self.name
 
     def tree(self, choices: Choices) -> Node:

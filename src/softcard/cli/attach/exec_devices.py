@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from softcard.cli.exits import UsageError, usage_errors
+from softcard.cli.options import Format
 from softcard.cli.records import NO_MACHINE_CODE, NOT_COUNTED, ExecRecords, RunSummary, print_findings
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class DeviceOptions:
     """True if host programs can load from and store to the memory of GPUs."""
     window_scale: str = ""
     """RefSi's encoding of the window field SCALE_A; "" if the user gave none."""
+    form: Format = Format.TEXT
+    """The format in which findings are printed."""
 
     @property
     def program(self) -> str:
@@ -301,7 +304,7 @@ def _report_findings(wanted: DeviceOptions, findings: Sequence[Finding], ran: Ru
     `ran` is the summary of what was run.
     """
     if wanted.check:
-        print_findings(findings, sys.stderr, ran)
+        print_findings(findings, sys.stderr, ran, wanted.form, Path(wanted.program))
     if wanted.findings_file is not None:
         from softcard.cli.records import write_findings
 

@@ -24,6 +24,8 @@ from softcard.cli.options import (
     EqualStoresOption,
     FindingsOption,
     FletcherKernelOption,
+    Format,
+    FormatOption,
     MapOption,
     MapProfile,
     OffsetOption,
@@ -91,7 +93,7 @@ def exec_program(
         typer.Option(
             "--agent",
             metavar="NAME",
-            help="ROCm: a GPU of the machine: gfx803, gfx900, gfx906; can be repeated.",
+            help="ROCm: a GPU of the machine, gfx803 to gfx950; can be repeated.",
             autocompletion=complete_cards,
         ),
     ] = None,
@@ -122,6 +124,7 @@ def exec_program(
     equal_stores: EqualStoresOption = False,
     poison: PoisonOption = "",
     findings: FindingsOption = None,
+    form: FormatOption = Format.TEXT,
     trace_waves: TraceWavesOption = 0,
     registers_at: RegistersAtOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print events of the device.")] = False,
@@ -157,7 +160,7 @@ def exec_program(
         tuple(agents or ()), engine.value, time_limit, json_file, trace_file, profile_file,
         checked(check) or default_checks(), suppressions, equal_stores, findings, tuple(program), tuple(code or ()),
         trace_waves=trace_waves, registers_at=tuple(registers_at or ()), poison=poison_of(poison),
-        window_scale=window_scale or "", large_bar=not no_large_bar,
+        window_scale=window_scale or "", large_bar=not no_large_bar, form=form,
     )  # fmt: skip
     is_rocm = bool(agents) or "rocm" in (devices or ())
     has_checks = is_rocm or "refsi" in (devices or ())
@@ -174,6 +177,8 @@ def exec_program(
     if (check or findings or suppressions) and not has_checks:
         raise UsageError("--check, --findings and --suppressions require --device rocm, --device refsi or --agent NAME")
     check_outputs(findings, suppressions, wanted.check, equal_stores)
+    if form is not Format.TEXT and not (wanted.check and has_checks):
+        raise UsageError(f"--format {form} requires --check, and --agent, --device rocm or refsi")
     for path in code or ():
         with reading(path), path.open("rb") as file:
             file.read(1)

@@ -16,7 +16,9 @@ from softcard.cli.exits import usage_errors
 from softcard.cli.files import write_file
 from softcard.cli.records import RunSummary
 from softcard.cli.running.registers_at import SNAPSHOTS
+from softcard.cli.tables import diagnostic_text
 from softcard.core.checks import having
+from softcard.core.diagnostics import Note, of_error
 from softcard.core.event import Event
 from softcard.core.limits import checked_time_limit, default_time_limit
 from softcard.device.kfd.device import KfdDevice
@@ -42,7 +44,7 @@ loads and stores, and no check observes those loads.
 
 
 def environment(checks: frozenset[str]) -> dict[str, str]:
-    """Return the environment variables with which host programs run, so that `checks` observe all their accesses."""
+    """Return the environment variables that host programs need so that `checks` observe all their accesses."""
     whole = WHOLE_BLOCKS if having(checks, lambda kind: kind.needs_own_blocks) else {}
     order = {ORDER_VARIABLE: "1"} if having(checks, lambda kind: kind.orders_accesses) else {}
     return whole | order | (BY_COPY_ENGINES if having(checks, lambda kind: kind.needs_copy_engines) else {})
@@ -203,7 +205,9 @@ class RocmReporter:
                     from softcard.trace.values import to_object
 
                     self._errors.append(to_object(event))
-                    self._findings.report(f"error {rule_of(error)}", f"{agent}: {error.in_full()}")
+                    found = of_error(error)
+                    found = replace(found, notes=(*found.notes, Note(f"on agent {agent}")))
+                    self._findings.report(f"error {rule_of(error)}", diagnostic_text(found))
                 case KernelLint(agent=agent, check=check, message=message):
                     self._findings.report(f"warning {check}", f"{agent}: {message}")
                 case Called(process=number, name=name, refused=refused):

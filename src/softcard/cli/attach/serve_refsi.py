@@ -29,7 +29,9 @@ from softcard.cli.options import (
 )
 from softcard.cli.output import Output
 from softcard.cli.refsi import Profile
+from softcard.cli.tables import diagnostic_text
 from softcard.core.checks import checks_of, default_checks, having, read_suppressions
+from softcard.core.diagnostics import of_error
 from softcard.core.event import Event
 from softcard.core.findings import Finding, Level
 
@@ -138,6 +140,7 @@ def event_printer(
     `trace` adds connections and opened devices. `errors` adds the errors that the driver library also prints in
     the program, and `checks` adds the findings of checks."""
     from softcard.attach.refsi import events
+    from softcard.report.diagnostic_text import as_text
 
     findings = RepeatLimiter(say)
 
@@ -156,9 +159,9 @@ def event_printer(
             case events.TurnedAway(reason=reason):
                 findings.report("refused connection", f"connection refused: {reason}")
             case events.Told(error=error) if errors:
-                findings.report(f"error {rule_of(error)}", f"error: {error.in_full()}")
+                findings.report(f"error {rule_of(error)}", diagnostic_text(of_error(error)))
             case events.Checked(findings=found) if checks:
-                for each in found:
-                    say(f"{each}")
+                if found:
+                    say(as_text(found))
 
     return print_event

@@ -78,6 +78,10 @@ def ended_by_signals(servers: Sequence[Closable]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+MORE: Final = ", and further ones are not shown"
+MORE_LINE: Final = "\nfurther ones are not shown"
+
+
 class RepeatLimiter:
     """A printer of findings that prints only the first few of each kind."""
 
@@ -91,8 +95,7 @@ class RepeatLimiter:
         self.counts[kind] += 1
         is_printed = self.counts[kind] <= REPEATED
         if is_printed:
-            more = ", and further ones are not shown" if self.counts[kind] == REPEATED else ""
-            self._say(f"{text}{more}")
+            self._say(text if self.counts[kind] < REPEATED else f"{text}{MORE_LINE if chr(10) in text else MORE}")
         return is_printed
 
     def count(self, kind: str) -> None:

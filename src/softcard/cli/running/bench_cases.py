@@ -91,7 +91,7 @@ class Speed:
 
 
 def recorded() -> dict[str, Any]:
-    """Return the recorded figures: `machine`, `date`, and `best` with the best round of each measurement."""
+    """Return the recorded figures: `machine`, `date`, and `best` with the best result of each measurement."""
     found: dict[str, Any] = json.loads(files("softcard").joinpath("data", RECORDED).read_text("utf-8"))
     return found
 

@@ -136,11 +136,11 @@ Array arguments are updated in place.
 
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """A file with kernels. `opened` loads them on a device according to `Options`.
+    """A file with kernels, and the function `opened`, which loads them on a device according to `Options`.
 
-    It provides a function that runs a kernel. `unit` is the unit of instruction counts. If `counts_elements` is
-    True, the default grid has one work-item for each element of the largest array. If `takes_header` is True,
-    the user has to provide the kernel's header."""
+    The context manager that `opened` returns provides a function that runs one of the kernels. `unit` is the
+    unit of instruction counts. If `counts_elements` is True, the default grid has one work-item for each
+    element of the largest array. If `takes_header` is True, the user has to provide the kernel's header."""
 
     interface: str
     agent: str

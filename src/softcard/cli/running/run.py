@@ -23,6 +23,8 @@ from softcard.cli.options import (
     EngineOption,
     EqualStoresOption,
     FindingsOption,
+    Format,
+    FormatOption,
     JsonOption,
     PoisonOption,
     RegistersAtOption,
@@ -40,6 +42,7 @@ from softcard.cli.options import (
 from softcard.cli.output import exact
 from softcard.cli.records import RunSummary, print_findings, reporting, write_findings
 from softcard.core.checks import default_checks
+from softcard.core.display import demangled
 from softcard.core.errors import SoftcardError, WireError
 from softcard.core.findings import Level
 
@@ -116,6 +119,7 @@ def run(
     tier: TierOption = Tier.AUTO,
     seed: SeedOption = SEED,
     as_json: JsonOption = False,
+    form: FormatOption = Format.TEXT,
     report: ReportOption = None,
     trace_waves: TraceWavesOption = WAVES,
     registers_at: RegistersAtOption = None,
@@ -194,6 +198,11 @@ def run(
     except WireError as error:
         raise UsageError(str(error)) from None
     check = checked(check) or default_checks()
+    if as_json and form not in (Format.TEXT, Format.JSON):
+        raise UsageError(f"--json and --format {form} choose the format of the same output: give one of them")
+    if form not in (Format.TEXT, Format.JSON) and not check:
+        raise UsageError(f"--format {form} requires --check: it is a format of findings")
+    as_json = as_json or form is Format.JSON
     check_outputs(findings, suppressions, check, equal_stores)
     skipped = str(suppressions) if suppressions else None
     options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
@@ -219,8 +228,10 @@ def run(
         elif not as_json:
             if error.text:
                 print(error.text, end="" if error.text.endswith("\n") else "\n", flush=True)
-            if options.findings:
-                print_findings(options.findings, sys.stderr, RunSummary(1, None, unfinished=1))
+            if form is not Format.TEXT:
+                print_findings(options.findings, sys.stdout, RunSummary(1, None, unfinished=1), form, file)
+            elif options.findings:
+                print_findings(options.findings, sys.stderr, RunSummary(1, None, unfinished=1), form, file)
         raise
     finally:
         if findings is not None:
@@ -239,9 +250,10 @@ def run(
     if as_json:
         print(json.dumps(document, indent=2))
     else:
-        _show(document)
+        if form is Format.TEXT:
+            _show(document)
         if check:
-            print_findings(options.findings, sys.stdout, RunSummary(1, outcome.result.instructions))
+            print_findings(options.findings, sys.stdout, RunSummary(1, outcome.result.instructions), form, file)
     if wrong or engines_differ or any(each.level is Level.ERROR for each in options.findings):
         raise typer.Exit(ExitCode.GUEST)
 
@@ -359,8 +371,8 @@ def _show(document: dict[str, Any]) -> None:
         text = document["printed"]
         print(text, end="" if text.endswith("\n") else "\n", file=exact(sys.stdout))
     print(
-        f"{document['kernel']}: {document['instructions']:,} {document['unit']} in {_time(document['seconds'])}, "
-        f"{_rate(document['rate'])}; {document['bytes']:,} bytes of arrays "
+        f"{demangled(document['kernel'])}: {document['instructions']:,} {document['unit']} "
+        f"in {_time(document['seconds'])}, {_rate(document['rate'])}; {document['bytes']:,} bytes of arrays "
         f"({document['interface']}, {document['agent']}, {document['engine']})"
     )
     if document["engine"] == "jit" and document["interpreted"] > max(NOTEWORTHY, document["instructions"] // 20):

@@ -24,9 +24,8 @@ The wait is limited because that thread may call an observer of the line that it
 class Interrupts:
     """The registers ``INTR`` and ``INTR_ENABLE``, and the interrupt line that depends on them.
 
-    Observers of the line are called while the device's lock is not held. `active_address` is the address of the value
-    of INTR in this process, for machine code.
-    """
+    Observers of the line are called while the device's lock is not held. `active_address` is the address, in
+    this process, of the value of INTR. The native function that executes user commands reads the value there."""
 
     def __init__(
         self, registers: RegisterFile, active_address: int, gate: Gate, telemetry: CountingTelemetry, lints: Lints
@@ -85,7 +84,7 @@ class Interrupts:
                 self._lints.raised(interrupt, True)
 
     def cleared(self, written: int, before: int) -> Callable[[], None]:
-        """Record that a driver's write of `written` to ``INTR`` cleared the active interrupts whose bits are 1 in it.
+        """Record that a driver wrote `written` to ``INTR``, which clears the active interrupts whose bit is 1 there.
 
         `before` is the value of ``INTR`` before the write. Return a function that updates the interrupt line; the
         caller calls it after the lock is released."""

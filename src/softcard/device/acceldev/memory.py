@@ -115,7 +115,7 @@ class Gate:
         return lost
 
     def let_others_go_first(self) -> None:
-        """Wait until no other thread waits for the lock, which the caller holds exactly once."""
+        """Release the lock until no other thread waits for it; the caller holds the lock exactly once."""
         self.changed.wait_for(lambda: not self.lock.is_wanted)
 
     def enter(self) -> None:

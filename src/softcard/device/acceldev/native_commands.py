@@ -295,7 +295,9 @@ def located(block: Block, virtual: int) -> int:
 
 @native
 def absent(block: Block, virtual: int, entry: int) -> int:
-    """Set `block.why` to ABSENT, since the code buffer has no page at `virtual`; return NOWHERE."""
+    """Set `block.why` to ABSENT, since the code buffer has no page at `virtual`; return NOWHERE.
+
+    `entry` is the word of the page table entry, which is not present; it is stored for the error message."""
     block.table, block.virtual, block.entry, block.why = block.code_table, virtual, entry, ABSENT
     return NOWHERE
 

@@ -61,10 +61,11 @@ TIME_LIMIT: Final = "time_limit_seconds"
 
 @dataclass(frozen=True, slots=True)
 class PlacedQueue:
-    """A device-side queue in device memory.
+    """A device-side queue in device memory, whose header is at `address`.
 
-    `address` is the address of its header. `parent` is the address of the slot for the kernel that the host
-    launched. `blocks` has the addresses of the memory blocks that must be released with the queue."""
+    `parent` is the address of an additional slot of the queue. It represents the kernel that the host launched,
+    the parent of the kernels that it enqueues. `blocks` has the addresses of the memory blocks that must be
+    released with the queue."""
 
     address: int
     parent: int
@@ -81,11 +82,10 @@ class ProgramState:
 
 
 class OpenclDevice(Stateful):
-    """The device of one program, whose addresses have `bits` bits; only one thread at a time may use it.
+    """The device of one program; only one thread at a time may use it. Its addresses have `bits` bits.
 
-    `engine` is an engine object or the name of an engine. Every buffer begins on a new page and is followed by an
-    unmapped page, so an access past its end faults at the exact byte.
-    """
+    `engine` is an engine object or the name of an engine. Every buffer begins on a new page and is followed by
+    an unmapped page, so an access past its end faults at the exact byte."""
 
     STATE = ("heap", "_scratch", "queue")
 

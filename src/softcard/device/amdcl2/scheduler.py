@@ -83,12 +83,11 @@ class Scheduler:
         self.time = 0
 
     def drain(self, parent: int) -> int:
-        """Run all enqueued kernels, and those that they enqueue, until none is left.
+        """Run all enqueued kernels, and those that they enqueue, until none is left; return the number of launches.
 
-        Return the number of launches. `parent` is the slot of the kernel that has just ended. Raise `GuestFault` if the
-        remaining kernels wait for an event that cannot happen any more, or if the queue's records point outside of
-        memory.
-        """
+        `parent` is the address of the slot of the kernel that the host launched and that has just ended. Raise
+        `GuestFault` if the remaining kernels wait for an event that cannot happen any more, or if the queue's
+        records point outside of memory."""
         self._set(parent, "state", WrapState.DONE)
         launched = 0
         try:
@@ -275,11 +274,11 @@ class Scheduler:
 
 
 def make_queue(memory: GpuMemory, address: int, kernarg: int, shape: QueueShape, kernels: int) -> int:
-    """Write an empty queue of the given `shape` to `address`; return the address of the parent's slot.
+    """Write an empty queue of the given `shape` to `address`; return the address of the host's slot.
 
-    The memory at `address` must have `shape.size_bytes` bytes. The argument buffers at `kernarg` must have
-    `shape.kernarg_bytes` bytes. `kernels` is the address of the table of kernels.
-    """
+    This is the slot for the kernel that the host launches, the parent of the kernels that it enqueues. The
+    memory at `address` must have `shape.size_bytes` bytes. The argument buffers at `kernarg` must have
+    `shape.kernarg_bytes` bytes. `kernels` is the address of the table of kernels."""
     parts = shape.parts(address)
     header = VirtualQueue(
         aql_slot_num=shape.slots,

@@ -56,8 +56,7 @@ class Execution:
 
     @property
     def is_at_rest(self) -> bool:
-        """True if the kernel's own thread is not executing a slice of the kernel, or if the kernel has no own
-        thread."""
+        """True unless the kernel has its own thread and this thread is executing a slice of the kernel."""
         return not self._settings.threaded or self._run is None or not self._run.is_in_step
 
     def after_fork(self) -> None:

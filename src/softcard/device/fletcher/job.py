@@ -51,7 +51,9 @@ class JobRegisters(Protocol):
         """Set the 64-bit status register at `address` to `value`."""
 
     def alive(self) -> AbstractContextManager[None]:
-        """Return a context in which the host cannot end the job; entering it raises an error if the job has ended."""
+        """Return a context manager; the host cannot end the job during its ``with`` block.
+
+        Entering it raises an error if the job has ended."""
 
 
 class Moved(Protocol):

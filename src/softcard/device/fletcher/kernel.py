@@ -155,11 +155,10 @@ def kernel(
 
 
 def named_schema(name: str, schema: SchemaLike, mode: str = READ) -> pa.Schema:
-    """Return `schema` with the metadata that the generator needs: RecordBatch `name`, and the mode.
+    """Return `schema` with the metadata that Fletcher's generator needs: the RecordBatch's `name` and the mode.
 
-    `mode` is "read" or "write". Fields are pairs of a name and a type, which are not nullable, or Arrow fields, which
-    are used unchanged.
-    """
+    `mode` is "read" or "write". Fields are pairs of a name and a type, which are not nullable, or Arrow fields,
+    which are used unchanged."""
     import pyarrow as pa
 
     if mode not in (READ, WRITE):

@@ -136,7 +136,7 @@ class LiveRegisters:
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """Enter a context in which the job cannot be cut off; raise `Aborted` if it was cut off before."""
+        """Prevent the job from being cut off during the ``with`` block; raise `Aborted` if it was cut off before."""
         with self.lock:
             if self.is_cut_off:
                 raise Aborted

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from softcard.core.checks import having
 from softcard.core.errors import WireError
@@ -171,7 +171,7 @@ class Compute:
 
     @contextmanager
     def concurrently(self) -> Iterator[None]:
-        """Return a context in which dispatches can run inside another dispatch, on the calling thread only."""
+        """Let dispatches run inside another dispatch, on the calling thread only, during the ``with`` block."""
         engine = self.engine
         if not isinstance(engine, JitEngine):
             yield
@@ -195,7 +195,7 @@ class Reports:
     """The findings of one device's checks, and their way to the host: a log, symbolizers, and a queue of warnings."""
 
     def __init__(self, settings: KernelSettings, desk: LintDesk) -> None:
-        self.findings: list[Any] = Findings()
+        self.findings = Findings()
         self.log = settings.log(self.findings)
         """The log that adds to `findings`; None if the device has no checks."""
         self.guard = guard_of(settings.checks, self.log)

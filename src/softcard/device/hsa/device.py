@@ -25,6 +25,7 @@ from softcard.core.device import Device, Telemetry
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError
 from softcard.core.event import Probes
 from softcard.core.findings import Finding as Found
+from softcard.core.limits import Watch
 from softcard.core.space import Mappable
 from softcard.core.words import U32
 from softcard.device.hsa import rules
@@ -32,6 +33,7 @@ from softcard.device.hsa.agents import Agent, PcieAtomic, agent, pcie_atomic, sh
 from softcard.device.hsa.compute import Compute, Reports, host_order, own_engine, packet_checks
 from softcard.device.hsa.events import InterruptSent, Trapped
 from softcard.device.hsa.executor import ALL, ConcurrentQueues, Executor
+from softcard.device.hsa.launch.registers import ComputeRegisters, DispatchDirect
 from softcard.device.hsa.memory.device_memory import DeviceMemory
 from softcard.device.hsa.memory.heap import MEMORY
 from softcard.device.hsa.native_packets import Q
@@ -164,7 +166,7 @@ class HsaDevice(Device[Settings]):
 
     @property
     def engine(self) -> Engine:
-        """The engine that runs waves, which is created at its first use."""
+        """The engine that runs waves. The engine is created at its first use."""
         return self._compute.engine
 
     def instruction_counts(self) -> dict[int, int]:
@@ -229,8 +231,8 @@ class HsaDevice(Device[Settings]):
     def around_kernels(self) -> Callable[[int, int, int], AbstractContextManager[None]] | None:
         """A function that returns a context manager for each kernel to run in; or None.
 
-        The function's arguments are the doorbell of the queue, the packet and the launch. It is only called if a
-        check tracks accesses."""
+        The function's arguments are three numbers: the queue's doorbell slot, the packet's index and the launch's
+        number. The function is only called if a check tracks accesses."""
         return self._processor.around_kernels
 
     @around_kernels.setter
@@ -241,9 +243,9 @@ class HsaDevice(Device[Settings]):
     def is_from_kernels(self) -> Callable[[int, int, int], bool] | None:
         """A function that the race detector calls for a word that a barrier-value packet has read; or None.
 
-        The function returns True if only kernels have stored the word. Its arguments are the doorbell of the packet's
-        queue, the packet and the address of the word. The property is None if the queues of other programs cannot be
-        distinguished from those of this program."""
+        The function returns True if only kernels have stored the word. Its arguments are the doorbell slot of the
+        packet's queue, the packet's index and the address of the word. The property is None if the queues of other
+        programs cannot be distinguished from those of this program."""
         return self._processor.is_from_kernels
 
     @is_from_kernels.setter
@@ -449,11 +451,10 @@ class HsaDevice(Device[Settings]):
         agent_dispatch: AgentDispatchHandler | None = None,
         profiling: bool | None = None,
     ) -> Queue:
-        """Return a new queue of `size` packets, which must be a power of two.
+        """Return a new queue for `size` packets; `size` must be a power of two.
 
-        `on_error` is called with each error of the queue. `agent_dispatch` executes agent dispatch packets; if it is
-        given, `features` must include them. Raise `WireError` for an invalid size or type.
-        """
+        `on_error` is called with each error of the queue. `agent_dispatch` executes agent dispatch packets; if it
+        is given, `features` must include them. Raise `WireError` for an invalid size or type."""
         self.check_open()
         if size & size - 1 or not MIN_SIZE <= size <= MAX_SIZE:
             raise WireError(
@@ -499,6 +500,23 @@ class HsaDevice(Device[Settings]):
         index of the last packet. On GFX8 it is the index of the packet after the last one. On GFX7 it counts dwords
         modulo twice the ring size ("Signal kernel machine code")."""
         self._table.ring(slot, value)
+
+    def run_registers(
+        self, registers: ComputeRegisters, command: DispatchDirect, queue: int, index: int, watch: Watch
+    ) -> int:
+        """Run the dispatch that command `index` of PM4 queue number `queue` starts from compute registers.
+
+        Return the number of retired instructions. The call waits until the AQL packet in progress has ended, and no AQL
+        packets are processed meanwhile. `watch` can stop the kernel."""
+        with self._executor.alone():
+            self.check_open()
+            return self._processor.run_registers(registers, command, queue, index, watch, self.interrupt)
+
+    def flush_caches(self) -> None:
+        """Write back and invalidate all caches, if the memory models caches (coherence "strict")."""
+        if self._fences is not None:
+            with self._executor.alone():
+                self._processor.flush()
 
     def destroy_queue(self, queue: Queue) -> None:
         """Destroy a queue and free its memory; raise `RuleError` if it was already destroyed.

@@ -162,7 +162,7 @@ class Executor(Stateful):
             raise
 
     def _let_others_be_alone(self) -> None:
-        """Wait while other threads want to enter the context `alone`, so that they can enter it between two packets."""
+        """Wait while other threads want to enter `alone`, so that they can enter it between two packets."""
         while self._waiting:
             self.changed.wait()
 
@@ -373,10 +373,9 @@ class Executor(Stateful):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Return a context in which other threads process no packets.
+        """Keep other threads from processing packets during the ``with`` block.
 
-        Entering it waits for the packet in progress, but not for packets after it.
-        """
+        The block begins when the packet in progress has ended; it does not wait for packets after that one."""
         me = threading.get_ident()
         with self.changed:
             nested = self._busy == me

@@ -79,8 +79,7 @@ class CachedLaunch:
     guarded: list[Plain] = field(default_factory=list)
 
     def holds(self, memory: GpuMemory) -> bool:
-        """Return True if the launch is still valid: the kernel's header and the queue's private memory are
-        unchanged."""
+        """Return True if kernel header and queue's private memory are unchanged, so that the launch is still valid."""
         try:
             return all(memory.read(address, len(data)) == data for address, data in self.code_ranges)
         except AccessFault:
@@ -103,7 +102,10 @@ class CachedLaunch:
 
 
 class Templates:
-    """The cache of launches of one queue, and the calls into the machine code that processes its packets."""
+    """The cached launches of one queue, and the calls into the simulator's native code that processes its packets.
+
+    The native code uses the cached launches as templates: it launches a similar packet by changing only the
+    registers that differ."""
 
     def __init__(self, queue: PacketQueue, engine: JitEngine) -> None:
         self.queue = queue
@@ -127,11 +129,11 @@ class Templates:
     # ---- by machine code -----------------------------------------------------------------------------------------
 
     def consume(self, budget: int, listened: bool, log: int = 0) -> int:
-        """Process at most `budget` packets by machine code; return a result code of `native_packets`.
+        """Process at most `budget` packets by native code of the simulator; return a result code of `native_packets`.
 
-        If `listened`, machine code leaves the completion of each finished packet to the caller. If `log` is not 0,
-        finished packets are recorded at that address. If a signal handler raises an exception, `left` has the reason
-        why the last packet is unfinished."""
+        If `listened`, the native code leaves the completion of each finished packet to the caller. If `log` is not
+        0, finished packets are recorded at that address. If a signal handler raises an exception, `left` has the
+        reason why the last packet is unfinished."""
         words, memory, pause = self.queue.words, self._memory, self._memory.pause
         words[_DONE], words[_WHY], words[_LISTENED], words[_LOG] = 0, IDLE_WHY, listened, log
         TICKS.begin(self)
@@ -150,15 +152,14 @@ class Templates:
 
     @property
     def left(self) -> int | None:
-        """The reason why the last packet is not finished, or None if it is finished.
+        """The reason why the packet that the native code processed last is not finished, or None if it is finished.
 
-        The value `layout.DONE` means that only the packet's completion is missing.
-        """
+        The value `layout.DONE` means that only the packet's completion is missing."""
         why = int(self.queue.words[_WHY])
         return None if why == IDLE_WHY else why
 
     def serve(self) -> None:
-        """Execute the waves that machine code could not finish, from their current state to their end.
+        """Execute the waves that the simulator's native code could not finish, from their current state to their end.
 
         Raise the errors of the guest program that occur."""
         cached = self._current()
@@ -204,7 +205,8 @@ class Templates:
     def first(self, data: bytes, dispatch: Dispatch) -> Statistics:
         """Run the packet `data` with its new launch `dispatch`, which is not in the cache.
 
-        Cache the launch if a packet with an equal key was run before, and if machine code can set its registers."""
+        Cache the launch if a packet with an equal key was run before, and if the kernel gets each value that
+        differs between packets either completely in registers or not at all."""
         key = key_of(data)
         self._seen[key] = self._seen.pop(key, 0) + 1
         if len(self._seen) > 4 * MOST:
@@ -240,7 +242,7 @@ class Templates:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Write the entries of all cached launches to the table for machine code."""
+        """Write the entries of all cached launches to the table that the simulator's native code reads."""
         self._order = [cached for cached in self._launches.values() if cached.row is not None]
         for number, cached in enumerate(self._order):
             assert cached.row is not None
@@ -248,7 +250,7 @@ class Templates:
         self.queue.words[Q["count"]] = len(self._order)
 
     def _refresh(self) -> None:
-        """Update the table for machine code after memory mappings changed or the engine finished compiling code.
+        """Update the native code's table of launches after memory mappings changed or the engine compiled code.
 
         Entries that refer to unmapped memory are dropped. The others use the newly compiled code, which is better
         optimised."""
@@ -270,7 +272,9 @@ class Templates:
                 self.noted.append((_kernel_of(key), cached.launch.dispatch))
 
     def _adopt(self, cached: CachedLaunch) -> None:
-        """Make the table entry of the launch `cached` refer to the engine's current table of compiled code."""
+        """Make the entry of the launch `cached` refer to the engine's current table of compiled code.
+
+        The entry is in the table that the simulator's native code reads."""
         table = cached.launch.code.table
         if cached.row is not None and table is not cached.table:
             cached.table = table
@@ -278,10 +282,9 @@ class Templates:
             self._lay_out()
 
     def _prepare_row(self, key: Key, cached: CachedLaunch) -> None:
-        """Create the entry for `cached` in the table for machine code, if the launch is small enough.
+        """Create the entry (`row`) of `cached` in the native code's table of launches, if the launch is small enough.
 
-        The entry describes the current state of the kernel and the queue.
-        """
+        The entry describes the current state of the kernel and the queue."""
         launch = cached.launch
         cached.row = None
         guards = (
@@ -309,7 +312,7 @@ class Templates:
         self._lay_out()
 
     def _guards(self, code_ranges: list[Span]) -> tuple[npt.NDArray[np.uint64], list[Any], list[Plain]] | None:
-        """Return the comparisons by which machine code detects changes of memory before it processes a packet.
+        """Return the comparisons by which the native code detects changes of memory before it processes a packet.
 
         `code_ranges` are addresses and the bytes that are expected there. Also return the objects that the
         comparisons refer to, which the caller must keep alive, and the compared memory. Return None if some of

@@ -42,7 +42,7 @@ class HostOrder(Check):
     # ---- packets -------------------------------------------------------------------------------------------------
     @contextmanager
     def kernel(self, queue: int, *, is_barred: bool) -> Iterator[None]:
-        """Return a context in which a kernel of `queue` runs, namely the launch that the race tracker has begun last.
+        """Track a kernel of `queue` that runs during the ``with`` block: the launch that the race tracker began last.
 
         `is_barred` is True if the kernel's packet has the barrier bit."""
         launch = self._tracker.launches.present.number

@@ -14,7 +14,7 @@ class Exclusive(Protocol):
     """The interface of an object that can prevent packets from being processed."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Return a context in which no thread processes packets."""
+        """Return a context manager; no thread processes packets during its ``with`` block."""
 
 
 class World(Protocol):
@@ -82,7 +82,7 @@ class World(Protocol):
 
 
 class PacketQueue(Protocol):
-    """The interface of an AQL queue that the fast path (packets processed by machine code) uses."""
+    """The interface of an AQL queue for the fast path, on which native code of the simulator processes packets."""
 
     address: int
     block_address: int

@@ -1,13 +1,13 @@
 """The native function that processes repeated kernel dispatches, from the ring to the completion signal.
 
 A `Template` holds everything that depends on a kernel's header and a packet's sizes. If a packet matches a
-template, machine code writes only the differences (the addresses of packet and arguments, the dispatch id) to
-the initial scalar registers, and runs the waves. All other packets, including invalid ones, stay in the ring
-for the Python code in `processor`. A test compares the two implementations.
+template, the function writes only the differences (the addresses of packet and arguments, the dispatch id)
+to the initial scalar registers, and runs the waves. All other packets, including invalid ones, stay in the
+ring for the Python code in `processor`. A test compares the two implementations.
 
 Every packet ends with `retire` and `count_down`. If listeners need each event at once, `processor` calls
-these two functions and creates the events. Otherwise machine code writes a log, from which the events are
-created later."""
+these two functions and creates the events. Otherwise the native function writes a log, from which the
+events are created later."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ from softcard.isa.gcn.state import SGPRS
 
 @layout
 class QueueBlock(ctypes.Structure):
-    """The state of a queue that Python and machine code share.
+    """The state of a queue that Python and the native functions of this module share.
 
-    Addresses are those of this process, unless the field's name contains "address": those are guest addresses.
-    """
+    Addresses are those of this process, unless the field's name contains "address": those are guest addresses."""
 
     ring: int
     ring_address: int

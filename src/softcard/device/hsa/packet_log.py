@@ -1,4 +1,6 @@
-"""The events of packets that machine code has processed. They are made from a log, in the order of the packets."""
+"""The events of packets that the simulator's native code (`native_packets`) has processed.
+
+They are made from a log, in the order of the packets."""
 
 from __future__ import annotations
 
@@ -46,10 +48,10 @@ class PacketContents(NamedTuple):
 
 
 class PacketLog:
-    """A log of the packets that machine code has processed, from which events and lints are emitted.
+    """A log of the packets that `native_packets` has processed, from which events and lints are emitted.
 
-    `bits` is the width of signal values. `address` is the memory to which machine code writes an entry for each packet.
-    """
+    `bits` is the width of signal values. `address` is the memory to which the native code writes an entry for
+    each packet."""
 
     def __init__(self, telemetry: Telemetry, bits: int) -> None:
         self._telemetry = telemetry

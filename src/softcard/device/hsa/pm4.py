@@ -1,9 +1,9 @@
-"""PM4, the native commands of the packet processor; only those that runtimes put into AQL queues.
+"""PM4, the native commands of the packet processor: their encoding, and those that runtimes put into AQL queues.
 
-AMD's runtime invalidates caches before it runs code that it has just written. For this, it uses an
-ACQUIRE_MEM command in an indirect buffer. On GFX9 a vendor packet contains the buffer's address. On GFX7 and
-GFX8 the 16 dwords of a ring slot are commands: NOP, INDIRECT_BUFFER, and a RELEASE_MEM whose event frees the
-slot."""
+The commands of PM4 queues are in `device.kfd.compute_queue`. AMD's runtime invalidates caches before it runs code
+that it has just written. For this, it uses an ACQUIRE_MEM command in an indirect buffer. On GFX9 a vendor packet
+contains the buffer's address. On GFX7 and GFX8 the 16 dwords of a ring slot are commands: NOP, INDIRECT_BUFFER, and
+a RELEASE_MEM whose event frees the slot."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ SLOT_RELEASED: Final = 7 << 8
 
 Its EVENT_INDEX 7 announces the end of an AQL packet.
 """
+MOST_COUNT: Final = 0x3FFF
+"""The maximum of the count in a header, bits 29:16."""
 MOST_DWORDS: Final = 1 << 20
 """The maximum size of an indirect buffer, in dwords."""
 
@@ -42,9 +44,15 @@ class Command(IntEnum):
     """The PM4 commands, as encoded in bits 15:8 of a type 3 header."""
 
     NOP = 0x10
+    DISPATCH_DIRECT = 0x15
+    PRED_EXEC = 0x23
+    WRITE_DATA = 0x37
+    WAIT_REG_MEM = 0x3C
     INDIRECT_BUFFER = 0x3F
+    EVENT_WRITE = 0x46
     RELEASE_MEM = 0x49
     ACQUIRE_MEM = 0x58
+    SET_SH_REG = 0x76
 
 
 class Pm4:
@@ -54,11 +62,16 @@ class Pm4:
         self._memory = memory
         self._fences = fences
 
+    def flush(self) -> None:
+        """Execute the cache operations of an ACQUIRE_MEM: all caches are written back and invalidated."""
+        if self._fences is not None:
+            self._fences.flush()
+
     def slot(self, data: bytes) -> None:
         """Execute the PM4 commands in a ring slot, as hardware of GFX7 and GFX8 does."""
         there = list(_commands(np.frombuffer(data, "<u4").tolist()))
         if [kind for kind, _ in there if kind != Command.NOP] != [Command.INDIRECT_BUFFER, Command.RELEASE_MEM]:
-            named = ", ".join(_name(kind) for kind, _ in there)
+            named = ", ".join(command_name(kind) for kind, _ in there)
             _refuse(f"a packet slot has the PM4 commands {named}, expected NOP, INDIRECT_BUFFER and RELEASE_MEM")
         if there[-1][1] != [SLOT_RELEASED, 0, 0, 0, 0, 0]:
             _refuse("RELEASE_MEM does not free its packet slot, expected the AQL event and nothing else")
@@ -71,7 +84,7 @@ class Pm4:
         there = list(_commands(Pm4IbPacket.parse(data).ib_jump_cmd))
         if [kind for kind, _ in there] != [Command.INDIRECT_BUFFER]:
             _refuse(
-                f"the vendor packet has PM4 command {', '.join(_name(kind) for kind, _ in there)}, expected "
+                f"the vendor packet has PM4 command {', '.join(command_name(kind) for kind, _ in there)}, expected "
                 "INDIRECT_BUFFER"
             )
         self._indirect(there[0][1])
@@ -84,35 +97,44 @@ class Pm4:
         try:
             for kind, _ in _commands(words):
                 if kind == Command.ACQUIRE_MEM:
-                    if self._fences is not None:
-                        self._fences.flush()
+                    self.flush()
                 elif kind != Command.NOP:
-                    _refuse(f"PM4 command {_name(kind)} is not modelled, expected ACQUIRE_MEM or NOP")
+                    _refuse(f"PM4 command {command_name(kind)} is not modelled, expected ACQUIRE_MEM or NOP")
         except SoftcardError as error:
             raise error.at("indirect buffer", f"{address:#x}") from None
+
+
+def header(word: int) -> tuple[int, int] | None:
+    """Return the opcode and the number of following dwords of the PM4 command with the header `word`.
+
+    For a filler of one dword the result is `Command.NOP` and 0: a packet of type 2, or NOP with the count 0x3FFF. For
+    other words, return None."""
+    kind, opcode, count = word >> 30, word >> 8 & 0xFF, (word >> 16 & MOST_COUNT) + 1
+    if kind == TYPE_2 or (kind == TYPE_3 and opcode == Command.NOP and count == MOST_COUNT + 1):
+        return int(Command.NOP), 0
+    return (opcode, count) if kind == TYPE_3 else None
 
 
 def _commands(words: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
     """Yield each PM4 command with the list of dwords after its header."""
     at = 0
     while at < len(words):
-        header = words[at]
-        kind, count = header >> 30, (header >> 16 & 0x3FFF) + 1
-        if kind == TYPE_2:
-            at += 1
-            continue
-        if kind != TYPE_3:
-            _refuse(f"{header:#010x} at dword {at} is not the header of a PM4 command")
+        found = header(words[at])
+        if found is None:
+            _refuse(f"{words[at]:#010x} at dword {at} is not the header of a PM4 command")
+        kind, count = found
         if at + 1 + count > len(words):
             _refuse(
-                f"PM4 command {_name(header >> 8 & 0xFF)} at dword {at} has {count + 1} dwords, but the buffer ends "
-                f"at dword {len(words)}"
+                f"PM4 command {command_name(kind)} at dword {at} has {count + 1} dwords, but the buffer ends at dword "
+                f"{len(words)}"
             )
-        yield header >> 8 & 0xFF, list(words[at + 1 : at + 1 + count])
+        if count:
+            yield kind, list(words[at + 1 : at + 1 + count])
         at += 1 + count
 
 
-def _name(kind: int) -> str:
+def command_name(kind: int) -> str:
+    """Return the name of the PM4 command with the opcode `kind`, or the opcode if it is unknown."""
     return Command(kind).name if kind in list(Command) else f"{kind:#04x}"
 
 

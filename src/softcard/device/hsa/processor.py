@@ -18,7 +18,7 @@ import numpy.typing as npt
 from softcard.core.device import Telemetry
 from softcard.core.errors import AccessFault, BeyondModel, ModelBug, SoftcardError
 from softcard.core.findings import Locators
-from softcard.core.limits import TimeLimit, interrupted
+from softcard.core.limits import TimeLimit, Watch, interrupted
 from softcard.core.lint import Lint
 from softcard.core.settings import SYNCHRONOUS
 from softcard.core.words import U8, U32, U64, signed
@@ -36,6 +36,7 @@ from softcard.device.hsa.exceptions import PacketRefused, QueueError, code_of
 from softcard.device.hsa.fast_path import Templates
 from softcard.device.hsa.launch.first_state import Surroundings, launch
 from softcard.device.hsa.launch.plan import LaunchPlan, read_plan
+from softcard.device.hsa.launch.registers import ComputeRegisters, DispatchDirect, launch_registers
 from softcard.device.hsa.memory.device_memory import DeviceMemory
 from softcard.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q, ending
 from softcard.device.hsa.packet_log import ROWS, PacketLog
@@ -168,9 +169,9 @@ class Processor:
         }
 
     def fast_path(self, queue: Queue) -> Templates | None:
-        """Register a new queue for processing by machine code; return its `Templates`.
+        """Register a new queue for processing by native code of the simulator; return its `Templates`.
 
-        Return None if the settings or checks exclude the use of machine code."""
+        Return None if the settings or checks exclude the use of native code."""
         queue.words[Q["clock"]] = self._clock.ctypes.data
         self._timestamps.configure(queue.words)
         settings = self._settings
@@ -213,11 +214,11 @@ class Processor:
     def _in_bulk(
         self, queue: Queue, budget: int, *, is_listened: bool = False, is_logged: bool = False
     ) -> tuple[int, bool]:
-        """Process up to `budget` packets of `queue` by machine code.
+        """Process up to `budget` packets of `queue` by native code of the simulator.
 
-        Return the number of processed packets, and True if `step` must process the next packet. With `is_logged`, the
-        events are emitted after the packets, from a log. With `is_listened`, the start event of the next packet was
-        already emitted."""
+        Return the number of processed packets, and True if `step` must process the next packet. With `is_logged`,
+        the events are emitted after the packets, from a log. With `is_listened`, the start event of the next packet
+        was already emitted."""
         templates = queue.templates
         assert templates is not None
         words = queue.words
@@ -242,7 +243,7 @@ class Processor:
         return done + self._finish(queue, templates, why), False
 
     def _count(self, queue: Queue, before: int, is_logged: bool) -> int:
-        """Add packets that machine code has processed to the statistics of `queue`; return the number of these packets.
+        """Add packets that native code has processed to the statistics of `queue`; return the number of these packets.
 
         `before` is the queue's instruction count before these packets. With `is_logged`, emit their events."""
         words, progress, templates = queue.words, queue.progress, queue.templates
@@ -257,7 +258,7 @@ class Processor:
         return done
 
     def _finish(self, queue: Queue, templates: Templates, why: int) -> int:
-        """Finish the packet whose waves or completion machine code left to Python, for the reason `why`.
+        """Finish the packet whose waves or completion the native code left to Python, for the reason `why`.
 
         Return 1 if the packet is done, and 0 if it failed."""
         words = queue.words
@@ -472,32 +473,76 @@ class Processor:
         if known is not None and known[0] == said:
             return known[1:]
         scratch, descriptor = queue.scratch(said)
-        memory, agent, settings = self._memory, self._agent, self._settings
-        around = Surroundings(
+        around = self._surroundings(queue=queue.address, scratch=scratch, descriptor=descriptor)
+        options = self._options() | {
+            "watch": queue.watch,
+            "on_hint": self._calls.hint_of(queue.device.interrupt),
+            "on_trap": self._calls.trap_of(queue),
+        }
+        self._known[queue.number] = said, around, options
+        return around, options
+
+    def _surroundings(self, **of_queue: Any) -> Surroundings:
+        """Return the launch inputs that come from the agent, with those `of_queue`."""
+        memory, agent = self._memory, self._agent
+        return Surroundings(
             target=agent.target,
             memory=memory.gpu,
-            queue=queue.address,
-            scratch=scratch,
-            descriptor=descriptor,
             shared_base=memory.apertures.group_segment_aperture_base_hi << 32,
             private_base=memory.apertures.private_segment_aperture_base_hi << 32,
             ptr32=self._small,
             lds_limit_bytes=agent.lds_bytes,
             workgroup_limit=agent.workgroup_limit,
             xccs=agent.xccs,
+            **of_queue,
         )
-        options = {
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options of all dispatches."""
+        settings = self._settings
+        return {
             "step_limit": settings.step_limit,
             "seed": settings.seed,
             "poison": settings.fill,
-            "watch": queue.watch,
             "clock": self._timestamps.clock,
             "checks": self._compute.checks,
-            "on_hint": self._calls.hint_of(queue),
-            "on_trap": self._calls.trap_of(queue),
         }
-        self._known[queue.number] = said, around, options
-        return around, options
+
+    # ---- PM4 queues ----------------------------------------------------------------------------------------------
+
+    def run_registers(
+        self,
+        registers: ComputeRegisters,
+        command: DispatchDirect,
+        queue: int,
+        index: int,
+        watch: Watch,
+        interrupt: Callable[[int], None],
+    ) -> int:
+        """Run the dispatch that PM4 command `index` of PM4 queue number `queue` starts from compute registers.
+
+        Return the number of retired instructions."""
+        if self._compute.checks.tracker is not None:
+            raise BeyondModel("the check 'races' is not supported for kernels of PM4 queues: use other checks")
+        rsrc2 = registers.rsrc2
+        if int.from_bytes(rsrc2.pack(), "little") & _ANY_EXCEPTION:
+            raise BeyondModel("kernels of PM4 queues that enable exceptions are not modelled")
+        dispatch = launch_registers(
+            self._surroundings(), registers, command, **self._options(), watch=watch,
+            on_hint=self._calls.hint_of(interrupt),
+            on_trap=self._calls.trap_of_registers(queue, index, is_enabled=bool(rsrc2.enable_trap_handler)),
+        )  # fmt: skip
+        try:
+            statistics = self._compute.events.run(dispatch, self._compute.run, queue, index)
+        except SoftcardError as error:
+            self._locators.place(error)
+            raise
+        self._ticks[0] += statistics.instructions
+        return statistics.instructions
+
+    def flush(self) -> None:
+        """Execute the cache operations of a PM4 command, if memory is not coherent: write back and invalidate."""
+        self._pm4.flush()
 
     def _header(self, plan: LaunchPlan, kernel_object: int, index: int) -> None:
         """Emit the lints about a kernel's header, once for each kernel (choice `hsa/kernel-headers`)."""
@@ -581,6 +626,8 @@ class Processor:
         if packet.condition not in _ORDERED_CONDITIONS:
             text = f"the condition of a barrier value packet is {packet.condition}, expected 0 to 3"
             raise PacketRefused(text, QueueError.INVALID_VENDOR_PACKET, rules.BARRIER_VALUE)
+        if not packet.signal:
+            return 0
         value = signed(self._dependency(queue, packet.signal) & packet.mask, 64)
         if not Condition(packet.condition).holds(value, packet.value):
             self._block(queue, index, f"signal {packet.signal:#x} is {value}, which does not meet its condition")

@@ -63,8 +63,10 @@ class WaveFields:
 
 
 def check_waves(waves: WaveFields, settings: KernelSettings) -> None:
-    """Raise `WireError` if `poison` has more than 32 bits, and `BeyondModel` if `snapshots` is set together with a
-    check that cannot run on the reference engine."""
+    """Raise `WireError` for an invalid `poison`, and `BeyondModel` for `snapshots` with an unsuitable check.
+
+    `poison` may have at most 32 bits. A check is unsuitable if it cannot run on the reference engine, which
+    takes the snapshots."""
     if waves.poison is not None and waves.poison > U32:
         raise WireError(f"poison {waves.poison:#x} does not fit 32 bits")
     if waves.snapshots and having(settings.checks, lambda kind: not kind.with_snapshots):
@@ -165,10 +167,9 @@ class Settings(WaveFields, KernelSettings):
 
     @property
     def translates(self) -> bool:
-        """True if waves run as machine code; False if the reference engine runs them.
+        """True if the engine translates waves to machine code; False if the reference engine interprets them.
 
-        Only the reference engine takes snapshots of registers.
-        """
+        Only the reference engine takes snapshots of registers."""
         is_plain = self.coherence == COHERENT and not self.counts_races_too and not self.snapshots
         return self.engine == JIT and is_plain
 

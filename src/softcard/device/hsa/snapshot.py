@@ -99,7 +99,7 @@ class Keeper(Stateful):
 
     @contextmanager
     def _between_packets(self, what: str) -> Iterator[None]:
-        """Return a context in which no thread processes packets, creates queues or rings doorbells.
+        """Keep threads from processing packets, creating queues and ringing doorbells during the ``with`` block.
 
         `what` names the operation in error messages."""
         if self._executor.is_mine:

@@ -34,7 +34,7 @@ _HEADERS: Final = {
 
 
 class PacketSync(Check):
-    """The check "sync" of the queues of one device, which adds its findings to a log."""
+    """The check "sync" of the queues of one device. The check adds its findings to a log."""
 
     name = SYNC
 

@@ -153,7 +153,7 @@ class RegistersLeftOut(Event):
 
 
 class SnapshotEmitter:
-    """The emitter of events for the register snapshots that `moments` collects.
+    """The emitter of events for the register snapshots that the engine takes at the tracepoints `moments`.
 
     It emits no events if `moments` is None."""
 
@@ -162,10 +162,9 @@ class SnapshotEmitter:
         self._tracepoints = moments
 
     def of(self, queue: int | None = None, index: int | None = None) -> AbstractContextManager[None]:
-        """Return a context in which the kernel of a packet (or of an OpenCL program) runs.
+        """Return a context manager; the kernel of a packet (or of an OpenCL program) runs in its ``with`` block.
 
-        The context emits an event for each register snapshot.
-        """
+        The context manager emits an event for each register snapshot."""
         moments = self._tracepoints
         if moments is None or not self._telemetry.wants(RegistersTaken):
             return _NOTHING
@@ -259,15 +258,15 @@ class WaveCalls:
         self._target = target
 
     @staticmethod
-    def hint_of(queue: Queue) -> Callable[[Wave, str, int], None]:
-        """Return the function that engines call for hints of waves of `queue`, which include s_sendmsg.
+    def hint_of(interrupt: Callable[[int], None]) -> Callable[[Wave, str, int], None]:
+        """Return the function that engines call for hints of waves, which include s_sendmsg.
 
-        If a wave executes s_sendmsg with an interrupt message, the device sends an interrupt with the low 8 bits
-        of M0. Other hints have no effect."""
+        If a wave executes s_sendmsg with an interrupt message, `interrupt` is called with the low 8 bits of M0. Other
+        hints have no effect."""
 
         def hint(wave: Wave, what: str, number: int) -> None:
             if what == "sendmsg" and number & 0xF == MSG_INTERRUPT:
-                queue.device.interrupt(int(wave.sgpr[M0]) & 0xFF)
+                interrupt(int(wave.sgpr[M0]) & 0xFF)
 
         return hint
 
@@ -276,23 +275,37 @@ class WaveCalls:
 
         def trap(wave: Wave, number: int) -> bool:
             index = queue.load_read_index()  # of the running packet: launches are reused for later ones
-            lanes = wave.s64(EXEC)
-            lane = (lanes & -lanes).bit_length() - 1 if lanes else 0
-            argument = int(wave.vgpr[0, lane])
-            if not self._is_present(queue, index):
-                resumed = True  # without TRAP_PRESENT the instruction does nothing
-            elif self.trap_handler is not None:
-                resumed = bool(self.trap_handler(Trapped(self._ticks[0], queue.number, index, number, argument, False)))
-            else:
-                resumed = number == TRAP_DEBUGGER
-            self._telemetry.emit(lambda time: Trapped(time, queue.number, index, number, argument, resumed))
-            if not resumed:
-                what = TRAPS.get(number, "unknown trap")
-                text = f"the kernel executed s_trap {number} ({what}); v0 is {argument:#x}"
-                raise GuestFault(text, rule=rules.DEBUGTRAP if number == TRAP_DOCUMENT else None)
-            return True
+            return self._trapped(wave, number, queue.number, index, is_present=self._is_present(queue, index))
 
         return trap
+
+    def trap_of_registers(self, queue: int, index: int, *, is_enabled: bool) -> Callable[[Wave, int], bool]:
+        """Return the function that handles traps in waves that PM4 command `index` of a queue has started.
+
+        `is_enabled` is True if the compute registers enable the trap handler."""
+        is_present = is_enabled or self._state.has_trap_handler
+        return lambda wave, number: self._trapped(wave, number, queue, index, is_present=is_present)
+
+    def _trapped(self, wave: Wave, number: int, queue: int, index: int, *, is_present: bool) -> bool:
+        """Handle s_trap `number` of a wave; return True if the wave continues.
+
+        `queue` and `index` identify the packet. `is_present` is True if the waves have a trap handler; without one, the
+        instruction does nothing."""
+        lanes = wave.s64(EXEC)
+        lane = (lanes & -lanes).bit_length() - 1 if lanes else 0
+        argument = int(wave.vgpr[0, lane])
+        if not is_present:
+            resumed = True
+        elif self.trap_handler is not None:
+            resumed = bool(self.trap_handler(Trapped(self._ticks[0], queue, index, number, argument, False)))
+        else:
+            resumed = number == TRAP_DEBUGGER
+        self._telemetry.emit(lambda time: Trapped(time, queue, index, number, argument, resumed))
+        if not resumed:
+            what = TRAPS.get(number, "unknown trap")
+            text = f"the kernel executed s_trap {number} ({what}); v0 is {argument:#x}"
+            raise GuestFault(text, rule=rules.DEBUGTRAP if number == TRAP_DOCUMENT else None)
+        return True
 
     def _is_present(self, queue: Queue, index: int) -> bool:
         """Return True if the waves of packet `index` have a trap handler.

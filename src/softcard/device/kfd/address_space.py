@@ -1,4 +1,4 @@
-"""The memory of one process as one agent accesses it: its mappings, and the accesses of copy engines."""
+"""The memory of one process as one agent accesses it: its mappings, and accesses of SDMA packets and PM4 commands."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class AddressSpace:
             inside = [each for each in new if piece.start <= each.start < end]
             self.memory.split(address + piece.start, [(address + each.start, each.what) for each in inside], name=name)
 
-    # ---- accesses of a copy engine ---------------------------------------------------------------------------------
+    # ---- accesses of copy engines and PM4 commands -----------------------------------------------------------------
 
     def copy(self, to: int, source: int, size: int) -> None:
         """Copy `size` bytes from `source` to `to` in ascending order.
@@ -131,7 +131,7 @@ class AddressSpace:
             return found.view, address - found.base, min(size, found.end - address)
         if isinstance(found, Effects) and isinstance(found.region, Foreign):
             return found.region, address - found.base, min(size, found.end - address)
-        text = f"a copy engine cannot {access} {size} bytes at {address:#x}: there is no memory at this address"
+        text = f"{access} of {size} bytes at {address:#x}: no memory there"
         raise AccessFault(text, address=address, access=access)
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from softcard.core.errors import NoHostMemory
 from softcard.core.space import PAGE_SIZE
+from softcard.core.words import align_up
 from softcard.device.kfd.address_space import AddressSpace
 from softcard.device.kfd.client import Client
 from softcard.device.kfd.ioctls import AllocFlags, AllocMemoryOfGpu, MapMemory, Refused
@@ -124,17 +125,20 @@ class Allocations:
     # ---- ioctls --------------------------------------------------------------------------------------------------
 
     def allocate(self, arguments: AllocMemoryOfGpu) -> tuple[int, int]:
-        """Carry out the ioctl ALLOC_MEMORY_OF_GPU; return the handle, and the offset for mmap."""
+        """Carry out the ioctl ALLOC_MEMORY_OF_GPU; return the handle, and the offset for mmap.
+
+        As in the driver, an allocation consists of whole pages."""
         node, flags = self.node(arguments.gpu_id), AllocFlags(arguments.flags)
         kind = flags & _KINDS
-        if not arguments.size or arguments.size % PAGE_SIZE or arguments.va_addr % PAGE_SIZE:
+        size = align_up(arguments.size, PAGE_SIZE)
+        if not size or arguments.va_addr % PAGE_SIZE or (kind == AllocFlags.USERPTR and size != arguments.size):
             raise Refused(
-                f"cannot allocate {arguments.size:#x} bytes at {arguments.va_addr:#x}: expected a size above 0 and an "
-                f"address, both multiples of {PAGE_SIZE:#x}"
+                f"cannot allocate {arguments.size:#x} bytes at {arguments.va_addr:#x}, expected 1 byte or more at a "
+                "multiple of the page size, and whole pages of the program's memory"
             )
         with self._lock:
             self._made += 1
-            made = Allocation(node.gpu_id << GPU_AT | self._made, node, arguments.va_addr, arguments.size, flags, [])
+            made = Allocation(node.gpu_id << GPU_AT | self._made, node, arguments.va_addr, size, flags, [])
             try:
                 offset = self._fill(made, kind, arguments.mmap_offset)
             except NoHostMemory as error:

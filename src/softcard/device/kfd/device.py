@@ -224,6 +224,7 @@ class KfdDevice:
 def _call_name(request: int) -> str:
     """Return the name of an ioctl for messages."""
     kind, number = request >> 8 & 0xFF, request & 0xFF
-    names: type[IntEnum] | None = {ioctls.TYPE: ioctls.Number, drm.TYPE: drm.Number}.get(kind)
-    known = names is not None and number in list(names)
-    return names(number).name if names is not None and known else f"{request:#x}"
+    tables: dict[int, tuple[type[IntEnum], ...]] = {
+        ioctls.TYPE: (ioctls.Number, ioctls.Unmodelled), drm.TYPE: (drm.Number,),
+    }  # fmt: skip
+    return next((names(number).name for names in tables.get(kind, ()) if number in list(names)), f"{request:#x}")

@@ -1,8 +1,7 @@
 """The events of the driver KFD, for which programs wait with the ioctl WAIT_EVENTS.
 
-An interrupt wakes threads that wait for signal events. Waves write to a page with a slot for each event, which
-identifies the event.
-"""
+An interrupt wakes threads that wait for signal events. A page has a slot for each event. A wave writes to
+the slot of the event that it signals, so that the driver can identify the event."""
 
 from __future__ import annotations
 
@@ -31,6 +30,7 @@ UNWRITTEN: Final = (1 << 64) - 1
 """The value of an event's slot that no wave has written since it was reset."""
 PAGE_OFFSET: Final = 1 << 12
 """The mmap offset of the page of events. If it were 0, a run-time library would not use mailboxes."""
+AGE_BYTES: Final = 8
 NEVER_MS: Final = 0xFFFF_FFFE
 """The smallest timeout in milliseconds that never expires."""
 MOST_WAITED: Final = SIGNAL_EVENTS + MOST_OTHERS
@@ -38,14 +38,28 @@ MOST_WAITED: Final = SIGNAL_EVENTS + MOST_OTHERS
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One event of the driver KFD. `data` describes its cause; only some kinds of events have it."""
+    """One event of the driver KFD. `data` describes its cause; only some kinds of events have it.
+
+    `age` begins with 1 and counts how often the event was set.
+    """
 
     number: int
     kind: int
     is_reset_by_wait: bool
     is_set: bool = False
     data: bytes = bytes(32)
+    age: int = 1
     waiters: list[threading.Condition] = field(default_factory=list)
+
+    def set(self) -> None:
+        """Set the event, and wake the threads that wait for it."""
+        self.is_set = True
+        self.age += 1
+        self.wake()
+
+    def has_happened(self, known_age: int) -> bool:
+        """Return True if the event is set, or was set since its age was `known_age`; 0 is no age."""
+        return self.is_set or (known_age != 0 and known_age != self.age)
 
     def wake(self) -> None:
         """Wake the threads that wait for this event.
@@ -116,8 +130,7 @@ class Events:
             event = self._find(number)
             if event.kind != EventKind.SIGNAL:
                 raise Refused(f"event {number} is not a signal event and cannot be set")
-            event.is_set = True
-            event.wake()
+            event.set()
 
     def reset(self, number: int) -> None:
         """Carry out the ioctl RESET_EVENT for event `number`."""
@@ -132,27 +145,37 @@ class Events:
         with self._lock:
             for event in self._known.values():
                 if event.kind == kind:
-                    event.is_set, event.data = True, data
-                    event.wake()
+                    event.data = data
+                    event.set()
 
-    def interrupt(self, partial: int) -> None:
-        """Handle an interrupt; `partial` has the low 8 bits of the event's number.
+    def interrupt(self, partial: int, valid_bits: int = 8) -> None:
+        """Handle an interrupt; `partial` has the low `valid_bits` bits of the event's number.
 
-        Set the events whose numbers have these low bits and whose slots in the page were written."""
+        Set the events whose numbers have these low bits and whose slots in the page were written. If there are none,
+        set all events whose slots were written, as the kernel driver does."""
         with self._lock:
             if self._slots is None:
                 return
-            for number in range(partial & 0xFF, SIGNAL_EVENTS, 0x100):
-                event = self._known.get(number)
-                if event is not None and int(self._slots[number]) != UNWRITTEN:
-                    self._slots[number] = UNWRITTEN
-                    event.is_set = True
-                    event.wake()
+            step = 1 << valid_bits
+            if not self._set_written(range(partial % step, SIGNAL_EVENTS, step)):
+                self._set_written(range(SIGNAL_EVENTS))
+
+    def _set_written(self, numbers: range) -> bool:
+        """Set the events with these numbers whose slots were written; return True if there are any."""
+        is_any = False
+        for number in (np.flatnonzero(self._slots[numbers.start :: numbers.step] != UNWRITTEN) * numbers.step).tolist():
+            event = self._known.get(number + numbers.start)
+            if event is not None:
+                self._slots[event.number] = UNWRITTEN
+                is_any = True
+                event.set()
+        return is_any
 
     def wait(self, arguments: WaitEvents) -> WaitResult:
         """Carry out the ioctl WAIT_EVENTS: wait until one of the events is set, or until all of them are set.
 
-        The wait also ends at the timeout, and when `close` is called."""
+        The wait also ends at the timeout, and when `close` is called. For a signal event, the program may pass the age
+        that it knows. The wait then also ends if the event was set since, and returns the present age."""
         if arguments.num_events > MOST_WAITED:
             raise Refused(f"the wait names {arguments.num_events} events, expected {MOST_WAITED} at most")
         size = EventData.size_bytes
@@ -161,20 +184,29 @@ class Events:
         enough = all if arguments.wait_for_all else any
         with self._lock:
             events = [self._find(each.event_id) for each in wanted]
+            ages = [
+                each.known_age if event.kind == EventKind.SIGNAL else 0
+                for each, event in zip(wanted, events, strict=True)
+            ]
             seconds = None if arguments.timeout >= NEVER_MS else arguments.timeout / 1000
             with self._waiter(events) as woken:
-                done = woken.wait_for(lambda: self._is_over(events) or enough(e.is_set for e in events), seconds)
+                done = woken.wait_for(
+                    lambda: self._is_over(events) or enough(map(Event.has_happened, events, ages)), seconds
+                )
             if self._is_over(events):
                 raise Refused("an event was destroyed while a thread waited for it", errno.EIO)
             if not done:
                 return WaitResult.TIMEOUT
             answer = bytearray(raw)
-            for index, event in enumerate(events):
-                if not event.is_set:
+            happened = list(map(Event.has_happened, events, ages))
+            for index, (event, age) in enumerate(zip(events, ages, strict=True)):
+                if not happened[index]:
                     continue
                 if event.kind != EventKind.SIGNAL:
                     answer[size * index : size * index + len(event.data)] = event.data
-                event.is_set = not event.is_reset_by_wait
+                elif age:
+                    answer[size * index : size * index + AGE_BYTES] = event.age.to_bytes(AGE_BYTES, "little")
+                event.is_set = event.is_set and not event.is_reset_by_wait
         self._client.write(arguments.events_ptr, bytes(answer))
         return WaitResult.COMPLETE
 
@@ -189,10 +221,9 @@ class Events:
 
     @contextmanager
     def _waiter(self, events: list[Event]) -> Iterator[threading.Condition]:
-        """Return a context with a condition that is notified when one of `events` wakes its threads.
+        """Return a context manager with a condition that is notified when one of `events` wakes waiting threads.
 
-        The caller holds the lock.
-        """
+        The caller holds the lock."""
         woken, once = threading.Condition(self._lock), set(events)
         self.waiting += 1
         for event in once:

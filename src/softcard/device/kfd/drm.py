@@ -178,16 +178,20 @@ def _info(info: Info, node: Node) -> bytes:
 
 
 def device_info(node: Node) -> DeviceInfo:
-    """Return the structure by which the driver describes the agent of `node`."""
-    per_engine = node.agent.compute_units // node.shader_engines
-    bitmap = [0] * 16
-    bitmap[: 4 * node.shader_engines : 4] = [(1 << per_engine) - 1] * node.shader_engines
+    """Return the structure by which the driver describes the agent of `node`.
+
+    It has the shader engines of one accelerator die (XCC). Its array of masks of compute units has 4 rows of 4: shader
+    engine n is in row n modulo 4, column n divided by 4."""
+    product, bitmap = node.product, [0] * 16
+    for engine, units in enumerate(node.engine_units):
+        bitmap[4 * (engine % 4) + engine // 4] = (1 << units) - 1
     return DeviceInfo(
         device_id=node.device_id,
         family=node.family,
-        num_shader_engines=node.shader_engines,
+        num_shader_engines=product.shader_engines,
+        max_engine_clock=1000 * product.clock_mhz,
         cu_active_number=node.agent.compute_units,
         cu_bitmap=tuple(bitmap),
-        num_cu_per_sh=per_engine,
+        num_cu_per_sh=product.array_units,
         cu_ao_bitmap=(0,) * 16,
     )

@@ -1,4 +1,4 @@
-"""Events that a `KfdDevice` sends to its probes. Their `time` is the number of calls of the driver."""
+"""Events that a `KfdDevice` sends to its probes. Their `time` is the number of calls to the driver so far."""
 
 from __future__ import annotations
 

@@ -369,11 +369,10 @@ class PinnedOrder:
     # ---- actions of agents ------------------------------------------------------------------------------------------
     @contextmanager
     def kernel(self, device: HsaDevice, queue: int, index: int, launch: int) -> Iterator[None]:
-        """Return a context in which the kernel of packet `index` runs; at its end, pinned memory is compared.
+        """Compare pinned memory at the end of the ``with`` block, in which the kernel of packet `index` runs.
 
-        The comparison comes before the packet's completion signal, from which the host could learn that the kernel is
-        done.
-        """
+        The comparison comes before the packet's completion signal, from which the host could learn that the kernel
+        is done."""
         tracker = device.checks.tracker
         if tracker is None:
             yield

@@ -11,7 +11,7 @@ import time
 from enum import IntEnum, IntFlag
 from typing import Final
 
-from softcard.core.errors import SoftcardError
+from softcard.core.errors import BeyondModel, SoftcardError
 from softcard.core.record import Record, i32, raw, u32, u64
 
 
@@ -23,14 +23,22 @@ class Refused(SoftcardError):
         self.errno = number
 
 
+class NotModelled(Refused, BeyondModel):
+    """The error for an ioctl that the driver has and that Softcard does not model."""
+
+
 def bad_address(message: str) -> Refused:
     """Return the error EFAULT with the message `message`, for an address that the program has not mapped."""
     return Refused(message, errno.EFAULT)
 
 
 TYPE: Final = ord("K")
-VERSION: Final = (1, 9)
-"""The version of the interface. Run-time libraries of ROCm 6 need AVAILABLE_MEMORY, which 1.9 added."""
+VERSION: Final = (1, 14)
+"""The version of the interface.
+
+Run-time libraries of ROCm 6 need AVAILABLE_MEMORY, which 1.9 added. 1.13 added RUNTIME_ENABLE, and 1.14 the ages of
+signal events.
+"""
 MOST_BYTES: Final = 256
 """The maximum size of an argument in bytes, in any version of the interface."""
 
@@ -61,6 +69,42 @@ class Number(IntEnum):
     SET_CU_MASK = 0x1A
     SET_XNACK_MODE = 0x21
     AVAILABLE_MEMORY = 0x23
+    RUNTIME_ENABLE = 0x25
+
+
+class Unmodelled(IntEnum):
+    """The numbers of ioctls that are not modelled; `UNMODELLED` has their purpose and errno.
+
+    Those from 0x80 on are in AMD's own version of the driver only.
+    """
+
+    GET_QUEUE_WAVE_STATE = 0x1B
+    GET_DMABUF_INFO = 0x1C
+    IMPORT_DMABUF = 0x1D
+    ALLOC_QUEUE_GWS = 0x1E
+    SMI_EVENTS = 0x1F
+    SVM = 0x20
+    CRIU_OP = 0x22
+    EXPORT_DMABUF = 0x24
+    DBG_TRAP = 0x26
+    IPC_IMPORT_HANDLE = 0x80
+    IPC_EXPORT_HANDLE = 0x81
+
+
+UNMODELLED: Final = {
+    Unmodelled.GET_QUEUE_WAVE_STATE: ("saved waves of a queue", errno.EINVAL),
+    Unmodelled.GET_DMABUF_INFO: ("memory of other drivers", errno.EINVAL),
+    Unmodelled.IMPORT_DMABUF: ("memory of other drivers", errno.EINVAL),
+    Unmodelled.ALLOC_QUEUE_GWS: ("the barrier of all work-groups (GWS)", errno.ENODEV),
+    Unmodelled.SMI_EVENTS: ("events for system management", errno.EINVAL),
+    Unmodelled.SVM: ("attributes of shared virtual memory", errno.EPERM),
+    Unmodelled.CRIU_OP: ("checkpoints of processes", errno.EPERM),
+    Unmodelled.EXPORT_DMABUF: ("memory for other drivers", errno.EINVAL),
+    Unmodelled.DBG_TRAP: ("debuggers", errno.EPERM),
+    Unmodelled.IPC_IMPORT_HANDLE: ("memory of other processes", errno.EOPNOTSUPP),
+    Unmodelled.IPC_EXPORT_HANDLE: ("memory for other processes", errno.EOPNOTSUPP),
+}
+"""The purpose of each ioctl that is not modelled, and the errno of its error."""
 
 
 class QueueKind(IntEnum):
@@ -216,12 +260,20 @@ class MemoryException(Record, size=32):
 
 
 class EventData(Record, size=48):
-    """An event for which WAIT_EVENTS waits, and its data."""
+    """An event for which WAIT_EVENTS waits, and its data.
+
+    The first 8 bytes of the data of a signal event are its age, which the program knows from an earlier wait, or 0.
+    """
 
     data: bytes = raw(32)
     ext: int = u64(default=0)
     event_id: int = u32()
     pad: int = u32(default=0)
+
+    @property
+    def known_age(self) -> int:
+        """The age of a signal event that the program knows; 0 for none."""
+        return int.from_bytes(self.data[:8], "little")
 
 
 class SetScratchBackingVa(Record, size=16):
@@ -339,6 +391,21 @@ class AvailableMemory(Record, size=16):
     available: int = u64(default=0)
     gpu_id: int = u32()
     pad: int = u32(default=0)
+
+
+class RuntimeEnable(Record, size=16):
+    """The argument of an ioctl by which a run-time library states that it begins or stops to support debuggers.
+
+    `r_debug` is the address of a list of code objects. The reply has the driver's capabilities, which are none.
+    """
+
+    r_debug: int = u64(default=0)
+    mode_mask: int = u32()
+    capabilities_mask: int = u32(default=0)
+
+
+RUNTIME_ENABLE_MODE: Final = 1
+"""The bit of mode_mask that enables debugging; without it, the call disables debugging."""
 
 
 # ---- the driver's clock ----------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Code that a program has loaded: the names of its functions, and the code objects of its kernels.
 
-A run-time library copies code objects into memory without a call of the driver, so the driver has to find
+A run-time library copies code objects into memory without calling the driver, so the driver has to find
 them. The first packet of a kernel has the address of the kernel's descriptor, from which the header of its
-code object is found. Code objects are reported together with their instruction counts. Code without a header
-has no symbols."""
+code object is found. Code objects are reported together with their instruction counts. Code without a
+header has no symbols."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from softcard.core.errors import WireError
-from softcard.device.hsa.agents import SIMDS_PER_CU, WAVES_PER_SIMD, Agent, agent
+from softcard.device.hsa.agents import SIMDS_PER_CU, Agent, agent
 from softcard.isa.gcn.target import GFX9
 
 VENDOR: Final = 0x1002
@@ -25,23 +25,57 @@ LOCAL_MEMORY_BYTES: Final = 8 << 30
 class Product:
     """The product that the driver reports for an agent.
 
-    It has the PCI device id, the code name, the family number, and the numbers of engines and copy queues.
-    """
+    - `device_id`, `name` and `family`: the PCI device id, the code name, and the number of the family.
+    - `sdma_queues`: the queues of each copy engine; `sdma_engines`: the copy engines.
+    - `xgmi_engines`: the copy engines for copies between agents.
+    - `shader_engines` and `array_units`: the shader engines of each accelerator die (XCC), and the compute units of
+      each shader engine; some of them can be disabled.
+    - `clock_mhz`: the maximum clock.
+    - `caches`: level and size in KiB of each cache that one compute unit uses; `cache_line`: bytes of a line.
+    - `revision`: the revision of the chip.
+    - `ip_versions`: the versions of graphics, copy engines and bus interface, by hardware id, if sysfs has them."""
 
     device_id: int
     name: str
     family: int
     sdma_queues: int
     shader_engines: int = 4
+    array_units: int = 16
     sdma_engines: int = 2
+    xgmi_engines: int = 0
+    clock_mhz: int = 1500
+    caches: tuple[tuple[int, int], ...] = ((1, 16), (2, 4096))
+    cache_line: int = 64
+    revision: int = 0
+    ip_versions: tuple[tuple[int, tuple[int, int, int]], ...] = ()
 
 
+GRAPHICS: Final = 11
+COPIES: Final = 42
+BUS: Final = 108
+"""The hardware ids of graphics, copy engines and bus interface in the table of IP versions."""
+_CDNA3_CACHES: Final = ((1, 32), (2, 4096), (3, 262144))
 PRODUCTS: Final = {
     "gfx803": Product(0x7300, "fiji", 130, 2),
     "gfx900": Product(0x6860, "vega10", 141, 2),
     "gfx906": Product(0x66A1, "vega20", 141, 8),
-}
-"""The product for each supported agent: Radeon R9 Nano, Radeon Instinct MI25, Radeon Pro VII."""
+    "gfx908": Product(0x738C, "arcturus", 141, 8, shader_engines=8, xgmi_engines=6, clock_mhz=1502,
+                      caches=((1, 16), (2, 8192))),
+    "gfx90a": Product(0x7408, "aldebaran", 141, 8, shader_engines=8, array_units=14, xgmi_engines=3, clock_mhz=1700,
+                      caches=((1, 16), (2, 8192)), revision=1,
+                      ip_versions=((GRAPHICS, (9, 4, 2)), (COPIES, (4, 4, 0)), (BUS, (7, 4, 4)))),
+    "gfx942": Product(0x74A1, "ip discovery", 141, 8, array_units=10, xgmi_engines=14, clock_mhz=2100,
+                      caches=_CDNA3_CACHES, cache_line=128, revision=1,
+                      ip_versions=((GRAPHICS, (9, 4, 3)), (COPIES, (4, 4, 2)), (BUS, (7, 9, 0)))),
+    "gfx950": Product(0x75A0, "ip discovery", 141, 8, array_units=9, xgmi_engines=14, clock_mhz=2400,
+                      caches=_CDNA3_CACHES, cache_line=128,
+                      ip_versions=((GRAPHICS, (9, 5, 0)), (COPIES, (4, 4, 5)), (BUS, (7, 9, 1)))),
+}  # fmt: skip
+"""The product for each supported agent.
+
+They are Radeon R9 Nano, Radeon Instinct MI25, Radeon Pro VII, Instinct MI100, one die of an Instinct MI250X, and
+Instinct MI300X and MI355X in SPX mode. CDNA agents have the ECC of SRAM (`Agent.sramecc`) enabled.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +110,24 @@ class Node:
 
     @property
     def shader_engines(self) -> int:
-        """The number of shader engines, among which the agent's compute units are divided."""
-        return self.product.shader_engines
+        """The number of shader engines of all accelerator dies."""
+        return self.product.shader_engines * self.agent.xccs
+
+    @property
+    def engine_units(self) -> tuple[int, ...]:
+        """The number of enabled compute units of each shader engine of the first accelerator die."""
+        units, engines = self.agent.compute_units // self.agent.xccs, self.product.shader_engines
+        return tuple(units // engines + (each < units % engines) for each in range(engines))
+
+    @property
+    def has_wide_counts(self) -> bool:
+        """True if the counts in packets of the copy engines have 30 bits (SDMA 4.4, from gfx90a on)."""
+        return self.agent.target.has_unified_registers
+
+    @property
+    def has_compute_queues(self) -> bool:
+        """True if the agent's queues of PM4 commands are modelled."""
+        return not self.is_legacy
 
     @property
     def is_legacy(self) -> bool:
@@ -134,7 +184,10 @@ OVERRIDES: Final = 1
 WATCH_POINTS: Final = 1 << 7 | 2 << 8
 DOORBELL_TYPE_AT: Final = 12
 RING_SEEN_TWICE: Final = 1 << 14
-CACHE_LINE: Final = 64
+MEMORY_ECC: Final = 1 << 20
+RAS_EVENTS: Final = 1 << 21
+REVISION_AT: Final = 22
+SRAM_ECC: Final = 1 << 26
 DATA_OF_SIMDS: Final = 1 | 8
 """The type of a cache: a data cache that SIMDs use."""
 
@@ -168,13 +221,12 @@ def files(nodes: Sequence[Node], *, large_bar: bool = True) -> dict[str, str]:
         link = f"{TOPOLOGY}/nodes/0/io_links/{node.number - 1}"
         if large_bar:
             made[f"{link}/properties"] = _text(_link(0, node.number, OVERRIDES | NO_ATOMICS))
-        for number, (level, kib) in enumerate(_CACHES):
-            made[f"{here}/caches/{number}/properties"] = _cache(level, kib)
+        for block, version in node.product.ip_versions:
+            for name, value in zip(("major", "minor", "revision"), version, strict=True):
+                made[f"sys/class/drm/renderD{node.minor}/device/ip_discovery/die/0/{block}/0/{name}"] = f"{value}\n"
+        for number, (level, kib) in enumerate(node.product.caches):
+            made[f"{here}/caches/{number}/properties"] = _cache(level, kib, node.product.cache_line)
     return made
-
-
-_CACHES: Final = ((1, 16), (2, 4096))
-"""The level and the size in KiB of each cache of an agent. Run-time libraries need some caches."""
 
 
 def _text(properties: Properties) -> str:
@@ -193,31 +245,36 @@ def _processor(links: int) -> Properties:
 
 
 def _agent(node: Node) -> Properties:
-    """Return the properties of an agent's node. Unlike node 0, it has compute units."""
+    """Return the properties of an agent's node. Unlike node 0, it has compute units.
+
+    Numbers of SIMDs and shader engines are totals over the accelerator dies (XCCs)."""
     agent, product = node.agent, node.product
     major, minor, step = (int(digit, 16) for digit in agent.name.removeprefix("gfx"))
     return {
         "cpu_cores_count": 0, "simd_count": agent.compute_units * SIMDS_PER_CU, "mem_banks_count": 1,
-        "caches_count": len(_CACHES), "io_links_count": 1, "cpu_core_id_base": 0, "simd_id_base": FIRST_SIMD,
-        "max_waves_per_simd": WAVES_PER_SIMD, "lds_size_in_kb": agent.lds_bytes >> 10, "gds_size_in_kb": 0,
-        "wave_front_size": 64, "array_count": product.shader_engines, "simd_arrays_per_engine": 1,
-        "cu_per_simd_array": agent.compute_units // product.shader_engines, "simd_per_cu": SIMDS_PER_CU,
+        "caches_count": len(product.caches), "io_links_count": 1, "cpu_core_id_base": 0, "simd_id_base": FIRST_SIMD,
+        "max_waves_per_simd": agent.waves_per_cu // SIMDS_PER_CU, "lds_size_in_kb": agent.lds_bytes >> 10,
+        "gds_size_in_kb": 0, "wave_front_size": 64, "array_count": node.shader_engines, "simd_arrays_per_engine": 1,
+        "cu_per_simd_array": product.array_units, "simd_per_cu": SIMDS_PER_CU,
         "max_slots_scratch_cu": 32, "gfx_target_version": major * 10000 + minor * 100 + step,
         "vendor_id": VENDOR, "device_id": product.device_id, "location_id": node.number << 10, "domain": 0,
         "drm_render_minor": node.minor, "hive_id": 0, "num_sdma_engines": product.sdma_engines,
-        "num_sdma_xgmi_engines": 0, "num_sdma_queues_per_engine": product.sdma_queues, "num_cp_queues": 24,
-        "max_engine_clk_fcompute": 1500, "local_mem_size": node.memory_bytes, "fw_version": 421,
-        "capability": _capability(node), "sdma_fw_version": 430, "unique_id": node.number,
-        "max_engine_clk_ccompute": 3000,
+        "num_sdma_xgmi_engines": product.xgmi_engines, "num_sdma_queues_per_engine": product.sdma_queues,
+        "num_cp_queues": 24, "max_engine_clk_fcompute": product.clock_mhz, "local_mem_size": node.memory_bytes,
+        "fw_version": 421, "capability": _capability(node), "sdma_fw_version": 430, "unique_id": node.number,
+        "num_xcc": agent.xccs, "max_engine_clk_ccompute": 3000,
     }  # fmt: skip
 
 
 def _capability(node: Node) -> int:
     """Return the capability bits of an agent's node.
 
-    They contain the encoding of its doorbells, and whether rings are mapped twice."""
+    They contain the encoding of its doorbells, whether rings are mapped twice, whether memory has ECC, and the
+    revision. The bits of interfaces that are not modelled, such as debugging and SVM, are 0."""
     doorbells = int(node.agent.doorbell_type) << DOORBELL_TYPE_AT
-    return WATCH_POINTS | doorbells | (RING_SEEN_TWICE if node.is_legacy else 0)
+    ecc = MEMORY_ECC | RAS_EVENTS | SRAM_ECC if node.agent.sramecc else 0
+    revision = node.product.revision << REVISION_AT
+    return WATCH_POINTS | doorbells | (RING_SEEN_TWICE if node.is_legacy else 0) | ecc | revision
 
 
 def _bank(heap: int, size: int, width: int, clock: int) -> Properties:
@@ -232,12 +289,12 @@ def _link(start: int, end: int, flags: int) -> Properties:
     }  # fmt: skip
 
 
-def _cache(level: int, kib: int) -> str:
-    """Return the properties of one cache of an agent as text: its level, its size in KiB, and constant values.
+def _cache(level: int, kib: int, line: int) -> str:
+    """Return the properties of one cache of an agent as text: its level, its size in KiB, and the bytes of a `line`.
 
     The text says that the agent's first SIMDs share the cache."""
     numbers = {
-        "processor_id_low": FIRST_SIMD, "level": level, "size": kib, "cache_line_size": CACHE_LINE,
+        "processor_id_low": FIRST_SIMD, "level": level, "size": kib, "cache_line_size": line,
         "cache_lines_per_tag": 1, "association": 16, "latency": 1, "type": DATA_OF_SIMDS,
     }  # fmt: skip
     return _text(numbers) + "sibling_map 1,0,0,0\n"

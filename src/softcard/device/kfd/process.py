@@ -17,6 +17,7 @@ from softcard.core.findings import CodePlace, in_function
 from softcard.core.record import Record
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.memory.segments import apertures
+from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.settings import Settings
 from softcard.device.kfd import drm, ioctls
 from softcard.device.kfd.address_space import USER_LIMIT, AddressSpace
@@ -25,11 +26,20 @@ from softcard.device.kfd.client import Client
 from softcard.device.kfd.code_files import CodeFiles
 from softcard.device.kfd.driver_events import Events
 from softcard.device.kfd.host_races import PinnedOrder
-from softcard.device.kfd.ioctls import CLOCK_FREQUENCY, EventKind, MemoryException, Number, Refused, boot_nanoseconds
+from softcard.device.kfd.ioctls import (
+    CLOCK_FREQUENCY,
+    UNMODELLED,
+    EventKind,
+    MemoryException,
+    NotModelled,
+    Number,
+    Refused,
+    Unmodelled,
+    boot_nanoseconds,
+)
 from softcard.device.kfd.loaded_code import CodeWatch, LoadedCode, Ran, function_at, loaded_at
 from softcard.device.kfd.node import FIRST_RENDER_MINOR, Node
 from softcard.device.kfd.queues import AgentQueues, Queues
-from softcard.device.kfd.sdma import SdmaQueue
 from softcard.device.kfd.serving import Doorbells
 from softcard.device.kfd.shared_memory import DOORBELLS_APART, SharedMemory
 from softcard.device.kfd.user_memory import Foreign
@@ -63,7 +73,8 @@ def _locate(device: HsaDevice, files_of: Callable[[], CodeFiles] | None, program
     if not name:
         name, offset = known.function_at(pc - loaded.base)
     place = known.lines.at(pc - loaded.base)
-    return CodePlace(in_function(name, offset), name, str(place or ""), () if place is None else place.frames)
+    at = in_function(name, offset)
+    return CodePlace(at, name) if place is None else CodePlace(at, name, str(place), place.frames, place.column)
 
 
 class KfdProcess:
@@ -92,6 +103,7 @@ class KfdProcess:
         self._devices: dict[int, HsaDevice] = {}
         self._mailboxes = NO_MAILBOXES
         self._is_closed = False
+        self._has_runtime = False
         self.events = Events(client)
         self.allocations = Allocations(client, shared, nodes, self._space, settings.fill or 0)
         self.queues = Queues(self._queues_of)
@@ -126,6 +138,7 @@ class KfdProcess:
             Number.SET_CU_MASK: (ioctls.SetCuMask, self._cu_mask),
             Number.SET_XNACK_MODE: (ioctls.SetXnackMode, self._xnack),
             Number.AVAILABLE_MEMORY: (ioctls.AvailableMemory, self._available),
+            Number.RUNTIME_ENABLE: (ioctls.RuntimeEnable, self._enable_runtime),
         }
 
     # ---- calls ---------------------------------------------------------------------------------------------------
@@ -152,6 +165,9 @@ class KfdProcess:
 
     def _kfd(self, number: int, data: bytes) -> bytes:
         record, handler = self._handlers.get(number, (None, None))
+        if number in list(Unmodelled):
+            purpose, code = UNMODELLED[Unmodelled(number)]
+            raise NotModelled(f"ioctl {Unmodelled(number).name} is not modelled ({purpose})", code)
         if record is None or handler is None:
             raise Refused(f"ioctl {number:#x} of /dev/kfd is not modelled")
         answer = handler(record.parse(data.ljust(record.size_bytes, b"\0")))
@@ -216,7 +232,7 @@ class KfdProcess:
     def _pending(self) -> dict[int, tuple[int, int]]:
         """Return the range of submitted work that is not done, by queue number.
 
-        A range is a start and an end: packet indices of an AQL queue, byte positions of a copy queue.
+        A range is a start and an end: packet indices of an AQL queue, bytes of a copy queue, dwords of a PM4 queue.
         """
         return {number: work for agent in tuple(self._agents.values()) for number, work in agent.pending().items()}
 
@@ -232,9 +248,10 @@ class KfdProcess:
     def _stopped(self, node: Node, queue: int, error: SoftcardError) -> None:
         """Report that a queue has stopped because of an error.
 
-        If it is a fault of a copy engine, also call `_fault`. For faults of kernels, `_fault` was called before."""
-        is_copy = isinstance(self._agents[node.number].find(queue), SdmaQueue)
-        if is_copy and isinstance(error, AccessFault):
+        If it is a fault of a copy engine or of a PM4 queue, also call `_fault`. For faults of the kernels of AQL
+        packets, `_fault` was called before."""
+        is_aql = isinstance(self._agents[node.number].find(queue), Queue)
+        if not is_aql and isinstance(error, AccessFault):
             self._fault(node, error)
         self._failed(node, queue, error)
 
@@ -297,6 +314,17 @@ class KfdProcess:
     def _available(self, arguments: ioctls.AvailableMemory) -> Record:
         node = self.allocations.node(arguments.gpu_id)
         return ioctls.AvailableMemory(available=self.allocations.available(node), gpu_id=arguments.gpu_id)
+
+    def _enable_runtime(self, arguments: ioctls.RuntimeEnable) -> Record:
+        """Record whether the program's run-time library supports debuggers, which are not modelled."""
+        is_enabled = bool(arguments.mode_mask & ioctls.RUNTIME_ENABLE_MODE)
+        with self._lock:
+            if is_enabled and self._has_runtime:
+                raise Refused("RUNTIME_ENABLE was called before: disable it first, with mode_mask 0", errno.EBUSY)
+            if is_enabled and len(self.queues):
+                raise Refused(f"RUNTIME_ENABLE must precede the {len(self.queues)} queues", errno.EEXIST)
+            self._has_runtime = is_enabled
+        return ioctls.RuntimeEnable(r_debug=arguments.r_debug, mode_mask=arguments.mode_mask)
 
     def _xnack(self, arguments: ioctls.SetXnackMode) -> Record:
         """Return the reply that waves never retry page faults (XNACK).

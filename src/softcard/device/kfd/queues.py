@@ -1,4 +1,5 @@
-"""Queues that a program creates: rings of AQL packets, which an HSA device adopts, and rings of copy engines."""
+"""Queues that a program creates: rings of AQL packets, which an HSA device adopts, of copy engines, and of PM4
+commands."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.queues.packets import KernelDispatchPacket, PacketType
 from softcard.device.hsa.queues.records import AmdQueue
 from softcard.device.kfd.address_space import AddressSpace
+from softcard.device.kfd.compute_queue import ComputeQueue
 from softcard.device.kfd.host_races import CopyEngineOrder
 from softcard.device.kfd.ioctls import CreateQueue, QueueKind, Refused, UpdateQueue
 from softcard.device.kfd.loaded_code import kernel_name
 from softcard.device.kfd.node import Node
 from softcard.device.kfd.sdma import SdmaQueue
-from softcard.device.kfd.serving import NEVER_RUNG, SLOTS, AqlEngine, Doorbells, SdmaEngine, Service
+from softcard.device.kfd.serving import NEVER_RUNG, SLOTS, AqlEngine, Doorbells, RingEngine, Service
 
 LEAST_RING: Final = 1024
 MOST_RING: Final = 1 << 26
@@ -27,6 +29,7 @@ FULL_PERCENT: Final = 100
 MOST_PRIORITY: Final = 15
 _READ_AT: Final = AmdQueue.offset_of("read_dispatch_id")
 
+AnyQueue = Queue | SdmaQueue | ComputeQueue
 Failed = Callable[[Node, int, SoftcardError], None]
 """A function that is called when a queue has stopped: with its agent, its number, and the error."""
 
@@ -36,7 +39,7 @@ class AgentQueues:
 
     def __init__(
         self, node: Node, device: HsaDevice, space: AddressSpace, doorbells: Callable[[], Doorbells],
-        interrupt: Callable[[int], None], failed: Failed, order: CopyEngineOrder | None = None,
+        interrupt: Callable[..., None], failed: Failed, order: CopyEngineOrder | None = None,
     ) -> None:  # fmt: skip
         self.node = node
         self._order = order
@@ -45,15 +48,18 @@ class AgentQueues:
         self._interrupt = interrupt
         self._failed = failed
         self._page = doorbells()
-        self._copies = SdmaEngine(lambda queue, error: failed(node, queue.number, error))
+        self._copies = RingEngine(lambda queue, error: failed(node, queue.number, error))
         name = f"softcard-{node.agent.name}"
         packets = AqlEngine(device)
         self._aql_service = Service(packets, self._page, name)
         packets.poll_during_kernels(self._aql_service.poll)
         self._sdma_service = Service(self._copies, doorbells(), f"{name}-sdma")
-        self._aql_service.others.append(self._sdma_service)
-        self._sdma_service.others.append(self._aql_service)
-        self._known: dict[int, Queue | SdmaQueue] = {}
+        self._commands = RingEngine(lambda queue, error: failed(node, queue.number, error))
+        self._pm4_service = Service(self._commands, doorbells(), f"{name}-pm4")
+        services = self._aql_service, self._sdma_service, self._pm4_service
+        for service in services:
+            service.others += [each for each in services if each is not service]
+        self._known: dict[int, AnyQueue] = {}
 
     def create(self, number: int, arguments: CreateQueue) -> int:
         """Create queue `number`, which uses the doorbell with the same number.
@@ -62,17 +68,25 @@ class AgentQueues:
         if arguments.queue_type == QueueKind.COMPUTE_AQL:
             self._known[number] = self._adopted(number, arguments)
             self._aql_service.add(number, 0 if self.node.is_legacy else NEVER_RUNG)
+            return self._page.offset(number)
+        ring, size = arguments.ring_base_address, arguments.ring_size
+        self._check(ring, size, "ring")
+        self._check(arguments.read_pointer_address, 8, "read pointer")
+        if arguments.queue_type == QueueKind.COMPUTE:
+            commands = ComputeQueue(
+                number, self._device, self._space, ring, size, arguments.read_pointer_address, self._interrupt
+            )
+            self._known[number] = commands
+            self._commands.add(commands)
+            self._pm4_service.add(number, 0)
         else:
-            ring, size = arguments.ring_base_address, arguments.ring_size
-            self._check(ring, size, "ring")
-            self._check(arguments.read_pointer_address, 8, "read pointer")
             queue = SdmaQueue(
                 number, self._space, ring, size, arguments.read_pointer_address,
-                is_legacy=self.node.is_legacy, interrupt=self._interrupt, order=self._order,
+                is_legacy=self.node.is_legacy, has_wide_counts=self.node.has_wide_counts, interrupt=self._interrupt,
+                order=self._order,
             )  # fmt: skip
             self._known[number] = queue
-            with self._copies.lock:
-                self._copies.queues[number] = queue
+            self._copies.add(queue)
             self._sdma_service.add(number, 0)
         return self._page.offset(number)
 
@@ -111,30 +125,35 @@ class AgentQueues:
         queue = self._known.pop(number)
         if isinstance(queue, SdmaQueue):
             self._sdma_service.remove(number)
-            with self._copies.lock:
-                self._copies.queues.pop(number, None)
+            self._copies.remove(number)
+        elif isinstance(queue, ComputeQueue):
+            queue.stop("the queue was destroyed")
+            self._pm4_service.remove(number)
+            self._commands.remove(number)
         else:
             self._aql_service.remove(number)
             self._device.destroy_queue(queue)
 
     def set_active(self, number: int, active: bool) -> None:
-        """Resume serving a queue of AQL packets if `active`, else stop serving it."""
+        """Resume serving a queue of AQL packets or PM4 commands if `active`, else stop serving it."""
         queue = self._known[number]
         if isinstance(queue, Queue) and queue.is_active != active:
             self._device.set_active(queue, active)
+        elif isinstance(queue, ComputeQueue):
+            queue.is_active = active
 
-    def find(self, number: int) -> Queue | SdmaQueue | None:
+    def find(self, number: int) -> AnyQueue | None:
         """Return the queue with this number; None if this agent has none."""
         return self._known.get(number)
 
     def pending(self) -> dict[int, tuple[int, int]]:
         """Return the range of submitted work that is not done, by queue number.
 
-        A range is a start and an end: packet indices of an AQL queue, byte positions of a copy queue.
+        A range is a start and an end: packet indices of an AQL queue, bytes of a copy queue, dwords of a PM4 queue.
         """
         found = {}
         for number, queue in tuple(self._known.items()):
-            if isinstance(queue, SdmaQueue):
+            if not isinstance(queue, Queue):
                 start, end = queue.position, queue.end_of(self._page.value(number))
             else:
                 start, end = queue.load_read_index(), queue.peek_write_index()
@@ -144,7 +163,11 @@ class AgentQueues:
 
     def close(self) -> None:
         """End all queues, the running kernels, and the threads."""
+        for queue in tuple(self._known.values()):
+            if isinstance(queue, ComputeQueue):
+                queue.stop("the driver was closed")
         self._device.close()
+        self._pm4_service.close()
         self._sdma_service.close()
         self._aql_service.close()
         for number in tuple(self._known):
@@ -166,8 +189,8 @@ class Queues:
         """Carry out the ioctl CREATE_QUEUE; return the queue's number, and the byte offset of its doorbell.
 
         The offset counts from the start of the agent's page of doorbells."""
-        if arguments.queue_type not in (QueueKind.COMPUTE_AQL, QueueKind.SDMA):
-            raise Refused(f"the queue type is {arguments.queue_type}, expected AQL (2) or SDMA (1)")
+        if arguments.queue_type not in list(QueueKind):
+            raise Refused(f"the queue type is {arguments.queue_type}, expected PM4 (0), SDMA (1 or 3) or AQL (2)")
         size = arguments.ring_size
         if size & size - 1 or not LEAST_RING <= size <= MOST_RING:
             raise Refused(
@@ -179,6 +202,11 @@ class Queues:
                 f"expected at most {FULL_PERCENT} and {MOST_PRIORITY}"
             )
         agent = self._agents(arguments.gpu_id)
+        node = agent.node
+        if arguments.queue_type == QueueKind.COMPUTE and not node.has_compute_queues:
+            raise Refused(f"PM4 queues of {node.agent.name} are not modelled: use an agent from gfx900 on, or AQL")
+        if arguments.queue_type == QueueKind.SDMA_XGMI and not node.product.xgmi_engines:
+            raise Refused(f"{node.agent.name} has no copy engines for XGMI, expected queue type {QueueKind.SDMA:d}")
         with self._lock:
             number = next((each for each in range(1, SLOTS) if each not in self._owners), 0)
             if not number:

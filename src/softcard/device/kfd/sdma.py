@@ -16,7 +16,8 @@ from softcard.device.kfd.ioctls import boot_nanoseconds
 # ---- packets ---------------------------------------------------------------------------------------------------------
 # Packets of the copy engines (SDMA), as AMD's open run-time library and kernel driver write them.
 #
-# Counts are those of SDMA 4 (GFX9): one less than the bytes; SDMA 3 (GFX8) has the bytes themselves.
+# Counts are those of SDMA 4 (GFX9): one less than the bytes; SDMA 3 (GFX8) has the bytes themselves. They have 22
+# bits, and 30 bits from SDMA 4.4 (gfx90a) on.
 
 
 class Opcode(IntEnum):
@@ -75,8 +76,8 @@ class CopyLinear(Record, size=28):
     opcode: int = bits(7, 0, default=Opcode.COPY)
     sub_opcode: int = bits(15, 8, default=SubOpcode.LINEAR)
     header_rest: int = bits(31, 16, default=0)
-    count: int = bits(21, 0)
-    count_rest: int = bits(31, 22, default=0)
+    count: int = bits(29, 0)
+    count_rest: int = bits(31, 30, default=0)
     parameters: int = u32(default=0)
     source: int = u64()
     destination: int = u64()
@@ -173,8 +174,8 @@ class ConstFill(Record, size=20):
     fill_size: int = bits(31, 30)
     address: int = u64()
     data: int = u32()
-    count: int = bits(21, 0)
-    count_rest: int = bits(31, 22, default=0)
+    count: int = bits(29, 0)
+    count_rest: int = bits(31, 30, default=0)
 
 
 class Timestamp(Record, size=12):
@@ -189,9 +190,11 @@ class Timestamp(Record, size=12):
 # ---- execution -------------------------------------------------------------------------------------------------------
 
 
+COUNT_BITS: Final = 22
+"""The number of bits of a packet's count before SDMA 4.4."""
 DWORDS: Final = 2
 """The value of a packet's field fill_size for a fill with dwords."""
-_COMPARES: Final[dict[int, Callable[[int, int], bool]]] = {
+COMPARES: Final[dict[int, Callable[[int, int], bool]]] = {
     Function.ALWAYS: lambda value, wanted: True,
     Function.LESS: int.__lt__,
     Function.LESS_EQUAL: int.__le__,
@@ -217,6 +220,7 @@ class SdmaQueue:
         read_pointer: int,
         *,
         is_legacy: bool,
+        has_wide_counts: bool = False,
         interrupt: Callable[[int], None],
         order: CopyEngineOrder | None = None,
     ) -> None:
@@ -229,6 +233,7 @@ class SdmaQueue:
         self._ring = ring
         self._read_pointer = read_pointer
         self._is_legacy = is_legacy
+        self._has_wide_counts = has_wide_counts
         self._interrupt = interrupt
         self._order = order
         self._handlers: dict[int, Callable[[bytes], int]] = {
@@ -300,7 +305,11 @@ class SdmaQueue:
     def _count(self, field: int) -> int:
         """Return the number of bytes that the value `field` of a packet's count field means.
 
-        SDMA 4 (GFX9) stores the number minus 1; the engine of GFX8 stores the number itself."""
+        SDMA 4 (GFX9) stores the number minus 1; the engine of GFX8 stores the number itself. Raise `RuleError` for a
+        value with more than 22 bits on an engine before SDMA 4.4.
+        """
+        if field >> COUNT_BITS and not self._has_wide_counts:
+            raise RuleError(f"the count of the SDMA packet is {field:#x}, expected at most {COUNT_BITS} bits")
         return field if self._is_legacy else field + 1
 
     # ---- packets by opcode -----------------------------------------------------------------------------------
@@ -351,9 +360,9 @@ class SdmaQueue:
         packet = PollRegmem.parse(self._bytes(PollRegmem.size_bytes))
         if not packet.is_memory:
             return packet.size_bytes  # a flush of caches that are not modelled
-        compare = _COMPARES.get(packet.function)
+        compare = COMPARES.get(packet.function)
         if compare is None:
-            raise RuleError(f"the SDMA poll has function {packet.function}, expected 0 to {max(_COMPARES)}")
+            raise RuleError(f"the SDMA poll has function {packet.function}, expected 0 to {max(COMPARES)}")
         value = int.from_bytes(self._space.load(packet.address, 4), "little")
         return packet.size_bytes if compare(value & packet.mask, packet.value) else 0
 

@@ -1,6 +1,7 @@
 """The threads that serve the queues of one agent, and the doorbells that they poll.
 
-One thread serves the queues of AQL packets. Another one serves the copy queues, so that copies run during kernels.
+One thread serves the queues of AQL packets. Another one serves the copy queues, so that copies run during kernels. A
+third one serves the queues of PM4 commands.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import numpy.typing as npt
 from softcard.core.errors import RuleError, SoftcardError
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.settings import STRICT
-from softcard.device.kfd.sdma import SdmaQueue
 from softcard.device.kfd.shared_memory import DOORBELL_BYTES
 from softcard.ir.native import U64, V32, V64, link, native
 from softcard.ir.object_cache import ObjectCache, default_folder
@@ -154,27 +154,53 @@ class AqlEngine:
         return any(queue.pending for queue in self._device.queues)
 
 
-class SdmaEngine:
-    """An executor of copy queues' packets; it finds a queue by the number of its doorbell.
+class Ring(Protocol):
+    """The interface of a queue whose ring a `RingEngine` executes: SDMA packets or PM4 commands."""
+
+    number: int
+
+    def ring(self, value: int) -> None:
+        """Handle a store of `value` to the queue's doorbell."""
+
+    @property
+    def has_work(self) -> bool:
+        """True if submitted packets remain, whether they can run or have to wait."""
+
+    def work(self) -> int:
+        """Execute packets until one has to wait; return the number of packets executed."""
+
+
+class RingEngine:
+    """An executor of queues that are rings; it finds a queue by the number of its doorbell.
 
     If a queue stops because of an error, `failed` is called with the queue and the error."""
 
-    def __init__(self, failed: Callable[[SdmaQueue, SoftcardError], None]) -> None:
-        self.queues: dict[int, SdmaQueue] = {}
-        self.lock = threading.Lock()
+    def __init__(self, failed: Callable[[Ring, SoftcardError], None]) -> None:
+        self._queues: dict[int, Ring] = {}
+        self._lock = threading.Lock()
         self._failed = failed
+
+    def add(self, queue: Ring) -> None:
+        """Execute the packets of a queue from now on."""
+        self._queues[queue.number] = queue
+
+    def remove(self, number: int) -> None:
+        """Stop executing the packets of a queue; the packet in progress ends first."""
+        self._queues.pop(number, None)
+        with self._lock:
+            pass
 
     def ring(self, slot: int, value: int) -> None:
         """Handle a doorbell that was rung, with its new value."""
-        queue = self.queues.get(slot)
+        queue = self._queues.get(slot)
         if queue is not None:
             queue.ring(value)
 
     def work(self) -> int:
         """Execute the packets that can run now; return their number."""
         done = 0
-        with self.lock:
-            for queue in self.queues.values():
+        with self._lock:
+            for queue in tuple(self._queues.values()):
                 try:
                     done += queue.work()
                 except SoftcardError as error:
@@ -184,7 +210,7 @@ class SdmaEngine:
     @property
     def has_work(self) -> bool:
         """True if packets remain that have to wait."""
-        return any(queue.has_work for queue in tuple(self.queues.values()))
+        return any(queue.has_work for queue in tuple(self._queues.values()))
 
 
 class Service:
@@ -226,7 +252,7 @@ class Service:
             self._pause.set()
 
     def close(self) -> None:
-        """End the thread; if it is processing a packet, wait until it has ended this."""
+        """End the thread; if it is processing a packet, wait for the end of this processing."""
         self._is_closed = True
         if self._thread is not None:
             self._thread.join()

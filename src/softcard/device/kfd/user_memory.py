@@ -33,7 +33,7 @@ FEW_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A range of an allocation, which begins `start` bytes after the allocation's start.
+    """A range of an allocation. It begins `start` bytes after the start of the allocation.
 
     `what` is the memory of the range: an array of shared memory, or a `Foreign` region of the program."""
 

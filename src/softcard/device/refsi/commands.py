@@ -101,7 +101,8 @@ def encode_header(header: Header) -> int:
 def decode_header(word: int, *, lenient: bool = False) -> Header:
     """Return the header that a 64-bit header chunk encodes; raise `WireError` with the violated rule.
 
-    With `lenient`, any opcode is accepted, and an odd value of the count field, which counts 32-bit words."""
+    The count field of a header counts 32-bit words. With `lenient`, an odd value of this field is accepted, and
+    so is any opcode."""
     reserved, opcode, count, packet_id, inline = [word >> part.lsb & part.max for part in HEADER.fields]
     if packet_id != PACKET_ID:
         raise WireError(

@@ -1,4 +1,4 @@
-"""The interface between the RefSi device and the memory system, which differs between profiles."""
+"""The interface between the RefSi device and its memory system. Each profile has its own memory system."""
 
 from __future__ import annotations
 

@@ -98,7 +98,9 @@ LAST_ID: Final = (1 << 32) - 1
 
 @layout
 class Block(ctypes.Structure):
-    """The state that Python and machine code share. Positions count chunks; addresses are host addresses."""
+    """The state that Python and the native function `commands` share.
+
+    Positions count chunks; addresses are host addresses."""
 
     words: int
     limit: int
@@ -428,7 +430,7 @@ def copied(block: Block, count: int, source: int, target: int, unit: int) -> int
 
 @inlined
 def wrote(block: Block, host: int, size: int) -> None:
-    """Extend the range of written host memory, from `low` to `high`, to include `size` bytes at `host`."""
+    """Extend the range of written host memory, from `block.low` to `block.high`, by `size` bytes at `host`."""
     if host < block.low:
         block.low = host
     if host + size > block.high:
@@ -446,9 +448,10 @@ def reach(block: Block, address: int, size: int, use: int) -> int:
 
 @inlined
 def extent(block: Block, address: int, size: int, uses: int) -> int:
-    """Return the host address of a `Row` that contains these bytes; 0 if there is none.
+    """Return the host address of a `Row` that contains `size` bytes at a device address; 0 if none does.
 
-    All uses of the row must be in `uses`. If the result is 0, the missing extent is recorded in `missed`."""
+    `uses` is a mask: a row with a permitted use outside of the mask is ignored. If the result is 0, the missing
+    extent is recorded in `missed`."""
     for i in range(block.count):
         at = block.extents + i * ctypes.sizeof(Row)
         row = Row.from_address(at)
@@ -610,7 +613,7 @@ class Machine:
         block.low = (1 << 64) - 1
 
     def run(self, listens: bool, is_live: bool) -> int:
-        """Execute commands until the buffer ends or a command needs Python; return a result of `native.commands`.
+        """Execute commands until the buffer ends or a command needs Python; return the result of `commands`.
 
         `listens` is True if a listener wants events; they are then recorded. `is_live` is True if the listener must
         get the event of a command before the command has any effect."""
@@ -640,7 +643,7 @@ class Machine:
         return self._events[:count].tolist()  # type: ignore[no-any-return]
 
     def flush(self) -> None:
-        """Report memory writes, window registers and DMA transfers of machine code to the rest of the device."""
+        """Report the native function's memory writes, window registers and DMA transfers to the rest of the device."""
         block = self.block
         if block.moved:
             self._move()
@@ -661,9 +664,9 @@ class Machine:
     # -- extents ------------------------------------------------------------------------------------------------
 
     def _learn(self, block: Block) -> bool:
-        """Add the extent that machine code has missed (`Block.missed`) to the extents that it knows.
+        """Add the extent that the native function has missed (`Block.missed`) to the extents that it knows.
 
-        Return False if machine code cannot access the missed address directly."""
+        Return False if the native function cannot access the missed address directly."""
         if block.moved:
             self._move()
         address, uses = block.missed_address, block.missed
@@ -684,7 +687,7 @@ class Machine:
     def _dma(self, address: int, access: str) -> Extent | None:
         """Return the extent of DMA registers around `address`.
 
-        Return None if machine code must not access DMA registers there."""
+        Return None if the native function must not access DMA registers there."""
         dma = self._profile.dma
         found = None if dma is None else self._profile.dma_registers(address, access)
         if dma is None or found is None:

@@ -82,7 +82,7 @@ class Profile(Protocol):
         """Carry out SYNC_CACHE with these flags."""
 
     def synced(self, flags: int) -> None:
-        """Record that machine code has executed SYNC_CACHE with these flags."""
+        """Record that the command processor's native code has executed SYNC_CACHE with these flags."""
 
     def direct(self, address: int, access: str) -> Extent | None:
         """Return the extent of plain memory around `address` that the CMP may access directly, or None.
@@ -91,9 +91,10 @@ class Profile(Protocol):
         address."""
 
     def dma_registers(self, address: int, access: str) -> Extent | None:
-        """Return the extent of DMA registers around `address`; None if machine code may not access them.
+        """Return the extent of DMA registers around `address` for the command processor's native code.
 
-        The extent has the start and end address, and the register offset minus the device address."""
+        Return None if that code may not access them. The extent has the start and end address, and the register
+        offset minus the device address."""
 
     def transfer_started(self, number: int, source: tuple[int, int], target: tuple[int, int], size: int) -> None:
         """Record a new 1D transfer of the command processor.
@@ -102,10 +103,14 @@ class Profile(Protocol):
         """
 
     def windows_written(self, values: dict[int, int]) -> None:
-        """Record that machine code has written the window registers in `values`, by number. The values are valid."""
+        """Record that the command processor's native code has written window registers.
+
+        `values` maps their numbers to the written values, which are valid."""
 
     def wrote(self, host: int, size: int) -> None:
-        """Record that machine code has written `size` bytes of plain memory at address `host` of this process."""
+        """Record that the command processor's native code has written plain memory.
+
+        `host` is the address, in this process, of the `size` bytes written."""
 
 
 class SpecProfile:
@@ -205,14 +210,15 @@ class SpecProfile:
             self._accelerator.flush_code()
 
     def synced(self, flags: int) -> None:
-        """Invalidate the engine's cached code, if `flags` contain the instruction cache."""
+        """Invalidate the engine's cached code, if `flags` contain the flag of the instruction cache."""
         if flags & CacheFlags.CMP_CACHE_SYNC_ACC_ICACHE:
             self._accelerator.engine.code_synced()
 
     def direct(self, address: int, access: str) -> Extent | None:
-        """Return the extent of memory around `address` that machine code may access directly or through a window.
+        """Return the extent of memory around `address` for direct access by the command processor's native code.
 
-        Return None if the device has shadow memory, or if stale reads of the extent must be reported."""
+        The extent may be seen through a window. Return None if the device has shadow memory, or if stale reads of
+        the extent must be reported."""
         memory = self._spec_memory
         found = memory.decoder.span(address, COMMAND_PROCESSOR, access)
         if found is None or found[2].ram is None or memory.shadows is not None:
@@ -235,7 +241,7 @@ class SpecProfile:
         return None if offset % REGISTER_BYTES else (start, end, offset)
 
     def transfer_started(self, number: int, source: tuple[int, int], target: tuple[int, int], size: int) -> None:
-        """Record a transfer that machine code has started; see `DmaController.started`."""
+        """Record a transfer that the command processor's native code has started; see `DmaController.started`."""
         memory = self._spec_memory
         sides = [memory.side(host, size) for _, host in (source, target)]
         memory.dma.started(COMMAND_PROCESSOR, number, (source[0], target[0]), sides)
@@ -243,7 +249,8 @@ class SpecProfile:
     def windows_written(self, values: dict[int, int]) -> None:
         """Set all window registers in `values` together.
 
-        The order of the writes does not matter, because machine code made no access through a window between them."""
+        The order of the writes does not matter, because the command processor's native code made no access through
+        a window between them."""
         self._spec_memory.window_registers(values)
 
     def wrote(self, host: int, size: int) -> None:

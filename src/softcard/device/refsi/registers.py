@@ -161,7 +161,7 @@ COUNTER_CSR: Final = 0xB00
 
 
 class Counter(IntEnum):
-    """The slots of a hart's counters that have a meaning.
+    """The counters of a hart that count something, by their slot (index) in the hart's performance counters.
 
     Slots from 3 on count only if CA_PROFILE_LEVEL is 3 or more."""
 

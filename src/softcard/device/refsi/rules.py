@@ -1,4 +1,4 @@
-"""The rules of the RefSi documents that errors in code refer to; ``rules.toml`` has their text."""
+"""The rules of the RefSi documents, as constants that errors refer to; ``rules.toml`` has the text of each rule."""
 
 from softcard.core.rule import rules_of
 

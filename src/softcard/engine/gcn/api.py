@@ -87,7 +87,9 @@ class Shapes:
     """The host addresses of the arrays `waves`, `execs` and `vgprs`."""
 
     def __post_init__(self) -> None:
-        """Compute derived values once for all launches. Raise `ModelBug` for arrays that machine code cannot read."""
+        """Compute values derived from the arrays, once for all launches.
+
+        Raise `ModelBug` unless the arrays are C-contiguous, as compiled code must be able to read them."""
         arrays = self.waves, self.execs, self.vgprs
         if not all(array.flags.c_contiguous for array in arrays):
             raise ModelBug("the arrays of shapes must be C-contiguous")

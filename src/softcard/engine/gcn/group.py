@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 def start_wave(
     dispatch: Dispatch, wave: Wave, group: int, number: int, slot: int, lds: int, *, is_blank: bool = False
 ) -> None:
-    """Initialise wave `number` of group `group`, with private memory `slot` and LDS at host address `lds`.
+    """Initialise wave `number` of group `group`.
 
-    The words of the wave's state that belong to the engine are unchanged. `is_blank` states that all registers
-    are already 0."""
+    `slot` is the number of the wave's private memory, `lds` the host address of its LDS. The words of the
+    wave's state that belong to the engine are unchanged. `is_blank` states that all registers are already 0."""
     shapes = dispatch.shapes
     x, y, z, shape = dispatch.groups[group].tolist()
     undefined = 0 if dispatch.poison is None else dispatch.poison
@@ -107,7 +107,7 @@ _DOING: Final = {RUNNING: "was running", AT_BARRIER: "was waiting at a barrier",
 
 
 class _Below(threading.local):
-    """The kernels of one thread that are suspended while another kernel runs on the thread."""
+    """The kernels that are suspended on one thread while a kernel that started later runs on the thread."""
 
     def __init__(self) -> None:
         self.run_borrowed: list[Callable[[], None]] = []
@@ -118,13 +118,13 @@ _BELOW: Final = _Below()
 
 
 def poll_watch(dispatch: Dispatch, wave: Wave, began: float, run_borrowed: Callable[[], None] | None = None) -> float:
-    """Poll the watch, which may end the waves of a dispatch with an error; then let other kernels run.
+    """Poll the dispatch's watch, which may end its waves with an error; then let other kernels run on this thread.
 
     The error contains the pc of `wave` and its progress; `began` is the time at which the dispatch began.
-    Other kernels run on this thread inside `Watch.pass_time`. If such a kernel waits for waves of this
-    dispatch, it calls `run_borrowed`, which runs these waves for a short time. If this kernel itself runs
-    inside the `Watch.pass_time` of other kernels, this function calls `run_borrowed` of each of these. Return
-    the time in seconds that was spent on other kernels."""
+    `Watch.pass_time` runs the other kernels. While one of them waits for waves of this dispatch, it calls
+    `run_borrowed`, which runs these waves for a short time. This kernel may itself have been started inside the
+    `Watch.pass_time` of suspended kernels. Then this function also runs the waves of each suspended kernel for
+    a short time. Return the time in seconds that was spent on other kernels."""
 
     def doing() -> str:
         words = wave.words

@@ -71,10 +71,9 @@ class Observer:
         """Observe an access of a scalar instruction to `size` bytes of memory before it happens."""
 
     def order(self, what: str, n: int) -> None:
-        """Observe that the wave has waited or has executed a cache operation.
+        """Observe that the wave has executed an s_waitcnt or a cache operation.
 
-        `what` is "waitcnt", with the operand `n`, or the name of a cache operation, such as "inv".
-        """
+        `what` is "waitcnt", with the operand `n`, or the name of a cache operation, such as "inv"."""
 
     def barrier(self) -> None:
         """Observe that the wave has reached a barrier."""
@@ -92,7 +91,7 @@ class ShadowStarts(Protocol):
         """The host address of `tiered.native_scheduler.ShadowStart` structures, one for each kind of shadow."""
 
     def place(self) -> None:
-        """Look up the host address of the shadow of private memory.
+        """Compute the host addresses of the shadow of the waves' private memory, for the structures at `address`.
 
         Call this before waves run, and after mappings have changed."""
 
@@ -158,7 +157,7 @@ class GroupState(Protocol):
 class Speculation(Protocol):
     """Speculative execution of a launch's work-groups: they run concurrently, and are repeated if they conflict.
 
-    Without it, a tracker such as the race detector needs work-groups to run one after the other."""
+    Without speculation, a tracker such as the race detector needs work-groups to run one after the other."""
 
     def parts(self, count: int) -> Sequence[Any]:
         """Return the states of the threads that run work-groups: one for each of `count` threads, or fewer."""
@@ -232,9 +231,9 @@ class Tracker(Protocol):
     def group(self, part: Any, groups: Any, most_waves: int, private: tuple[int, int], fetch: Fetch) -> GroupState:
         """Return the state of the work-groups that one thread runs.
 
-        `part` is the thread's state of a speculation, or None. A group has at most `most_waves` waves; `private` is the
-        range of addresses of private memory, and `fetch` decodes the kernel.
-        """
+        `part` is the thread's state if work-groups run by speculation, else None. `groups` has the coordinates of
+        each work-group of the launch. A group has at most `most_waves` waves. `private` is the range of addresses
+        of private memory, and `fetch` decodes the instruction at a pc."""
 
     def kernel(
         self,
@@ -260,22 +259,20 @@ class Tracker(Protocol):
         If `for_all`, it has also waited for the packets of all other queues."""
 
     def read_by_packet(self, queue: int, index: int, signal: int, address: int, size: int) -> bool:
-        """Record that a packet waited for a signal and read its value, `size` bytes at `address`.
+        """Record that packet `index` of a queue has waited for a signal and read its value, `size` bytes at `address`.
 
-        Return True if only a launch that began after the submission of the packet can have stored the value.
-        """
+        Return True if only a launch that began after the submission of the packet can have stored the value."""
 
     def signalled(self, signal: int) -> None:
         """Record that a packet or the host changes the value of a signal."""
 
     def host(self, access: str, address: int, size: int) -> set[int]:
-        """Check an access by the host for races; return the numbers of the launches that notify the host.
+        """Check an access by the host for races; return the numbers of the launches that notified the host.
 
-        A launch notifies the host by an atomic store of the value that the host reads.
-        """
+        A launch notifies the host by an atomic store of the value that the host now reads."""
 
     def set_mailboxes(self, address: int, size: int) -> None:
-        """Exclude these bytes from race detection, because they hold messages to the driver."""
+        """Exclude the `size` bytes at `address` from race detection: kernels store messages to the driver there."""
 
     def unordered(self, access: str, address: int, size: int) -> Sequence[Unordered]:
         """Return the accesses of launches that conflict with an access by the host.

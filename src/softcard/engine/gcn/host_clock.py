@@ -23,8 +23,7 @@ CLOCK_ID: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLO
 class HostClock:
     """A clock of the host, in nanoseconds.
 
-    `function` is the host address of clock_gettime(2), for machine code; `id` is its argument.
-    """
+    `function` is the host address of clock_gettime(2), which compiled code calls; `id` is its argument."""
 
     function: int
     id: int
@@ -54,10 +53,9 @@ NANOSECONDS_OF_A_SECOND: Final = 1_000_000_000
 
 @layout
 class Clock(ctypes.Structure):
-    """The clock of one thread's waves.
+    """The data with which the waves of one thread read the host's clock.
 
-    It holds the addresses of `host_clock` and of clock_gettime(2), and the latter's argument and result.
-    """
+    It holds the addresses of `host_clock` and of clock_gettime(2), and the latter's argument and result."""
 
     function: int
     clock_gettime: int

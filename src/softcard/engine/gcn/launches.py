@@ -134,7 +134,7 @@ class Launches:
         return launch.queue == present.queue and self._own.get(present.queue, 0) >= launch.number
 
     def is_over(self, launch: Launch) -> bool:
-        """Return True if a launch ended before every launch that may run concurrently with the present launch."""
+        """Return True if `launch` ended before any launch that may run concurrently with the present launch began."""
         return launch.number <= self._over
 
     def forget(self) -> None:

@@ -1,8 +1,9 @@
-"""A lock for changes of a memory's mappings, and a word that makes machine code return to Python.
+"""A lock for changes of a memory's mappings, and a word that makes translated code return to Python.
 
-Machine code reads the page table by itself and caches mappings. Before a thread changes a mapping, all
-machine code that uses the memory returns to Python, at the end of a wave's time slice, and waits until the
-change is done. The reference engine needs no lock, because each of its accesses looks up the mapping once."""
+Translated code reads the page table by itself and caches mappings. Before a thread changes a mapping, all
+translated code that uses the memory returns to Python, at the end of a wave's time slice, and waits until
+the change is done. The reference engine needs no lock, because each of its accesses looks up the mapping
+once."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ IDLE_TICKS: Final = 20
 
 
 class Ticks:
-    """The periodic counter in `word`; a thread increments it while any user is between `begin` and `end`.
+    """A counter, in `word`, that a thread increments periodically while any user is between `begin` and `end`.
 
-    Machine code returns to Python after a change of the counter."""
+    Translated code returns to Python when it sees that the counter has changed."""
 
     def __init__(self) -> None:
         self.word = np.zeros(1, np.uint64)
@@ -43,17 +44,17 @@ class Ticks:
         self._thread: threading.Thread | None = None
 
     def begin(self, user: object) -> None:
-        """Announce that machine code begins to run on behalf of `user`."""
+        """Announce that `user`, an engine, begins to run translated code."""
         self._users.add(user)  # first, so that a thread that is about to end sees it
         if self._thread is None:
             self._start()
 
     def end(self, user: object) -> None:
-        """Announce that the machine code of `user` has returned."""
+        """Announce that `user` has stopped running translated code."""
         self._users.discard(user)
 
     def nudge(self) -> None:
-        """Change the counter now, so that machine code returns to Python soon."""
+        """Change the counter now, so that running translated code returns to Python soon."""
         self.count[0] += 1
 
     def after_fork(self) -> None:
@@ -88,9 +89,10 @@ reset_after_fork(TICKS)
 
 
 class Pause:
-    """The lock of one memory.
+    """The lock of one memory, which protects its mappings while translated code uses them.
 
-    Machine code runs only between `enter` and `leave`, and never while a thread has exclusive access (`alone`)."""
+    Translated code runs only between `enter` and `leave`, and never while a thread has exclusive access
+    (`alone`)."""
 
     def __init__(self) -> None:
         self._inside: set[object] = set()
@@ -116,15 +118,15 @@ class Pause:
             self._owner = self._depth = 0
 
     def enter(self, user: object) -> None:
-        """Wait until no thread has exclusive access, then announce that `user` is about to run machine code.
+        """Wait until no thread has exclusive access, then announce that `user` is about to run translated code.
 
-        The mappings that the machine code of `user` has cached may be invalid when the call returns."""
+        When the call returns, mappings that `user` cached earlier may be invalid."""
         self._inside.add(user)  # first, so that a thread that enters `alone` sees it
         if self._wanted:
             self._let_go_first(user)
 
     def leave(self, user: object) -> None:
-        """Announce that machine code has returned."""
+        """Announce that the translated code that `user` ran has returned."""
         self._inside.discard(user)
         if self._wanted:
             with self._lock:
@@ -133,8 +135,7 @@ class Pause:
     def alone(self) -> AbstractContextManager[None]:
         """Return the context manager of exclusive access.
 
-        It excludes machine code and other threads, and is reentrant.
-        """
+        It excludes translated code and other threads, and is reentrant."""
         return self._alone
 
     def _let_go_first(self, user: object) -> None:

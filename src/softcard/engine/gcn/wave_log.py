@@ -27,9 +27,8 @@ STOPPED: Final = "stopped"
 class Life(NamedTuple):
     """The end of a wave, and the number of instructions that it executed.
 
-    The wave ``ended``, ``failed``, or was ``stopped`` as another one failed. The number of instructions is missing
-    unless the wave ended, since translated code counts by blocks.
-    """
+    The wave ``ended``, ``failed``, or was ``stopped`` because another wave of its work-group failed. The number
+    of instructions is None unless the wave ended, since translated code counts by blocks."""
 
     instructions: int | None
     how: str
@@ -77,7 +76,9 @@ class WaveLog:
         return found
 
     def over(self, group: int, waves: Sequence[Wave], instructions: Sequence[int], failed: int | None = None) -> None:
-        """Log the end of a work-group; `failed` is the wave that failed, if one did."""
+        """Log the end of a work-group. `instructions` has the number of instructions that each wave has executed.
+
+        `failed` is the number of the wave that failed, or None."""
         if group >= self.groups:
             return
         self._lives[group + self._base] = tuple(

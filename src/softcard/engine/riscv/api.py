@@ -42,15 +42,14 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The end of a hart's time slice on an engine.
+    """The end of a hart's time slice on an engine; `why` is the reason.
 
     - `pc`: the address of the instruction concerned (for a trap: the trapping instruction).
     - `cause` and `value`: mcause and mtval of a trap.
     - `detail`: a sentence for people.
     - `error`: the error that the memory or the decoder raised.
     - `insn`: the instruction that trapped, or None if it could not be fetched.
-    - `base`: the value of the instruction's register rs1.
-    """
+    - `base`: the value of the register rs1 of `insn`."""
 
     why: Why
     pc: int
@@ -129,11 +128,10 @@ class Engine(Protocol):
     """The number of instructions that were interpreted, not executed as machine code, since the engine was made."""
 
     def run(self, hart: Hart, fuel: int) -> Exit:
-        """Run a hart for at most `fuel` instructions, until an event ends the time slice; return the exit.
+        """Run a hart for at most `fuel` instructions, or until its time slice ends for another reason; return the exit.
 
-        A reservation lasts for one time slice: it is lost after the exits FUEL and WAIT, where other harts may store
-        next.
-        """
+        A reservation lasts for one time slice: it is lost after the exits FUEL and WAIT, where other harts may
+        store next."""
 
     @property
     def translates(self) -> bool:

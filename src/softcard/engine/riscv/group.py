@@ -57,7 +57,7 @@ class Group:
         return [exits[index] for index in range(len(harts))]
 
     def _share_work(self, work: Callable[[], None], left: Iterator[int], helpers: int) -> None:
-        """Call `work` on this thread and on `helpers` other threads, and wait for all of them.
+        """Call `work` on this thread and on `helpers` other threads, and wait until all calls have returned.
 
         `work` takes the index of a hart from `left`, runs the hart, and repeats this until `left` is exhausted."""
         from concurrent.futures import wait  # imported late: it would slow down the start

@@ -100,10 +100,9 @@ class PageTables:
         hart.words[TLB], hart.words[TLB_MASK] = int(self._tlb.ctypes.data), (tlb_entries or 1) - 1
 
     def fill(self, address: int, access: str) -> int:
-        """Look up the page of `address` through the port, and enter it in the table.
+        """Look up the page of `address` through the port, and enter it in the table for accesses of the kind `access`.
 
-        Return the table's new word: host minus guest address, or 0 if accesses must go through the port.
-        """
+        Return the table's new word: host minus guest address, or 0 if accesses must go through the port."""
         if address >= LIMIT:
             return 0
         page = address >> PAGE_BITS

@@ -167,7 +167,7 @@ class _Loop:
         return Value(sources, True) if value is None else Value(value.sources | sources, False)
 
     def _loads_apart_from(self, counters: set[Place]) -> bool:
-        """Return True if no access depends on the locations `counters`, and a value from memory can end the loop."""
+        """Return True if no access depends on the locations `counters`, and a loaded value can end the loop."""
         may_end = False
         for at, state in self._before.items():
             insn = self._body[at]

@@ -16,7 +16,7 @@ from softcard.core.errors import AccessFault, BeyondModel, ModelBug
 from softcard.core.space import PAGE_BITS, PAGE_SIZE
 from softcard.core.threads import reset_after_fork
 from softcard.engine.riscv.api import CAUSES, FETCH_ACCESS, ILLEGAL, Alone, Exit, Trap, Why
-from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.evaluate import Evaluator, HartEvaluator
 from softcard.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
 from softcard.engine.riscv.polling import is_poll
 from softcard.isa.riscv import csr, floatstate
@@ -36,7 +36,7 @@ from softcard.isa.riscv.state import (
 )
 
 OnRetire = Callable[[Hart, Insn], None]
-Observe = Callable[[Evaluator], Any]
+Observe = Callable[[Evaluator], HartEvaluator]
 """A function that takes a hart's evaluator and returns one that checks observe."""
 
 ICACHE_ENTRIES = 1024
@@ -62,7 +62,7 @@ class Cached:
 class Context:
     """An engine's state of one hart: its evaluator, page tables and decoded instructions."""
 
-    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: Evaluator) -> None:
+    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> None:
         self.owner = owner
         self.hart = hart
         self.pages = pages
@@ -136,7 +136,8 @@ class ReferenceEngine:
         return dict(self._executed)
 
     def run(self, hart: Hart, fuel: int) -> Exit:
-        """Run a hart for at most `fuel` instructions, until an event ends the time slice; return the exit."""
+        """Run a hart for at most `fuel` instructions, or until its time slice ends for another reason; return the
+        exit."""
         for left in range(fuel, 0, -TIME_SLICE):
             if self.between_slices is not None and left < fuel:
                 self.between_slices(hart)
@@ -148,11 +149,11 @@ class ReferenceEngine:
 
     @property
     def translates(self) -> bool:
-        """False: this engine has no machine code."""
+        """False: this engine has no translated code."""
         return False
 
     def translated(self, hart: Hart) -> int:
-        """Raise a `ModelBug`: this engine has no machine code."""
+        """Raise a `ModelBug`: this engine has no translated code."""
         raise ModelBug("the reference engine translates nothing")
 
     def worked(self, hart: Hart, instructions: int) -> None:
@@ -235,13 +236,13 @@ class ReferenceEngine:
             return context
         with self._lock:
             pages = PageTables(hart, self.code_pages, self.tlb_entries)
-            evaluator: Any = self.make_evaluator(hart, pages)
+            evaluator = self.make_evaluator(hart, pages)
             context = self.make_context(hart, pages, evaluator if self.observe is None else self.observe(evaluator))
             hart.context = context
             self._contexts.add(context)
         return context
 
-    def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
+    def make_context(self, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> Context:
         """Return a new `Context` for a hart; subclasses return a `Context` of their own class."""
         return Context(self, hart, pages, evaluator)
 
@@ -415,7 +416,7 @@ class ReferenceEngine:
             self.flush_pages(hart)
 
     def _stored(self, pages: PageTables, address: int, size: int) -> None:
-        """Drop cached code if a store through the port has changed it."""
+        """Drop cached code that a store of `size` bytes through the port may have changed."""
         if self.coherent and self.code_pages:
             entry = self._addend(pages.hart, address)
             if entry is not None:

@@ -98,7 +98,7 @@ class Vectors:
         return self.hart.vectors[width], n * self.hart.vlen // width
 
     def _column(self, source: Source, count: int) -> Iterable[int]:
-        """Return elements 0 to count - 1 of a source."""
+        """Return elements 0 to `count` - 1 of the operand `source`."""
         if isinstance(source, Group):
             elements, first = self._elements(source.n, source.width)
             return elements[first : first + count].tolist()
@@ -240,7 +240,7 @@ class Vectors:
     # -- memory
 
     def _addresses(self, walk: Walk, count: int) -> list[int]:
-        """Return the addresses of elements 0 to `count` - 1 of a vector access whose addresses `walk` describes."""
+        """Return the memory addresses of elements 0 to `count` - 1 of the vector whose location `walk` describes."""
         base, step = walk.base, walk.step
         return [base + offset * step & MASK64 for offset in self._column(walk.offsets, count)]  # type: ignore[operator]
 

@@ -110,7 +110,7 @@ def opaque(o: Any, w: int, *shadows: OptionalShadow) -> OptionalShadow:
 
 
 def bitwise(o: Any, w: int, a: OptionalShadow, b: OptionalShadow) -> OptionalShadow:
-    """Return the shadow bits of a result whose bits depend on the same bits of both operands."""
+    """Return the shadow bits of a result in which each bit depends on the two operand bits at the same position."""
     if a is None or b is None:
         return a or b
     if a.halves is not None and b.halves is not None:

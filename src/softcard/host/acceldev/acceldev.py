@@ -123,7 +123,9 @@ class Acceldev(RichDisplay):
             return context
 
     def handle_interrupt(self) -> None:
-        """Handle an interrupt: acknowledge it, then evaluate the registers and records that the device has written."""
+        """Handle an interrupt: acknowledge it, remove finished commands, and submit waiting ones to the device.
+
+        The error FEED_ERROR (a command was dropped) is stored in `failure`."""
         with self.changed:
             while pending := Interrupt(self.port.read(r.INTR.offset) & r.INTERRUPTS):
                 # Acknowledged before anything is evaluated: later events raise a new interrupt.

@@ -36,7 +36,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Batch:
-    """A batch of commands in the device's queue, which ends with the FENCE with this `number`."""
+    """A batch of commands in the device's queue. It ends with the FENCE whose number is `number`."""
 
     number: int
     entries: list[_Entry] = field(default_factory=list)

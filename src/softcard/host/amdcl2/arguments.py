@@ -25,10 +25,9 @@ Given: TypeAlias = Value | bytes | bytearray | Image | Sampler | Local | DeviceQ
 
 
 class Mappings:
-    """The buffers of this process that are mapped as device memory for one run.
+    """The device memory of one kernel run: mapped buffers of this process, and allocated memory.
 
-    Each is mapped only once; `release` unmaps all of them.
-    """
+    A buffer that is passed several times is mapped only once. `release` unmaps and frees everything."""
 
     def __init__(self, device: OpenclDevice) -> None:
         self.device = device
@@ -80,7 +79,9 @@ class Mappings:
             self._deferred.append(action)
 
     def finish(self) -> None:
-        """Complete a successful run: apply checks to the arrays that return to the host, then run deferred actions."""
+        """Complete a successful run: report array arguments to the checks at results, then call the deferred actions.
+
+        The checks are those that examine data which the host gets back."""
         for address, array, name in self._arrays if self.device.checks.at_results else ():
             self.device.checks.host_gets(address, array, f"the array for {name}")
         for action in self._deferred:

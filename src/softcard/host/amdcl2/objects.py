@@ -79,7 +79,7 @@ class Image:
         return f"<image {self.texels.kind.name} of {self.array.dtype}{list(self.array.shape)}>"
 
     def rows(self, memory: HostBytes) -> np.ndarray:
-        """Return an array that shares `memory`, the image's bytes in device memory, and contains its texels.
+        """Return the image's texels as an array that shares `memory`, the bytes of the image in device memory.
 
         The array has the axes slices, rows, columns and words of a texel."""
         t = self.texels
@@ -116,9 +116,9 @@ class Image:
     ) -> tuple[int, Callable[[], None]]:
         """Copy the texels and the image object into device memory in the format of generation `level` (7, 8 or 9).
 
-        Return the address of the image object, and a function that copies the texels back. `allocate` allocates device
-        memory, whose content is named in its second argument.
-        """
+        Return the address of the image object, and a function that copies the texels back. `allocate(size, name)`
+        allocates `size` bytes of device memory, and returns their address and an array that shares them; `name`
+        says what they are for."""
         texels, memory = allocate(self.texels.size_bytes, "texels")
         self.upload(memory)
         address, object_ = allocate(ImageObject.size_bytes, "image object")

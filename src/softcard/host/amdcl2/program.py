@@ -210,9 +210,9 @@ def _loaded(data: bytes, engine: str | Engine, target: Target, settings: Setting
 class Program(RichDisplay):
     """A program on its own device: code and data in the device's memory, and kernels by name. It is not thread-safe.
 
-    `findings` are the findings of checks so far (for example with `check="memory"`), one for each code location. With
-    the setting `snapshots`, `tracepoints` contains the points at which events report registers.
-    """
+    `findings` are the findings of checks so far (for example with `check="memory"`), one for each code
+    location. With the setting `snapshots`, `tracepoints` are the points at which the device takes snapshots of
+    registers."""
 
     def __init__(
         self,
@@ -417,9 +417,9 @@ class Program(RichDisplay):
         }
 
     def queue(self, shape: QueueShape | None = None) -> tuple[int, int]:
-        """Return two addresses: the device's queue, and the queue's slot for the kernel that the host launches.
+        """Return two addresses: the device's queue, and its slot for the kernel that the host itself launches.
 
-        The device has one queue. It is replaced by a new one if `shape` differs from its shape."""
+        The device has one queue. If `shape` is given and differs from the queue's shape, a new queue replaces it."""
         self.check_open()
         device = self.device
         if device.queue is None or shape not in (None, device.queue.shape):
@@ -543,10 +543,9 @@ class Kernel(RichDisplay):
 
 
 def _kernel_table(container: Container, kernels: Mapping[str, int]) -> bytes:
-    """Return a table of code object addresses in pointer width, indexed by the metadata's kernel_index.
+    """Return the bytes of an array of the addresses in `kernels`, indexed by the metadata's kernel_index.
 
-    Entries without a kernel are 0.
-    """
+    Each address has the pointer width of the container. An index without a kernel has the address 0."""
     size = container.bits // 8
     places: dict[int, int] = {}
     for name, address in kernels.items():

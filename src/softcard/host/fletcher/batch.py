@@ -199,7 +199,7 @@ class Level:
 
 
 def unsliced(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a copy of a RecordBatch whose columns and nested arrays start at their buffers' first element."""
+    """Return a copy of `batch` in which all columns and nested arrays start at the first element of their buffers."""
     return pa.ipc.read_record_batch(batch.serialize(), batch.schema)
 
 

@@ -56,7 +56,7 @@ class _Queued:
 
     @property
     def name(self) -> str:
-        """The name of the buffer in messages."""
+        """The name of the RecordBatch in messages."""
         return batch_name(self.batch.schema) or f"RB{self.index}"
 
     @property

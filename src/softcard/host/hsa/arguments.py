@@ -86,7 +86,7 @@ Allocate = Callable[[int], tuple[int, NDArray[np.uint8]]]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An image or sampler as the value of an argument of type `type_name`."""
+    """An image or sampler that a caller passes for a kernel argument of the OpenCL type `type_name`."""
 
     resource: Resource
     type_name: str

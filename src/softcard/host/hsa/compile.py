@@ -212,18 +212,19 @@ def _loses_apertures(processor: str, version: str) -> bool:
 
 
 def _checked(processor: str, version: str) -> tuple[str, ...]:
-    """Return words to add to the cache key of a compiled object.
+    """Return words to add to the cache key of an object compiled for `processor` as code object `version`.
 
-    If `_check_apertures` applies to the object, they tell it from objects that were cached before that check
-    existed. Otherwise the result is empty."""
+    If `_check_apertures` checks such objects, the words distinguish the key from those of objects that were
+    cached before that check existed. Otherwise the result is empty."""
     return ("apertures",) if _loses_apertures(processor, version) else ()
 
 
 def _check_apertures(processor: str, version: str, name: str, code: str) -> None:
-    """Raise `BeyondModel` if a called function in LLVM code would read the aperture bases from address 0.
+    """Raise `BeyondModel` if a function in LLVM IR would read the aperture bases from address 0.
 
-    The aperture bases are those of LDS and private memory.
-    """
+    `code` is the LLVM IR as text, and `name` the compiler's name in messages. Only functions that are called
+    are checked: kernels get the bases from hidden arguments, and so do functions that are inlined into kernels.
+    The aperture bases are those of LDS and private memory."""
     for function in code.split("\ndefine ")[1:]:
         head, _, body = function.partition("\n}")[0].partition("\n")
         found = _FUNCTION.search(head)
@@ -248,9 +249,10 @@ def _chosen(version: str, compiler: Compiler | None) -> Compiler:
 
 
 def _cached(compiler: Compiler, what: Sequence[str], make: Callable[[Path], bytes]) -> bytes:
-    """Return the cached result for a compiler, the words `what` and the headers.
+    """Return a compiled object from the cache; if it is not cached, call `make` and cache its result.
 
-    If it is not cached, `make` computes it; its argument is the folder of the headers."""
+    The cache key consists of `compiler`, the headers, and `what`, the words that identify the source and the
+    options. The argument of `make` is the folder of the headers."""
     key = hashlib.sha256(
         "\0".join([compiler.identity, *compiler.clang, _library_identity(), *what]).encode()
     ).hexdigest()

@@ -61,6 +61,8 @@ class Executable(RichDisplay):
         self, device: HsaDevice, code: CodeObject, externals: Mapping[str, int], *, any_target: bool = False
     ) -> None:
         self.code = code
+        self.source_name, self.source_lines = "", tuple[str, ...]()
+        """The name in debug information and the lines of a source that was passed as text."""
         self._device = device
         fits(code, device.agent.name, any_target)
         has_code(code)
@@ -178,17 +180,19 @@ class Executable(RichDisplay):
         choose(self._device.tracepoints, points, {**self.symbols, **entries}, code, self.place_of)
 
     def _locate(self, pc: int) -> CodePlace | None:
-        """Return the source location of the instruction at `pc`.
+        """Return the symbol and offset, the kernel, and the source line of the instruction at `pc`.
 
         Return None if `pc` is not in this executable's code, or if the code object is not loaded."""
         at = self.name_at(pc) if self.is_loaded else ""
         if not at:
             return None
-        name = at.partition("+")[0]
-        place = self.place_of(pc)
-        return CodePlace(
-            at, name if name in self.kernels else "", str(place or ""), () if place is None else place.frames
-        )
+        name, place = at.partition("+")[0], self.place_of(pc)
+        kernel = name if name in self.kernels else ""
+        if place is None:
+            return CodePlace(at, kernel)
+        is_own = place.file == self.source_name and 0 < place.line <= len(self.source_lines)
+        text = self.source_lines[place.line - 1] if is_own else ""
+        return CodePlace(at, kernel, str(place), place.frames, place.column, text)
 
     @cached_property
     def _lines(self) -> Lines:

@@ -316,8 +316,11 @@ class Gpu(RichDisplay):
         if language not in SOURCES:
             raise WireError(f"language is {language!r}, expected {' or '.join(SOURCES)}")
         words, agent = (*LINE_TABLES, *options), self.device.agent.name
-        made = COMPILERS[language](text_of(source, "source"), agent, options=words, version=version)
-        return self.load(made)
+        text = text_of(source, "source")
+        made = self.load(COMPILERS[language](text, agent, options=words, version=version))
+        if "#line" not in text:
+            made.source_name, made.source_lines = f"kernel{language}", tuple(text.split("\n"))
+        return made
 
     # ---- queues and signals --------------------------------------------------------------------------------------
 
@@ -539,10 +542,10 @@ class Gpu(RichDisplay):
                     self._queue = None
 
     def _give(self, queue: Queue, users: dict[Queue, int]) -> None:
-        """End a launch's use of its queue.
+        """End a launch's use of its queue; `users` is the dictionary of user counts in which the launch was counted.
 
-        Queues that this object made are destroyed after their last launch if they have failed.
-        """
+        If a restore has replaced that dictionary, do nothing. Queues that this object made are destroyed after
+        their last launch if they have failed."""
         with self._lock:
             if users is not self._users:  # a restore went back to before the launch
                 return

@@ -220,7 +220,7 @@ class Arrays:
             return tuple(self._blocks)
 
     def restore(self, blocks: tuple[Block, ...]) -> None:
-        """Restore the arrays of a `snapshot`, on a device that was restored to that state."""
+        """Restore the blocks that `snapshot` returned; the caller restores the device itself to the same moment."""
         with self._lock:
             self._blocks = list(blocks)
 

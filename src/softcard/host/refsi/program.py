@@ -175,7 +175,8 @@ class Program(RichDisplay):
         if name and pc is not None:
             finding.at, finding.insn = name, self._text(pc)
             place = self.place_of(pc)
-            finding.source, finding.frames = str(place or ""), () if place is None else place.frames
+            if place is not None:
+                finding.source, finding.frames, finding.column = str(place), place.frames, place.column
 
     def place_of(self, pc: int) -> Place | None:
         """Return the source line of the instruction at `pc`; None if it is unknown."""
@@ -371,9 +372,9 @@ def _named(place: ErrorPlace, program: Program) -> ErrorPlace:
     name = program.image.name_at(int(place.where, 16))
     line = program.place_of(int(place.where, 16))
     source = "" if line is None else through(str(line), line.frames)
-    return ErrorPlace(
-        place.kind, place.where, ", ".join(filter(None, (": ".join(filter(None, (name, place.what))), source)))
-    )
+    text = ", ".join(filter(None, (": ".join(filter(None, (name, place.what))), source)))
+    known = ("", 0) if line is None else (str(line), line.column)
+    return ErrorPlace(place.kind, place.where, text, name, place.what, *known)
 
 
 def _cause(address: int, pc: int, program: Program) -> str:

@@ -321,9 +321,9 @@ class RefSi(RefSiDriver):
 
 
 def _found(log: FindingLog | None, occurrences: int, kernel: str) -> tuple[Finding, ...]:
-    """Return the findings that `log` has recorded since its number of occurrences was `occurrences`.
+    """Return the findings that `log` has recorded since it had counted `occurrences` findings; () without a log.
 
-    Findings without a kernel's name get the name `kernel`, also those in functions that the kernel calls."""
+    A finding that names no kernel, such as one in a function that the kernel calls, gets the name `kernel`."""
     found = () if log is None else log.since(occurrences)
     for each in found:
         each.kernel = each.kernel or kernel

@@ -342,7 +342,7 @@ def _value_type(element: Element, length: int, generation: Generation) -> int:
 
 
 def _pointee(argument: Argument, generation: Generation) -> tuple[int, int]:
-    """Return the type number and the alignment of a pointer's target, by the name of the pointer's type."""
+    """Return a pointer target's type number and alignment, determined from the name of the pointer's type."""
     match = _TYPE.match(argument.type_name)
     element = _ELEMENTS.get(match[1]) if match else None
     if argument.type_name == "size_t":

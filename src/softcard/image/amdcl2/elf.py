@@ -1,8 +1,8 @@
-"""ELF files as in containers of AMD OpenCL 2.0, of either word size, with deviations from the standard.
+"""The ELF files, of 32 or 64 bits, that program binaries of AMD OpenCL 2.0 contain, with their deviations.
 
-Three deviations are accepted: ET_REL files whose symbol 0 is a real symbol (driver 1912.05); string tables that do not
-begin with a 0, so that a name may stand at offset 0 (the same driver); and string tables whose last name lacks its 0.
-"""
+Three deviations are accepted: ET_REL files whose symbol 0 is a real symbol (driver 1912.05); string tables that
+do not begin with a 0, so that a name may stand at offset 0 (the same driver); and string tables whose last name
+lacks its 0."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class ImageKind(IntEnum):
     def axes(self) -> int:
         """The number of axes of an array of texels for an image of this kind.
 
-        The axes are, in this order, those of the slices, z, y and x that an image of this kind has."""
+        The axes are slices, z, y and x, in this order, without those that an image of this kind lacks."""
         return {self.IMAGE_2D: 2, self.ARRAY_1D: 2, self.IMAGE_3D: 3, self.ARRAY_2D: 3}.get(self, 1)
 
     @property

@@ -171,10 +171,9 @@ class RiscvMachine:
         return self._made(assembly, statement.name, operands(statement.rest), 0)
 
     def _made(self, assembly: Assembly, name: str, given: list[str], done: int) -> bytes:
-        """Return the machine code of a statement with operands `given`.
+        """Return the machine code of the instruction or pseudo-instruction `name` with the operands `given`.
 
-        `done` is the number of bytes of the statement that were emitted before.
-        """
+        It follows `done` bytes that the same statement has already produced."""
         parts = self._expanded(assembly, name, given)
         if parts is None:
             if name in ADDRESSED or self._is_addressed(name, given):

@@ -23,7 +23,7 @@ WRAPPERS: Final = (0x16, 0x26, 0x35, 0x37, 0x47)
 NAME, BYTE_SIZE, ENCODING, TYPE, ORIGIN, SPECIFICATION, LINKAGE_NAME = 0x03, 0x0B, 0x3E, 0x49, 0x31, 0x47, 0x6E
 STR_OFFSETS_BASE: Final = 0x72
 STMT_LIST, COMP_DIR, PROTOTYPED, LANGUAGE = 0x10, 0x1B, 0x27, 0x13
-LOW_PC, HIGH_PC, RANGES, CALL_FILE, CALL_LINE = 0x11, 0x12, 0x55, 0x58, 0x59
+LOW_PC, HIGH_PC, RANGES, CALL_COLUMN, CALL_FILE, CALL_LINE = 0x11, 0x12, 0x55, 0x57, 0x58, 0x59
 ADDR_BASE, RNGLISTS_BASE = 0x73, 0x74
 LANGUAGE, OPENCL = 0x13, 0x15
 """The number of the attribute DW_AT_language, and its value DW_LANG_OpenCL."""
@@ -83,6 +83,7 @@ ATTRIBUTES: Final = (
     LOW_PC,
     HIGH_PC,
     RANGES,
+    CALL_COLUMN,
     CALL_FILE,
     CALL_LINE,
     ADDR_BASE,
@@ -96,10 +97,10 @@ PLACED: Final = (LOW_PC, HIGH_PC, RANGES)
 
 @dataclass(slots=True)
 class Entry:
-    """A debugging information entry.
+    """A debugging information entry: its tag, its attributes by attribute number, and the entries of its parameters.
 
-    It holds numeric attributes, text attributes as (form, number), and the entry's parameters.
-    """
+    `values` holds numeric attributes, and `names` text attributes. A text attribute is stored as its form and
+    the number that this form contains (an offset or an index), not as text."""
 
     tag: int
     values: dict[int, int] = field(default_factory=dict)
@@ -116,15 +117,16 @@ class Entry:
 class Inlined:
     """Inlined code: its address ranges, each as first address and first address after its end (`ranges`).
 
-    The call that it replaces is in line `line` of file number `file` of the line table at `table`. `outer` is the
-    inlined code that contains the call. With `is_stub` the source has no such call: the compiler moved a kernel's own
-    code into a separate function.
+    The call that it replaces is in line `line`, column `column` (0 if unknown) of file number `file` of the line table
+    at `table`. `outer` is the inlined code that contains the call. With `is_stub` the source has no such call: the
+    compiler moved a kernel's own code into a separate function.
     """
 
     ranges: tuple[tuple[int, int], ...]
     table: int
     file: int
     line: int
+    column: int
     outer: Inlined | None
     is_stub: bool = False
 
@@ -143,11 +145,10 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Abbreviation:
-    """An abbreviation of .debug_abbrev: the format of debugging information entries with one code.
+    """An abbreviation of .debug_abbrev: the format of the debugging information entries that share its code.
 
-    It has the entries' tag, a bool that is True if they have children, and their attributes as (attribute, form,
-    constant).
-    """
+    It has the entries' tag, a bool that is True if they have children, and their attributes as (attribute,
+    form, constant)."""
 
     tag: int
     has_children: bool
@@ -282,7 +283,8 @@ class _Reader:
         table = self._unit_entry.values.get(STMT_LIST, -1)
         may_be_stub = outer is None and self._unit_entry.values.get(LANGUAGE) == OPENCL
         self._stubs.append((values.get(ORIGIN, -1), self._function if may_be_stub else None))
-        return Inlined(ranges, table, values.get(CALL_FILE, 0), values.get(CALL_LINE, 0), outer)
+        file, line, column = (values.get(each, 0) for each in (CALL_FILE, CALL_LINE, CALL_COLUMN))
+        return Inlined(ranges, table, file, line, column, outer)
 
     def _ranges_of(self, entry: Entry, version: int, address: int) -> Iterator[tuple[int, int]]:
         if self._ranges_read >= MOST_RANGES:

@@ -39,7 +39,7 @@ LONGEST_TEXT: Final = 4096
 """The longest accepted path in bytes, its terminating 0 included."""
 PATH, FOLDER_INDEX = 1, 2
 """The DW_LNCT content type codes of line tables that the reader uses: path and directory index."""
-COPY, ADVANCE_PC, ADVANCE_LINE, SET_FILE, CONST_ADD_PC, FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
+COPY, ADVANCE_PC, ADVANCE_LINE, SET_FILE, SET_COLUMN, CONST_ADD_PC, FIXED_ADVANCE_PC = 1, 2, 3, 4, 5, 8, 9
 END_SEQUENCE, SET_ADDRESS = 1, 2
 
 
@@ -47,13 +47,15 @@ END_SEQUENCE, SET_ADDRESS = 1, 2
 class Place:
     """The source line of an instruction. Code in inlined functions belongs to several lines, which `frames` lists.
 
-    `frames` begins with the line of the instruction itself. The lines of the inlined calls around it follow, from
-    the innermost to the outermost. `file` and `line` are those of the first frame outside of library headers; if
-    all frames are in library headers, those of the first frame."""
+    `frames` begins with the line of the instruction itself, and ends with that in the function that contains it. `file`
+    and `line` are the first frame that is not in a library's header, if there is one; `column` counts from 1 in that
+    line, and is 0 if it is unknown.
+    """
 
     file: str
     line: int
     frames: tuple[str, ...] = ()
+    column: int = 0
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -122,7 +124,7 @@ def _inlined(place: Place | None, call: Call) -> Place:
         places.append(at.place)
         at = at.outer
     chosen = places[user or 0]
-    return Place(chosen.file, chosen.line, tuple(every))
+    return Place(chosen.file, chosen.line, tuple(every), chosen.column)
 
 
 def _is_library(file: str) -> bool:
@@ -186,7 +188,7 @@ def _calls(inlined: Sequence[Inlined], files: Mapping[int, Mapping[int, str]]) -
             made[each] = depth, outer
             continue
         file = files.get(each.table, {}).get(each.file, "?")
-        call = Call(Place(file, each.line), _is_library(file), outer)
+        call = Call(Place(file, each.line, column=each.column), _is_library(file), outer)
         made[each] = depth + 1, call
         found += [(low, high, depth + 1, call) for low, high in each.ranges]
     return found
@@ -285,13 +287,13 @@ class _Unit:
         """Run the line number program; return the start address of each code range, and its source line."""
         cursor = self._cursor
         found: list[tuple[int, Place | None]] = []
-        places: dict[tuple[int, int], Place] = {}
-        address, file, line = 0, 1, 1
+        places: dict[tuple[int, int, int], Place] = {}
+        address, file, line, column = 0, 1, 1, 0
 
         def put() -> None:
-            place = places.get((file, line))
+            place = places.get((file, line, column))
             if place is None:
-                place = places[file, line] = Place(self.files.get(file, ""), line)
+                place = places[file, line, column] = Place(self.files.get(file, ""), line, column=column)
             found.append((address, place if line > 0 and place.file else None))
 
         while cursor.at < self.end:
@@ -308,6 +310,8 @@ class _Unit:
                 line += _signed_leb(cursor)
             elif opcode == SET_FILE:
                 file = cursor.leb()
+            elif opcode == SET_COLUMN:
+                column = cursor.leb()
             elif opcode == CONST_ADD_PC:
                 address += self._least * self._steps(255)
             elif opcode == FIXED_ADVANCE_PC:
@@ -320,7 +324,7 @@ class _Unit:
                 extended = cursor.number(1)
                 if extended == END_SEQUENCE:
                     found.append((address & MASK64, None))
-                    address, file, line = 0, 1, 1
+                    address, file, line, column = 0, 1, 1, 0
                 elif extended == SET_ADDRESS:
                     address = cursor.number(after - cursor.at)
                 cursor.at = after

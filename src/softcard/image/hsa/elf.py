@@ -63,7 +63,9 @@ GNU_HEADER_WORDS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A file range of `size` bytes at `offset` that is mapped at `address`; empty if the file lacks the table."""
+    """A file range that is mapped to memory: `size` bytes at `offset`, mapped at `address`.
+
+    All fields are 0 for a table that the file lacks."""
 
     address: int = 0
     offset: int = 0

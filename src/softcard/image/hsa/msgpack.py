@@ -187,10 +187,10 @@ class _Reader:
 
 
 def _end(data: bytes, at: int, depth: int) -> int:
-    """Return the end offset of the value at `at` if it is of a common type, else 0.
+    """Return the end offset of the value at `at`; 0 if the value has an unusual type or nests too deep.
 
-    The offset may be past the end of the data.
-    """
+    After a result of 0, the caller decodes the value to find its end or its error. The offset may be past the
+    end of the data."""
     code = data[at]
     if size := _SCALARS[code]:
         return at + size

@@ -101,7 +101,7 @@ class _Places:
         )
 
     def moved(self) -> ElfImage:
-        """Return the image at its load address."""
+        """Return the ELF image moved to its load address, with relocated bytes: segments, symbols and entry point."""
         distance, image = self._distance, self._image
         segments = tuple(replace(segment, address=segment.address + distance) for segment in self.segments())
         symbols: dict[str, Symbol] | None = None
@@ -131,10 +131,9 @@ class _Places:
             self._apply_packed(self._table(tags, DT_RELR, DT_RELRSZ, _WORD.size))
 
     def _table(self, tags: dict[int, tuple[int, int]], table: int, length: int, entry: int) -> Iterator[int]:
-        """Yield the file offset of each entry of a table, which must lie in one segment's bytes.
+        """Yield the file offset of each entry of a table; raise `WireError` unless one segment contains the table.
 
-        `table` and `length` are the tags of its address and size, and `entry` is the size of an entry.
-        """
+        `table` and `length` are the tags of the table's address and size, and `entry` is the size of an entry."""
         address, place = tags[table]
         size = tags.get(length, (0, place))[0]
         offset = self._file_offset(address, size)

@@ -149,10 +149,11 @@ _NUMBER: Final = re.compile(r"(?:((?:xdl|f32|f64)(?:/\d+)?) )?(p?)([+-]?\d+)?")
 
 
 def _numbers(name: str, text: str) -> dict[str, tuple[int, int]]:
-    """Parse the wait states of one processor: a text like "p+3" or "f64/4 6", where p is the number of passes.
+    """Parse the wait states of one processor: a text like "p+3, f64/4 6", where p is the number of passes.
 
-    Return (factor, addend) by kind of matrix instruction: factor * passes + addend wait states are required.
-    """
+    The parts are for kinds of matrix instructions: "f64/4" is a kind with its number of passes, and a part
+    without a kind is for all others. Return (factor, addend) by kind: factor * passes + addend wait states are
+    required."""
     made = {}
     for part in text.split(", "):
         found = _NUMBER.fullmatch(part)

@@ -55,7 +55,7 @@ def branch(f: Binary) -> Semantics:
 
 
 def shifted(f: Binary) -> Binary:
-    """Return a function like the shift `f` that uses only the low bits of the shift count, its second word."""
+    """Return a function like the shift `f` that uses only the low bits of its second argument, the shift count."""
     return lambda a, b: f(a, b & a.width - 1)
 
 

@@ -137,7 +137,7 @@ class Hart(Stateful, RichDisplay):
             self.vectors: dict[int, memoryview[int]] = dict(zip((8, 16, 32, 64), elements, strict=True))
 
     def reset(self) -> None:
-        """Zero all registers; enter machine mode; drop the reservation and the address at which a run ends.
+        """Zero all registers; enter machine mode; drop the reservation, and the return address that ends a kernel call.
 
         The words from `ENGINE_WORDS` on belong to the engine and are unchanged."""
         self.buffer[:LOAD_TABLE] = 0

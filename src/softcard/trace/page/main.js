@@ -20,7 +20,7 @@ class Page {
     showOpcodes(trace);
     this.snapshots = new Snapshots(trace, (event) => this.choose(event));
     this.code = new Code(trace.code, trace.faults, trace.notes ?? []);
-    this.choose(-1);
+    this.choose(trace.findings[0]?.[0] ?? -1);
     this.listen();
   }
 

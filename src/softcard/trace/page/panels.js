@@ -34,13 +34,14 @@ function showFindings(trace, choose) {
     home.replaceChildren(heading("Findings"), element("p", { class: "soft" }, "No error, fault or lint in this trace."));
     return;
   }
-  const rows = trace.findings.map(([event, what, message, rule, clause]) => {
+  const rows = trace.findings.map(([event, what, message, rule, clause, diagnostic]) => {
     const [, told, text, fidelity, , link] = rules.get(rule) ?? ["", clause, "", "", 0, ""];
     const name = link ? element("a", { href: link }, rule) : element("code", {}, rule);
     const page = trace.checkLinks?.[what];
     const said = rule ? element("div", {}, name, " ", told ? element("span", { class: "clause" }, told) : "") : "";
     return [
-      element("span", { class: "bad" }, page ? element("a", { href: page }, what) : what), message,
+      element("span", { class: "bad" }, page ? element("a", { href: page }, what) : what),
+      diagnostic ? element("pre", { class: "diagnostic" }, diagnostic) : message,
       element("div", {}, said, text ? element("div", { class: "soft" }, text) : ""),
       fidelity ? element("span", { class: "fidelity" }, fidelity) : "",
       trace.first[event] === trace.last[event] ? grouped(trace.first[event]) : `${grouped(trace.first[event])} – ${grouped(trace.last[event])}`,
@@ -69,7 +70,8 @@ function showDetail(trace, event) {
   ];
   const list = (pairs) => element("dl", {}, ...pairs.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
   const finding = trace.findings.find(([of]) => of === event);
-  home.replaceChildren(heading(trace.name(event)), list(facts), element("hr"), list(trace.fields(event)),
+  home.replaceChildren(heading(trace.name(event)), finding?.[5] ? element("pre", { class: "diagnostic" }, finding[5]) : "",
+    list(facts), element("hr"), list(trace.fields(event)),
     finding?.[3] ? element("p", { class: "bad" }, [finding[3], clauseOf(trace, finding)].filter(Boolean).join(": ")) : "");
 }
 

@@ -22,7 +22,7 @@ SIZES = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx
 LOADS = {"byte": "ubyte", "short": "sshort"}
 SHARE = {"byte": "b8", "short": "b16", "dword": "b32", "dwordx2": "b64", "dwordx3": "b96", "dwordx4": "b128"}
 SHARE_LOADS = {"byte": "i8", "short": "u16"}
-PLACES = ("side by side", "one place", "backwards", "two runs")
+PLACES = ("side by side", "one place", "backwards", "two runs", "swizzled", "overlapping")
 MASKS = ("-1", "0", "0xff", "0xfffffffe", "0x7f0f0f0f")
 FROM, TO = 0x1000, 0x8000
 
@@ -44,6 +44,8 @@ def offsets(place: str, size: int) -> str:
         "side by side": by_lane,
         "one place": f"v_mov_b32_e32 v1, {3 * size}",
         "backwards": f"v_sub_u32_e32 v1, 63, v0 | v_mul_u32_u24_e32 v1, {size}, v1",
+        "swizzled": f"v_xor_b32_e32 v1, 21, v0 | v_mul_u32_u24_e32 v1, {size}, v1",
+        "overlapping": "v_lshlrev_b32_e32 v1, 2, v0",
         "two runs": f"{by_lane} | v_cmp_lt_u32_e32 vcc, 37, v0 | v_addc_co_u32_e32 v1, vcc, 0, v1, vcc",
     }[place]
 

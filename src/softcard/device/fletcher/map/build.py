@@ -199,7 +199,10 @@ def fletcher_map(
 
 
 def sources(batches: Sequence[pa.Schema | pa.RecordBatch], profile: Profile) -> tuple[Source, ...]:
-    """Return the RecordBatches of a design, in the order in which the tool of `profile` assigns their registers."""
+    """Return the RecordBatches of a design, in the order in which registers are assigned to them.
+
+    With profile `fletchgen`, this is the order of Fletcher's generator. With the other profiles, it is the
+    order of `batches`."""
     if profile == "fletchgen":
         return _generator_sources(batches)
     reading = Reading.RUNTIME if profile == "runtime" else Reading.DOCUMENT
@@ -321,10 +324,11 @@ class Placer:
 
 
 def _check_generator(source: Source) -> None:
-    """Raise an error if a field of `source` has a type or metadata for which the generator cannot make a stream.
+    """Raise an error if Fletcher's generator cannot make a stream for a field of `source`.
 
-    Such a field may have buffers: given a RecordBatch, the generator assigns registers to buffers of fields
-    that it would reject in a schema. Fields that the generator ignores are not checked."""
+    The cause is the field's type or metadata. Such a field may have buffers: given a RecordBatch, the generator
+    assigns registers to buffers of fields that it would reject in a schema. Fields that the generator ignores
+    are not checked."""
     for index, field in enumerate(source.schema):
         if is_ignored(field):
             continue

@@ -14,8 +14,10 @@ from itertools import chain
 
 import pyarrow as pa
 
+from softcard.core.diagnostics import Diagnostic
 from softcard.core.display import RichDisplay, Rows
 from softcard.core.errors import RuleError, SoftcardError
+from softcard.core.findings import Level
 from softcard.core.rule import Rule
 from softcard.device.fletcher.map.build import Source, batch_name, fletcher_map, generator_name, plain_name, sources
 from softcard.device.fletcher.map.flatten import (
@@ -73,6 +75,11 @@ class Finding(RichDisplay):
         yield "place", self.place
         yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})"
 
+    def diagnostic(self) -> Diagnostic:
+        """Return the finding as a diagnostic."""
+        level, check = Level(self.severity.value), self.rule.id.rpartition("/")[2]
+        return Diagnostic(level, check, self.message, self.place, kernel=self.place, rule=self.rule)
+
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
         return f"{self.severity.value}: {where}{self.message} [{self.rule.id}]"
@@ -92,7 +99,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Agreement(RichDisplay):
-    """The result of comparing the generator's register map of a design with that of the run-time library.
+    """The result of comparing a design's register map by Fletcher's generator with that by its run-time library.
 
     `generator` or `runtime` is None if that tool rejects the design; `moved` is then empty. A host must queue
     RecordBatches in the order `queue_order`."""
@@ -126,7 +133,7 @@ def check_design(
     offset: int = 0,
     bus_width: int = 32,
 ) -> Agreement:
-    """Compare the generator's map of `batches` with that of the run-time library.
+    """Compare the register map of Fletcher's generator for `batches` with that of its run-time library.
 
     The comparison assumes that the host queues the batches in this order. The options are those of
     `fletcher_map`. If the generator or the library rejects the design, the result has a finding; no error is
@@ -170,7 +177,7 @@ def _refusal(profile: str, error: SoftcardError) -> Finding:
 
 
 def _reading(source: Source, given: set[str]) -> Reading:
-    """Return the rules by which the generator maps the fields of `source` to buffers.
+    """Return the rules by which Fletcher's generator maps the fields of `source` to buffers.
 
     `given` has the names of those sources that the user specifies as a RecordBatch, not only as a schema.
     They are mapped by the generator's rules for RecordBatches, all others by its rules for schemas."""
@@ -203,7 +210,9 @@ def _names(batches: Sequence[pa.Schema | pa.RecordBatch], queue: Sequence[Source
 
 
 def _wanted_order(queue: Sequence[Source]) -> tuple[str, ...]:
-    """Return the names of RecordBatches in the generator's order; used if the generator rejects the design."""
+    """Return the names of the RecordBatches in the order of Fletcher's generator.
+
+    This is used for a design that the generator rejects, so that it makes no register map with the order."""
     ordered = sorted(queue, key=lambda source: (source.mode.value, source.name.encode("utf-8", "surrogateescape")))
     return tuple(dict.fromkeys(source.name for source in ordered))
 
@@ -296,7 +305,7 @@ def _nullable_children(
 
 
 def _joined_names(place: str, batch: str, generator: tuple[FlatBuffer, ...], passes: str) -> Iterator[Finding]:
-    """Yield findings about the register names that the generator joins from several names.
+    """Yield findings about the register names that Fletcher's generator joins from several names.
 
     The registers of lists within lists can get equal names. The generator also omits the ``_`` in some names.
     `generator` are the buffers of field `place` of RecordBatch `batch`. `passes` is the end of the error
@@ -345,9 +354,9 @@ def _customs(texts: Sequence[str]) -> Iterator[Finding]:
 
 
 def _moved(generator: FletcherMap, runtime: FletcherMap) -> Iterator[Moved]:
-    """Yield the registers whose address differs between the maps, in the generator's order.
+    """Yield the registers whose address differs between the maps of Fletcher's generator and its run-time library.
 
-    Registers that only the run-time library has follow at the end."""
+    They have the generator's order. Registers that only the run-time library has follow at the end."""
     there, here = _addresses(generator), _addresses(runtime)
     for key, (name, address) in there.items():
         other = here.get(key, ("", None))[1]

@@ -90,7 +90,8 @@ class FlatStream:
 class Flattened:
     """The buffers of a schema.
 
-    If the tool drops all fields from the first unsupported one on, `cut` has the name and type of that field."""
+    Some rules (`Reading`) drop the first field of an unsupported type and all later fields. In this case, `cut`
+    has the name and type of the first dropped field."""
 
     buffers: tuple[FlatBuffer, ...]
     cut: tuple[Path, str] | None = None
@@ -115,7 +116,7 @@ _FIXED_SIZE_LIST: Final = _ids("FIXED_SIZE_LIST")
 
 
 def shape(kind: pa.DataType) -> Shape:
-    """Return the memory layout that the generator and the run-time library use for type `kind`.
+    """Return the memory layout that Fletcher's generator and run-time library use for type `kind`.
 
     Return OTHER if they do not support the type."""
     number = kind.id
@@ -159,10 +160,9 @@ def has_metadata(field: pa.Field, key: bytes, value: bytes = b"true") -> bool:
 
 
 def is_ignored(field: pa.Field) -> bool:
-    """Return True if the generator creates no stream for the field (``fletcher_ignore``).
+    """Return True if Fletcher's generator creates no stream for the field (metadata ``fletcher_ignore``).
 
-    The field's buffers still have registers.
-    """
+    The field's buffers still have registers."""
     return has_metadata(field, b"fletcher_ignore")
 
 
@@ -198,7 +198,7 @@ class _Cut(Exception):  # never leaves this module
 
 
 class _Walk:
-    """The collector of the buffers of a schema, which visits its fields depth first."""
+    """The collector of a schema's buffers. It visits the schema's fields depth first."""
 
     def __init__(self, reading: Reading) -> None:
         self.buffers: list[FlatBuffer] = []
@@ -239,10 +239,9 @@ class _Walk:
         # The document: a null array has no buffers.
 
     def _other(self, kind: pa.DataType, path: Path, node: Node) -> None:
-        """Handle a type that the generator and the run-time library do not support.
+        """Handle a type that Fletcher's generator and run-time library do not support.
 
-        The Fletcher specification covers some of these types.
-        """
+        The Fletcher specification covers some of these types."""
         if self._reading in _RECORDED:
             raise _Cut(path, kind)
         if self._reading is Reading.SCHEMA:
@@ -321,7 +320,7 @@ def is_list_of_primitives(kind: pa.DataType) -> bool:
 
 
 def check_streams(field: pa.Field) -> None:
-    """Raise `RuleError` for a field for which the generator cannot create a stream.
+    """Raise `RuleError` for a field for which Fletcher's generator cannot create a stream.
 
     Such fields are structs without members, fields with invalid metadata, and fields of type fixed_size_binary
     whose elements are transferred one per cycle."""

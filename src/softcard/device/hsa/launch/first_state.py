@@ -149,9 +149,9 @@ def launch(
         raise DispatchRefused(f"the kernel's entry {entry:#x} is outside of the address space", BAD_CODE, KERNEL_OBJECT)
     if around.target.has_unified_registers:
         _check_code(around.memory, entry, plan, around.target)
-    shapes, groups = work_groups(packet, plan.workitem_id, packed=around.target.has_packed_ids)
+    shapes, groups = work_groups(grid, group, plan.workitem_id, packed=around.target.has_packed_ids)
     most_waves = shapes.most_waves
-    _check_registers(plan.allocated_vgprs, most_waves, around.target)
+    check_registers(plan.allocated_vgprs, most_waves, around.target)
     scratch, lane_bytes = around.scratch, packet.private_segment_size + WORD - 1 & -WORD
     gap = _scratch_gap(around.memory, scratch, lane_bytes) if lane_bytes else 0
     slots = _scratch_slots(scratch, lane_bytes, most_waves, gap) if lane_bytes else 0
@@ -260,12 +260,16 @@ def _check(around: Surroundings, packet: KernelDispatchPacket, grid: Size, workg
                 "has more"
             )
             raise DispatchRefused(text, BAD_DIMENSION, GRID_CHECKS)
-    items = workgroup[0] * workgroup[1] * workgroup[2]
+    check_limits(around, prod(workgroup), packet.group_segment_size)
+
+
+def check_limits(around: Surroundings, items: int, lds_bytes: int) -> None:
+    """Raise `DispatchRefused` if a work-group has more work-items or LDS than the agent supports."""
     if items > around.workgroup_limit:
         text = f"the work-group has {items} work-items, expected at most {around.workgroup_limit}"
         raise DispatchRefused(text, GROUP_TOO_LARGE, GRID_CHECKS)
-    if packet.group_segment_size > around.lds_limit_bytes:
-        text = f"the kernel needs {packet.group_segment_size} bytes of LDS, expected at most {around.lds_limit_bytes}"
+    if lds_bytes > around.lds_limit_bytes:
+        text = f"the kernel needs {lds_bytes} bytes of LDS, expected at most {around.lds_limit_bytes}"
         raise DispatchRefused(text, BAD_GROUP_MEMORY, GRID_CHECKS)
 
 
@@ -282,7 +286,7 @@ def preloaded(memory: GpuMemory, kernarg: int, preload: Preload) -> Words32:
         raise DispatchRefused(text, INVALID_PACKET, KERNARG_PRELOAD) from None
 
 
-def _check_registers(vgprs: int, waves: int, target: Target) -> None:
+def check_registers(vgprs: int, waves: int, target: Target) -> None:
     """Raise an error unless a work-group of `waves` waves with `vgprs` registers each fits one compute unit.
 
     All waves of a work-group must be in flight at once.
@@ -297,16 +301,17 @@ def _check_registers(vgprs: int, waves: int, target: Target) -> None:
         raise DispatchRefused(text, OUT_OF_VGPRS, GRID_CHECKS)
 
 
-def work_groups(packet: KernelDispatchPacket, workitem_id: int, *, packed: bool = False) -> tuple[Shapes, Words32]:
+def work_groups(grid: Size, workgroup: Size, workitem_id: int, *, packed: bool = False) -> tuple[Shapes, Words32]:
     """Return the shapes of the work-groups and the table of all work-groups; both are read-only.
 
-    In the table, x varies fastest. `workitem_id` is the field enable_vgpr_workitem_id of the kernel. `packed` is
-    True if one register has all coordinates of a work-item."""
-    total = prod(packet.groups)
+    `grid` and `workgroup` are sizes in work-items. In the table, x varies fastest. `workitem_id` is the field
+    enable_vgpr_workitem_id of the kernel. `packed` is True if one register has all coordinates of a work-item."""
+    (width, height, depth), (x, y, z) = grid, workgroup
+    total = -(-width // x) * -(-height // y) * -(-depth // z)
     if total > MAX_GROUPS:
         raise BeyondModel(f"the grid has {total} work-groups, expected at most {MAX_GROUPS} in one dispatch")
     make = _small_table if total <= SMALL_GRID else _table
-    return make(packet.grid, packet.workgroup, min(workitem_id, 2) + 1, packed)
+    return make(grid, workgroup, min(workitem_id, 2) + 1, packed)
 
 
 def _table(grid: Size, workgroup: Size, coordinates: int, packed: bool) -> tuple[Shapes, Words32]:

@@ -128,7 +128,7 @@ def _plan(data: bytes, target: Target) -> LaunchPlan:
     faults = tuple(_faults(facts, data, target))
     preload = None if faults else _preload(data, target, len(words), rsrc2)
     is_architected = target.has_architected_scratch
-    x, y, z, info, offset = _system_sgprs(rsrc2, is_architected)
+    x, y, z, info, offset = system_sgprs(rsrc2, is_architected)
     allocated = facts.compute_pgm_rsrc1.vgprs(target.vgpr_granule)
     return LaunchPlan(
         facts=facts,
@@ -211,7 +211,7 @@ def _oddities(facts: LaunchFacts, preload: Preload | None) -> Iterator[tuple[str
             yield "reserved", f"{', '.join(f'{name} {slot.where}' for slot in slots)} must be 0", rules.RESERVED_ZERO
 
 
-def _system_sgprs(rsrc2: Rsrc2, is_architected: bool) -> list[int]:
+def system_sgprs(rsrc2: Rsrc2, is_architected: bool) -> list[int]:
     """Return the register numbers of work-group id x, y and z, work-group info, and scratch wave offset.
 
     If `is_architected`, FLAT_SCRATCH initially holds the address of private memory, and no register holds the

@@ -208,8 +208,7 @@ class CheckedHeap(Heap):
         return self.gpu.unmap(address).name
 
     def _quarantine_block(self, address: int, size: int) -> None:
-        """Put a block into quarantine; release its oldest blocks if there are too many blocks or too many bytes in
-        it."""
+        """Put a block into quarantine; while it holds too many blocks or bytes, release its oldest block."""
         self._quarantine.append((address, size))
         held = sum(size for _, size in self._quarantine)
         while len(self._quarantine) > 1 and (len(self._quarantine) > QUARANTINED or held > QUARANTINED_BYTES):

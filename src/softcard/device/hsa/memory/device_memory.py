@@ -138,11 +138,10 @@ class DeviceMemory:
 
 
 class PrivateMemory:
-    """The allocator of private memory of waves, which is filled with the junk word `word`, if there is one.
+    """The allocator of the waves' private memory. New memory is filled with the word `word`, if there is one.
 
-    It consists of blocks of `heap`: blocks with checked bounds if the heap checks bounds, otherwise blocks that the
-    function `allocate` returns for a size, and that `free` frees.
-    """
+    The memory consists of blocks of `heap`: blocks with checked bounds if the heap checks bounds, otherwise
+    blocks that the function `allocate` returns for a size, and that `free` frees."""
 
     def __init__(
         self, heap: Heap, word: int | None, *, allocate: Callable[[int], int], free: Callable[[int], None]

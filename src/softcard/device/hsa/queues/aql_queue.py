@@ -93,10 +93,9 @@ class PacketProcessor(Protocol):
     """A function that is called regularly while a kernel runs, or None."""
 
     def fast_path(self, queue: Queue) -> Templates | None:
-        """Register a new queue for processing by machine code; return its `Templates`.
+        """Register a new queue for processing by native code of the simulator; return its `Templates`.
 
-        Return None if machine code does not process packets of the queue.
-        """
+        Return None if native code does not process packets of the queue."""
 
     def forget(self, queue: Queue) -> None:
         """Drop the cached launch inputs of `queue`."""
@@ -147,7 +146,7 @@ class Progress:
 class Queue(RichDisplay):
     """One AQL queue of a device, created by `HsaDevice.create_queue` or adopted by `HsaDevice.adopt_queue`.
 
-    `address` is the address of amd_queue_t, which is the queue's handle."""
+    `address`, the address of amd_queue_t, is the queue's handle."""
 
     device: QueueOwner
     processor: PacketProcessor = field(repr=False)

@@ -218,7 +218,10 @@ class BarrierPacket(Record, size=64):
 
 
 class BarrierValuePacket(Record, size=64):
-    """The packet hsa_amd_barrier_value_packet_t: waits until ``(signal & mask) condition value`` holds."""
+    """The packet hsa_amd_barrier_value_packet_t: waits until ``(signal & mask) condition value`` holds.
+
+    A packet without a signal waits for nothing. HIP's run-time library sends it on gfx90a for its completion signal.
+    """
 
     packet_type: int = bits(7, 0, of=16, default=PacketType.VENDOR_SPECIFIC)
     barrier: int = bits(8, 8, of=16, default=0)
@@ -242,7 +245,7 @@ def signals_waited_for(data: bytes) -> list[int] | None:
     if data[0] in (PacketType.BARRIER_AND, PacketType.BARRIER_OR):
         return [handle for handle in BarrierPacket.parse(data).dep_signal if handle]
     if data[0] == PacketType.VENDOR_SPECIFIC and data[2] == AmdFormat.BARRIER_VALUE:
-        return [BarrierValuePacket.parse(data).signal]
+        return [handle for handle in (BarrierValuePacket.parse(data).signal,) if handle]
     return None
 
 

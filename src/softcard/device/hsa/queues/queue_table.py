@@ -1,7 +1,6 @@
-"""The table of a device's queues, which creates and destroys them and handles doorbells.
+"""The table of a device's queues. It creates and destroys queues, and handles doorbells.
 
-A queue consists of amd_queue_t, the ring and signals in guest memory.
-"""
+A queue consists of amd_queue_t, the ring and signals in guest memory."""
 
 from __future__ import annotations
 

@@ -362,7 +362,7 @@ class Timestamps:
         return self._ticks[0] if self.clock is None else self.clock.now()
 
     def configure(self, words: Any) -> None:
-        """Make the machine code that processes a queue's packets use the same clock as this object.
+        """Make the native code that processes a queue's packets use the same clock as this object.
 
         `words` are the words of the queue's `QueueBlock`."""
         if self.clock is not None:

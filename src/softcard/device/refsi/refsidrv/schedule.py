@@ -220,7 +220,7 @@ class RefsidrvSchedule:
         self._spend(max(done, 1))
 
     def _check_return(self, hart: Hart, exit_: Exit, early: bool) -> None:
-        """Reproduce the fetch at an instance's return address, which faults if there is no memory at this address.
+        """Reproduce the fetch at an instance's return address; it faults if there is no memory at this address.
 
         The reference driver fetches at this address before it checks for the end of the instance, except at the end
         of a time slice. `early` is True if the instance ended before the end of its time slice."""

@@ -92,10 +92,9 @@ class DataCaches(Stateful):
             lines.clear()
 
     def newer(self, address: int, seen: bytes, hart: int | None = None) -> Iterator[Newer]:
-        """Yield bytes newer than `seen`, which `hart` read at `address` from its cache.
+        """Yield the bytes that are newer than `seen`, the bytes that `hart` read at `address` from its cache.
 
-        If `hart` is None, `seen` was read from memory.
-        """
+        If `hart` is None, `seen` was read from memory."""
         size = len(seen)
         if hart is not None:
             memory = bytearray(self._peek(address, size))
@@ -128,7 +127,9 @@ class DataCaches(Stateful):
         line.dirty = 0
 
     def _overlay(self, hart: int, address: int, data: bytearray) -> bool:
-        """Copy the dirty bytes of `hart` into `data`, which is at `address`; return True if there were any."""
+        """Overwrite `data`, a copy of the memory at `address`, with the bytes that are dirty in the cache of `hart`.
+
+        Return True if there were any."""
         lines, size, found = self._lines[hart], len(data), False
         first, last = address & -LINE_BYTES, (address + size - 1) & -LINE_BYTES
         if (last - first) // LINE_BYTES < len(lines):

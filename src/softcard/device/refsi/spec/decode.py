@@ -81,7 +81,9 @@ class Location:
 
 
 class Decoder:
-    """The decoder of device addresses. An invalid access raises an `AccessFault` that names the rule."""
+    """A decoder that finds the memory or register at a device address.
+
+    An invalid access raises an `AccessFault` that names the rule that it breaks."""
 
     def __init__(self, space: AddressSpace, windows: WindowFile, topology: Topology) -> None:
         self.space = space

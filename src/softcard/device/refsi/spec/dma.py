@@ -187,10 +187,9 @@ class DmaController(Stateful):
         return sum(1 << offset for _, register, offset in DMA.elements() if register is not None)
 
     def borrow_context(self, unit: Unit) -> Context | None:
-        """Return the registers of `unit` for direct use by machine code.
+        """Return the DMA registers of `unit`, which the kernel's translated code then reads and writes directly.
 
-        Return None while probes listen to accesses or a transfer is outstanding.
-        """
+        Return None while probes listen to accesses or a transfer is outstanding."""
         if self._memory.telemetry.wants(RegisterAccess, DmaTransfer):
             return None
         if self.is_moving:
@@ -198,10 +197,9 @@ class DmaController(Stateful):
         return self.context(unit)
 
     def started(self, unit: Unit, number: int, addresses: tuple[int, int], sides: Sequence[Side]) -> None:
-        """Record the start of 1D transfer `number` of `unit`, which was already checked.
+        """Record the start of the 1D transfer with ID `number` by `unit`. The transfer has already been checked.
 
-        `addresses` are the device addresses of source and destination, `sides` their translated locations.
-        """
+        `addresses` are the device addresses of source and destination, `sides` their translated locations."""
         context, (source, target) = self.context(unit), sides
         size = source.shape.row_bytes
 

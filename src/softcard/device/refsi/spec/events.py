@@ -21,9 +21,9 @@ DMA_HAZARD: Final = "dma-hazard"
 class StaleRead(Event):
     """The event that `reader` read old data, because a data cache hid newer bytes.
 
-    If `holder` is not None, the newer bytes are in its cache. Otherwise they are in memory, and the reader's own
-    cache holds old bytes. `address` is physical; `seen` are the bytes read, `newer` the bytes that a SYNC_CACHE
-    would have made visible."""
+    If `holder` is not None, the newer bytes are in the data cache of hart `holder`. Otherwise they are in
+    memory, and the reader's own cache holds old bytes. `address` is physical; `seen` are the bytes read,
+    `newer` the bytes that a SYNC_CACHE would have made visible."""
 
     reader: Unit
     address: int

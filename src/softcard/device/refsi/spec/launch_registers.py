@@ -90,7 +90,8 @@ class LaunchRegisters:
     def _ends(self, address: int, known: _Known, seen: Sequence[bytes]) -> Sequence[int]:
         """Return, for each hart, the pc at which instances end; it depends on the present code at CMP_RETURN_ADDR.
 
-        `address` is the value of that register. `seen` has the present bytes at each of `known.places`."""
+        `address` is the value of that register. `known.places` has the host ranges of that code, one for each
+        different view of the harts. `seen` has the present bytes of each of these ranges."""
         codes = dict(zip(known.places, seen, strict=True))
         known.lints = [each for each in known.lints if each[1] != _returns(address, NO_CODE)]
         if any(size and not any(codes[host, size][:PARCEL]) for host, size in known.codes):

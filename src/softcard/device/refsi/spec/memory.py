@@ -57,15 +57,17 @@ class SpecMemory(Stateful):
     """The device memory of RefSi M1 as its specification defines it; implements `interfaces.MemorySystem`.
 
     `cores` and `harts_per_core` are the numbers of cores and harts. `dma` is "late" (transfers happen when a
-    unit waits for them) or "immediate"; `coherence` is "coherent" or "strict" (harts have stale data caches,
-    see `coherence`). Without `counters`, their addresses are not mapped. `ram` is a function that creates
-    plain memory of a given size; `shadows` is the shadow memory of its bytes. `scale_encoding` is the profile
-    that determines the interpretation of SCALE_A in windows.
+    unit waits for them) or "immediate"; `coherence` is "coherent" or "strict" (harts have data caches that may
+    hold stale data, see the module `coherence`). Without `counters`, the addresses of the performance counters
+    are not mapped. `ram` is a function that creates plain memory of a given size; `shadows` is the shadow
+    memory of its bytes. `scale_encoding` is the profile that determines the interpretation of SCALE_A in
+    windows.
 
-    `on_remap` is called when a hart's view of some address may have changed (windows, protection): engines
-    must drop page translations. `on_write` is called with (host address, size) of every write to plain memory
-    that did not go through a page handed to an engine: engines must drop code from there. `check_limits` is
-    called regularly during long copies, and may raise an error that ends them. `generation` counts remaps.
+    `on_remap` is called when a hart's view of some address may have changed (windows, protection): engines must
+    drop page translations. `on_write` is called with (host address, size) of every write to plain memory that
+    did not go through a page handed to an engine: engines must drop code from there. `check_limits` is called
+    regularly during long copies, and may raise an error that ends them. `generation` counts calls of
+    `on_remap`.
 
     The caller of `snapshot` must first complete outstanding transfers (`flush`)."""
 
@@ -143,7 +145,7 @@ class SpecMemory(Stateful):
     def write(self, address: int, data: bytes, unit: Unit) -> None:
         """Write `data` as `unit`.
 
-        Raise `AccessFault`, with the rule that is broken, before any byte is written if the access is invalid."""
+        If the access is invalid, raise `AccessFault` with the rule that it breaks, and write nothing."""
         place = self._locate(address, len(data), unit, "write")
         if place is None:
             return
@@ -233,7 +235,8 @@ class SpecMemory(Stateful):
             self._remapped()
 
     def window_registers(self, values: dict[int, int]) -> None:
-        """Set several window registers; `values` maps CMP register numbers to values, which must be valid."""
+        """Set several window registers. `values` maps CMP register numbers to values; the caller has checked the
+        values."""
         if self.windows.take(values):
             self._remapped()
 
@@ -458,7 +461,9 @@ def _copy_elements(source: Location, target: Location, count: int, check_limits:
 
 
 def _copy_piece(source: Location, target: Location, count: int) -> None:
-    """Copy elements in one operation if that has the same result as copying one by one; else copy one by one."""
+    """Copy `count` elements in plain memory, with the same result as copying them one by one in ascending order.
+
+    Do it in one operation where possible."""
     size = count * REGISTER_BYTES
     (first, end), (to_first, to_end) = _bounds(source), _bounds(target)
     contiguous = source.contiguous and target.contiguous

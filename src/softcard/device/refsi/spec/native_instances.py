@@ -1,4 +1,4 @@
-"""Machine code that runs many small instances: groups whose harts all return in their first time slice."""
+"""Compiled code that runs many small instances: groups whose harts all return in their first time slice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LAST_ROUNDING: Final = 3
 
 @layout
 class Launch(ctypes.Structure):
-    """The state of a kernel command in progress, which machine code and Python share; addresses are host addresses."""
+    """The state of a kernel command in progress, for compiled code and Python; addresses are host addresses."""
 
     dispatch: int
     """The address of the machine code that runs a hart: see `Engine.translated`."""
@@ -82,10 +82,11 @@ class Plan(ctypes.Structure):
 
 @native
 def instances(launch: Launch) -> int:
-    """Run groups until a hart does not return in its time slice; return the reason why that hart stopped.
+    """Run groups of instances until a hart does not return in its first time slice, or until Python must continue.
 
-    Return 0 if that hart cannot start. Return `RETURNED` if all harts have returned and there is no next
-    group, limits must be checked, or Python must begin the next group."""
+    In the first case, return the reason why that hart stopped, or 0 if it could not start. Return `RETURNED` if
+    all harts have returned, and there is no next group, limits must be checked, or Python must begin the next
+    group."""
     harts = U64.at(launch.harts)
     while launch.next < launch.end and launch.budget:
         if launch.begin_races and call(launch.begin_races, launch.races):
@@ -151,11 +152,11 @@ def code() -> llvm.Code:
 
 
 class Crowd:
-    """An executor that runs the instances of one kernel command as machine code.
+    """An executor that runs the instances of one kernel command in compiled code.
 
     In a time slice a hart may execute `fuel` instructions and `rounds` iterations of polling. `starter` has two
-    items: the address of the machine code that begins a group for the race check (it returns 0 on success), and
-    its argument."""
+    items: the address of the compiled function that begins a group for the race check (it returns 0 on
+    success), and its argument."""
 
     def __init__(
         self,

@@ -116,7 +116,9 @@ class SpecPort:
         return None if found is None else found[2].physical
 
     def place(self, address: int) -> int | None:
-        """Return the host address of the byte at `address` as this hart sees it; None if no plain memory is there."""
+        """Return the host address of the byte at guest address `address`, in this hart's view of memory.
+
+        Return None if no plain memory is there."""
         for access in ("read", "write"):
             found = self._memory.decoder.span(address, self.unit, access)
             if found is not None and found[2].ram is not None:

@@ -171,10 +171,9 @@ class SpecSchedule:
     # -- groups -------------------------------------------------------------------------------------------------
 
     def _crowd(self, plan: KernelPlan, traced: int) -> Crowd | None:
-        """Return the executor that runs groups as machine code; None if Python must run all groups.
+        """Return the executor that runs groups in compiled code; None if Python must run all groups.
 
-        `traced` is the number of instances that emit events, which Python must run.
-        """
+        `traced` is the number of instances that emit events. Python must run these."""
         harts = self._accelerator.harts[: len(plan.harts)]
         if plan.instances - traced <= len(harts):
             return None

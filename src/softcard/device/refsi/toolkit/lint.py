@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from softcard.core.diagnostics import Diagnostic
 from softcard.core.display import RichDisplay, Rows
 from softcard.core.errors import WireError
+from softcard.core.findings import Level
 from softcard.core.rule import Rule
 from softcard.core.space import PAGE_SIZE
 from softcard.device.refsi import rules
@@ -453,6 +455,12 @@ class Finding(RichDisplay):
     def chunk(self) -> int:
         """The index of the chunk that contains byte `offset`."""
         return self.offset // CHUNK_BYTES
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the finding as a diagnostic."""
+        where = f"byte {self.offset:#x}, chunk {self.chunk}" + (f" ({self.command})" if self.command else "")
+        level = Level(self.severity.value)
+        return Diagnostic(level, self.check, self.message, where, byte=self.offset, kernel=self.command, rule=self.rule)
 
     def __str__(self) -> str:
         what = f" ({self.command})" if self.command else ""

@@ -74,7 +74,7 @@ class Barriers(Check):
             f"{_names(there)} {verb} at this barrier, which wave {latest.index} does not reach within the time limit"
         )
         found = _finding(dispatch, group, DEADLOCK, message, there[0])
-        found.other, found.other_pc = _place(dispatch, latest.pc), latest.pc
+        _add_other(found, dispatch, latest.pc, f"wave {latest.index}")
         with self._lock:
             self._report(found)
 
@@ -82,7 +82,7 @@ class Barriers(Check):
         gone = [wave for wave in waves if wave.words[STATUS] == ENDED]
         message = f"{_names(gone)} of {len(waves)} ended without reaching this barrier"
         found = _finding(dispatch, group, NOT_REACHED, message, there[0])
-        found.other, found.other_pc = _place(dispatch, gone[0].pc - END_BYTES), gone[0].pc - END_BYTES
+        _add_other(found, dispatch, gone[0].pc - END_BYTES, f"wave {gone[0].index}", "s_endpgm")
         self._report(found)
 
     def _differ(self, dispatch: Dispatch, group: int, there: Sequence[Wave], place: int, other: int) -> None:
@@ -91,7 +91,7 @@ class Barriers(Check):
         verb = "wait" if len(here) > 1 else "waits"
         message = f"{_names(here)} {verb} at this barrier while {_names(others)} waited at another one"
         found = _finding(dispatch, group, DIFFERENT, message, here[0])
-        found.other, found.other_pc = _place(dispatch, other - BARRIER_BYTES), other - BARRIER_BYTES
+        _add_other(found, dispatch, other - BARRIER_BYTES, f"wave {others[0].index}", "s_barrier")
         self._report(found)
 
     def _diverge(self, dispatch: Dispatch, group: int, here: Sequence[Wave], there: Sequence[Wave]) -> None:
@@ -127,6 +127,12 @@ def _finding(dispatch: Dispatch, group: int, kind: str, message: str, wave: Wave
         group=f"{x},{y},{z}",
         suggestion=SUGGESTION,
     )
+
+
+def _add_other(found: Finding, dispatch: Dispatch, pc: int, unit: str, insn: str = "") -> None:
+    """Add the instruction of another wave to a finding."""
+    found.other, found.other_pc = _place(dispatch, pc), pc
+    found.conflict = Finding(found.check, found.kind, "", pc=pc, insn=insn, unit=unit, group=found.group)
 
 
 def _place(dispatch: Dispatch, pc: int) -> str:

@@ -69,15 +69,16 @@ class CheckedAccesses(LaneAtomics):
             self._guard.check_lanes(access, size, addresses.tolist(), self._origin(), whom)
 
     def _has_a_part(self, address: int) -> bool:
-        """Return True if an allocation ends inside the aligned dword at `address`."""
+        """Return True if an allocation ends inside the dword at `address`.
+
+        Return False if `address` is not a multiple of 4."""
         below, _ = self._guard.allocations.around(address)
         return below is not None and not below.freed and address % WORD == 0 and address < below.end < address + WORD
 
     def _loads_for_swap(self) -> bool:
-        """Return True if a load belongs to a loop that implements an atomic of less than a dword.
+        """Return True if the current load is in a compare-and-swap loop that implements an atomic of less than a dword.
 
-        Such a loop swaps whole dwords, of which some bytes may be past the end of an allocation.
-        """
+        Such a loop swaps whole dwords, of which some bytes may be past the end of an allocation."""
         if self._loops is None:
             from softcard.engine.gcn.races.swap_loops import SwapLoops  # few arrays end within a dword
 

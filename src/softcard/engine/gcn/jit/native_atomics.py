@@ -287,7 +287,7 @@ def change_hadd(old: int, d: int, c: int, free: int) -> int:
 
 @inlined
 def float_of(half: int) -> int:
-    """Return a binary16 as binary32."""
+    """Return a binary16 number converted to binary32; the argument and the result are bit patterns."""
     sign, rest = (half & 0x8000) << 16, half & 0x7FFF
     if rest >= 0x7C00:
         return sign | INFINITY32 | (rest & 0x3FF) << 13
@@ -298,7 +298,7 @@ def float_of(half: int) -> int:
 
 @inlined
 def half_of(number: int) -> int:
-    """Return a binary32 as binary16, rounded to nearest even.
+    """Return a binary32 number converted to binary16, rounded to nearest even; both are bit patterns.
 
     If the binary32 is the sum of two binary16 numbers, the binary16 result is the correctly rounded sum."""
     sign, rest = number >> 16 & 0x8000, number & 0x7FFF_FFFF
@@ -320,29 +320,31 @@ def change_badd(old: int, d: int, c: int, free: int) -> int:
 
 @inlined
 def bfloat_of(number: int) -> int:
-    """Return a binary32, whose NaN is canonical, as bfloat16, rounded to nearest even."""
+    """Return a binary32 number converted to bfloat16, rounded to nearest even; both are bit patterns.
+
+    If the number is a NaN, it must be the canonical NaN."""
     return number + 0x7FFF + (number >> 16 & 1) >> 16
 
 
 @inlined
 def is_less(a: int, b: int, free: int) -> int:
-    """Return 1 if float `a` is less than float `b`; both are in the upper bits of words.
+    """Return 1 if float `a` is less than float `b`, else 0.
 
-    The host's floating-point control has no influence.
-    """
+    Each is a bit pattern in the high bits of a 64-bit word: binary32 if `free` is not 0, else binary64. The
+    host's floating-point control has no influence."""
     below = (a ^ (signed(a) >> 63 | SIGN)) < (b ^ (signed(b) >> 63 | SIGN))
     return below & ((a | b) & ~SIGN != 0) & is_number(a, free) & is_number(b, free)
 
 
 @inlined
 def is_equal(a: int, b: int, free: int) -> int:
-    """Return 1 if two floats in the upper bits of words are equal."""
+    """Return 1 if two floats, in the high bits of 64-bit words, are equal; `is_less` describes the parameters."""
     return ((a == b) | ((a | b) & ~SIGN == 0)) & is_number(a, free) & is_number(b, free)
 
 
 @inlined
 def is_number(a: int, free: int) -> int:
-    """Return 1 if a float in the upper bits of a word is not a NaN."""
+    """Return 1 if a float, in the high bits of a 64-bit word, is not a NaN; `is_less` describes the parameters."""
     return a & ~SIGN <= (INFINITY32 << 32 if free else INFINITY64)
 
 

@@ -165,15 +165,21 @@ def by_dword(wave: int, store: int, size: int, offset: int, at: int, lane: int, 
     return 1
 
 
-@native
-def in_order(size: int, places: int, data: int, mask: int, lanes: int) -> None:
-    """Store the data of the lanes in a mask at the lanes' host addresses, one lane after the other.
+@inlined
+def in_order(size: int, places: int, data: int, mask: int) -> None:
+    """Store 8, 12 or 16 bytes of each lane in a mask at the lane's host address, one lane after the other.
 
-    `places` is the address of the array of these host addresses."""
+    `places` is the address of the array of these host addresses, and `data` that of the lanes' bytes, with those of
+    all lanes one after the other."""
     while mask:
         lane = lowest_bit(mask)
         mask &= mask - 1
-        move(1, size, U64.at(places)[lane], data + 4 * lane, lanes)
+        host, at = U64.at(places)[lane], data + size * lane
+        U64[host] = U64[at]
+        if size == 12:
+            U32[host + 8] = U32[at + 8]
+        elif size == 16:
+            U64[host + 8] = U64[at + 8]
 
 
 @native

@@ -58,7 +58,9 @@ class Node:
         self.is_step = crosses or twice or is_hooked or found.reference or found.environment is None
 
     def _is_hooked(self, points: HookPoints) -> bool:
-        """Return True if the reference engine must execute the instruction because it calls checks for it."""
+        """Return True if a check observes the instruction, so that the reference engine must execute it.
+
+        Only that engine calls the observers of checks."""
         found = self.effects
         if points.accesses and (found.memory or found.loads or found.stores):
             return True
@@ -68,7 +70,7 @@ class Node:
 
     @property
     def _acquires(self) -> bool:
-        """True if the instruction may acquire a clock that another wave has released.
+        """True if the instruction may acquire a vector clock that another wave has released.
 
         It is also True for accesses that translated code does not check for races."""
         found = self.effects

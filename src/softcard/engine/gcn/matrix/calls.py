@@ -74,7 +74,7 @@ class _Table:
     def _called(self, *given: int) -> int:
         """Compile the entry that the arguments `given` select, call it, and return its result.
 
-        The caller is machine code, which cannot propagate a Python exception; an exception aborts the process."""
+        The caller is translated code, which cannot propagate a Python exception; an exception aborts the process."""
         try:
             number = given[4] >> NUMBER & 0xFFFF
             function = self._entry(number)

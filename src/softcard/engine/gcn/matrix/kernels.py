@@ -20,7 +20,7 @@ from softcard.ir.builder import vector_width
 from softcard.ir.native import Function, numbers
 from softcard.ir.operand import Operand
 from softcard.isa.gcn.semantics.matrix import rules
-from softcard.isa.gcn.semantics.matrix.table import LANES, Matrix, Rule, Type
+from softcard.isa.gcn.semantics.matrix.table import LANES, Matrix, Rule, Type, a_place, b_place
 
 ROW: Final = 4 * LANES
 """The size of a vector register in bytes."""
@@ -38,6 +38,8 @@ MOST_OF_ZERO: Final = 50
 
 A product of zero and 2**15 counts as 2**-111, which then stays below the window of exponents.
 """
+SCALE_OF_NAN: Final = 1 << 16
+"""The exponent that stands for a scale that is NaN; sums with it are beyond the window of exponents."""
 UNLIKELY: Final = ", !prof !90"
 
 
@@ -79,7 +81,6 @@ class Writer(VectorText):
         """Return the LLVM IR of the function and of its declarations, by symbol name."""
         rule = self.matrix.rule
         self._is_float = rule != Rule.INTEGER
-        is_whole = self.matrix.is_sparse
         body = {
             Rule.CHAIN: self._double if self.matrix.d == Type.F64 else self._chain,
             Rule.INTEGER: self._integer,
@@ -89,11 +90,10 @@ class Writer(VectorText):
             Rule.FUSED_SPLIT: self._fused,
         }[rule]
         with self._environment(FLUSHING if rule == Rule.PAIRWISE_FLUSH else ROUNDING):
-            if is_whole:
-                self._call(rules.multiply, self.shape, self.a, self.b, self.c, self.d, self._array(rules.SCRATCH))
-            else:
-                self.raw_a, self.raw_b = self._copied()
-                body()
+            self.raw_a, self.raw_b = self._copied()
+            if self.matrix.is_sparse:
+                self.chosen = self._selections()
+            body()
         self.ret(0)
         name = self.kernel.name
         head = f"define i64 @{name}(i64 %a, i64 %b, i64 %c, i64 %d, i64 %s) #0 {{"
@@ -127,7 +127,11 @@ class Writer(VectorText):
 
     # ---- operands ------------------------------------------------------------------------------------------------
     def _copied(self) -> tuple[Operand, Operand]:
-        """Emit a copy of A and B, since D may overlap them; return the addresses of both copies."""
+        """Emit a copy of A and B, since D may overlap them; return the addresses of both copies.
+
+        Kernels that read A and B only before they write D need no copy of operands that are not rearranged."""
+        if self.matrix.rule in (Rule.INTEGER, Rule.PAIRWISE, Rule.PAIRWISE_FLUSH) and not self.kernel.is_arranged:
+            return self.a, self.b
         sides = (self.matrix.a_run, self.kernel.a), (self.matrix.b_run, self.kernel.b)
         sizes = [-(-run * type_.bits // 32) for run, type_ in sides]
         made = self._array(ROW * sizes[0]), self._array(ROW * sizes[1])
@@ -139,34 +143,22 @@ class Writer(VectorText):
                 (to + at).inttoptr().store((source + at).inttoptr().load(self.ints, align=4), align=4)
         return made
 
-    def _elements(self, registers: Operand, type_: Type, run: int) -> Iterator[tuple[int, Operand, Operand]]:
+    def _elements(self, registers: Operand, type_: Type, run: int) -> Iterator[tuple[int, int, Operand]]:
         """Yield the elements of A or B in vectors: the element number, the first lane, and the bits of the elements.
 
         The bits of each element are in the low bits of a 32-bit vector lane; higher bits are not cleared. `run` is
         the number of elements of each lane."""
         bits = type_.bits
-        for at in self._lane_vectors():
-            words = [
-                (registers + at * 4 + ROW * register).inttoptr().load(self.ints, align=4)
-                for register in range(-(-run * bits // 32))
-            ]
+        for at in range(0, LANES, self.lanes):
+            words = list[Operand]()
             for number in range(run):
-                register, first = divmod(number * bits, 32)
-                element = words[register] >> first if first else words[register]
-                if first + bits > 32:
-                    element = element | words[register + 1] << 32 - first
-                yield number, at, element
-
-    def _lane_vectors(self) -> Iterator[Operand]:
-        """Yield the first lane of each vector of lanes; for f8f6f4 instructions, emit a loop over them instead.
-
-        They have many elements in a lane, so that straight code would be long.
-        """
-        if self.matrix.takes_formats:
-            with self.loop(LANES, self.lanes) as at:
-                yield at
-        else:
-            yield from (self.word(at) for at in range(0, LANES, self.lanes))
+                register, shift = divmod(number * bits, 32)
+                for following in range(len(words), (number * bits + bits + 31) // 32):
+                    words.append((registers + ROW * following + 4 * at).inttoptr().load(self.ints, align=4))
+                found = words[register] >> shift if shift else words[register]
+                if shift + bits > 32:
+                    found = found | words[register + 1] << 32 - shift
+                yield number, at, found
 
     def _widened(self, registers: Operand, type_: Type, run: int) -> Operand:
         """Emit the widening of A or B to binary32 in memory; return the address of that memory.
@@ -175,7 +167,7 @@ class Writer(VectorText):
         to = self._array(ROW * run)
         for number, at, bits in self._elements(registers, type_, run):
             value = self._real(bits, type_)
-            (to + at * 4 + ROW * number).inttoptr().store(value, align=4)
+            (to + ROW * number + 4 * at).inttoptr().store(value, align=4)
         return to
 
     def _real(self, bits: Operand, type_: Type) -> Operand:
@@ -208,16 +200,17 @@ class Writer(VectorText):
         return self.real(bits)
 
     def _small(self, bits: Operand, width: int, fraction: int, bias: int) -> Operand:
-        """Return finite numbers of a float format of `width` bits converted to binary32.
+        """Return finite numbers of a float format of `width` bits (at most 8) converted to binary32.
 
         `fraction` is the number of fraction bits of the format, `bias` its exponent bias.
         """
-        code = bits & (1 << width - 1) - 1
+        sign = 1 << width - 1
+        code = bits & sign - 1
         value = self.real((code << 23 - fraction) + (BIAS - bias << 23))
         # A denormal, read as a normal number, is 2**-bias * (1 + its fraction).
         least = self.pattern(1 << 31 | BIAS + 1 - bias << 23)
         value = (code < (1 << fraction)).select(self.fma(value, self.pattern(BIAS + 1 << 23), least), value)
-        return self.real(self.bits(value) | (bits & 1 << width - 1) << 32 - width)
+        return self.real(self.bits(value) | (bits & sign) << 32 - width)
 
     def _nan_of(self, bits: Operand, type_: Type) -> Operand | None:
         """Return, for elements of an 8-bit float type, flags that are true for elements that are NaN or infinite.
@@ -233,24 +226,19 @@ class Writer(VectorText):
                 return (code & 0x7C).eq(0x7C)
         return None
 
-    def _position(self, block: int, k: int, is_b: bool) -> tuple[int, int]:
-        """Return the element number and the first lane of the elements A[...][k] or B[k][...] of a block."""
-        matrix = self.matrix
-        side = matrix.n if is_b else matrix.m
-        part = matrix.b_part(self.kernel.b) if is_b else matrix.a_part(self.kernel.a)
-        before, rest = divmod(k, part)
-        number, chunk = divmod(before, LANES // (side * matrix.blocks))
-        return number * part + rest, side * (block + matrix.blocks * chunk)
-
     def _a_offset(self, block: int, k: int) -> int:
         """Return the byte offset of A[0][k] of a block in the memory that `_widened` fills."""
-        number, lane = self._position(block, k, is_b=False)
+        lane, number = a_place(self.matrix, block, 0, k, self.kernel.a)
         return ROW * number + 4 * lane
 
     def _b_offset(self, block: int, k: int) -> int:
         """Return the byte offset of B[k][0] of a block in the memory that `_widened` fills."""
-        number, lane = self._position(block, k, is_b=True)
+        lane, number = b_place(self.matrix, block, k, 0, self.kernel.b)
         return ROW * number + 4 * lane
+
+    def _field_of_shape(self, name: str) -> Operand:
+        """Return the value of a field of the instruction's `rules.Shape`."""
+        return (self.shape + 8 * numbers(rules.Shape)[name]).inttoptr().load("i64")
 
     # ---- rows of D -----------------------------------------------------------------------------------------------
     @contextmanager
@@ -274,23 +262,6 @@ class Writer(VectorText):
         return (table + self._b_offset(block, k) + column).inttoptr().load(self.floats, align=4)
 
     @contextmanager
-    def _rows_of(self, block: int, column: Operand) -> Iterator[tuple[Operand, Operand]]:
-        """Emit a loop over the rows of a block of D.
-
-        The context manager's value has the number of the row, and the byte offset in D of the vector of this row that
-        begins at `column`."""
-        matrix = self.matrix
-        with self.loop(matrix.m) as i:
-            if matrix.n == 32:
-                place = ((i >> 3) * (4 * ROW)) + ((i & 3) << 8) + ((i & 4) << 5)
-            elif matrix.n == 16:
-                place = ((i & 3) << 8) + ((i >> 2) << 6)
-            else:
-                place = i << 8
-            registers = {32: 16, 16: 4, 4: 4}[matrix.n]
-            yield i, place + ROW * registers * block + column
-
-    @contextmanager
     def _quads_of(self, block: int, column: Operand) -> Iterator[tuple[Operand, Operand]]:
         """Emit a loop over groups of four rows of a block of D.
 
@@ -301,6 +272,15 @@ class Writer(VectorText):
             place = ((quad >> 1) * (4 * ROW)) + ((quad & 1) << 7) if matrix.n == 32 else quad << 6
             registers = {32: 16, 16: 4, 4: 4}[matrix.n]
             yield quad, place + ROW * registers * block + column
+
+    @contextmanager
+    def _rows_of(self, block: int, column: Operand) -> Iterator[list[tuple[Operand, Operand]]]:
+        """Emit a loop over groups of four rows of a block of D.
+
+        The context manager's value has, for each of the four rows, the number of the row, and the byte offset in D of
+        the vector of this row that begins at `column`."""
+        with self._quads_of(block, column) as (quad, place):
+            yield [((quad << 2) + row, place + ROW * row) for row in range(4)]
 
     def _scalar(self, table: Operand, block: int, k: int, i: Operand, column: Operand) -> Operand:
         """Return A[i][k], or an element of a table with the layout of A, in every lane of a vector of columns."""
@@ -319,6 +299,43 @@ class Writer(VectorText):
             ]
         return each[0]
 
+    # ---- sparse matrices -----------------------------------------------------------------------------------------
+    def _selections(self) -> Operand:
+        """Emit the byte offsets of selected rows of B from the first of four; return the address of their table.
+
+        The table has the layout of the widened A: a dword for each of its elements."""
+        run = self.matrix.a_run
+        index, cbsz, abid = (self._field_of_shape(name) for name in ("index", "cbsz", "abid"))
+        shift = self.spread(cbsz.eq(0).select(abid * (2 * run), 0).trunc("i32"))
+        table = self._array(ROW * run)
+        for at in range(0, LANES, self.lanes):
+            word = (index + 4 * at).inttoptr().load(self.ints, align=4) >> shift
+            for number in range(run):
+                offset = (word >> 2 * number & 3) * ROW
+                (table + (ROW * number + 4 * at)).inttoptr().store(offset, align=4)
+        return table
+
+    def _held_rows(self, table: Operand, block: int, depth: range, column: Operand) -> list[Operand]:
+        """Return the rows `depth` of B, or of a table with the layout of B; an empty list if A is sparse.
+
+        The rows do not depend on the row of D, so that registers can hold them."""
+        return [] if self.matrix.is_sparse else [self._vector(table, block, k, column) for k in depth]
+
+    def _rows_for(
+        self, held: list[Operand], table: Operand, depth: range, i: Operand, column: Operand
+    ) -> list[Operand]:
+        """Return the rows of B, or of a table with its layout, that elements `depth` of row `i` of A are multiplied by.
+
+        `held` are the results of `_held_rows`."""
+        if not self.matrix.is_sparse:
+            return held
+        rows = []
+        for k in depth:
+            selected = (self.chosen + self._a_offset(0, k) + (i << 2)).inttoptr().load("i32", align=4).zext("i64")
+            place = table + self._b_offset(0, 4 * (k >> 1)) + column + selected
+            rows.append(place.inttoptr().load(self.floats, align=4))
+        return rows
+
     # ---- sums in order -------------------------------------------------------------------------------------------
     def _chain(self) -> None:
         a, b = self.raw_a, self.raw_b
@@ -326,30 +343,33 @@ class Writer(VectorText):
         for block in self._blocks():
             with self._columns_of(block) as column:
                 rows = [self._vector(b, block, k, column) for k in depth]
-                with self._rows_of(block, column) as (i, place):
-                    value = (self.c + place).inttoptr().load(self.floats, align=4)
-                    for k in depth:
-                        value = self.fma(self._scalar(a, block, k, i, column), rows[k], value)
-                    (self.d + place).inttoptr().store(self.canonical(value), align=4)
+                with self._rows_of(block, column) as four:
+                    for i, place in four:
+                        value = (self.c + place).inttoptr().load(self.floats, align=4)
+                        for k in depth:
+                            value = self.fma(self._scalar(a, block, k, i, column), rows[k], value)
+                        (self.d + place).inttoptr().store(self.canonical(value), align=4)
 
     def _integer(self) -> None:
         matrix = self.matrix
         a = self._widened(self.raw_a, Type.I8, matrix.a_run)
         b = self._widened(self.raw_b, Type.I8, matrix.b_run)
         for block in self._blocks():
-            for first in range(0, matrix.k, 16):
-                depth = range(first, min(first + 16, matrix.k))
+            for first in range(0, matrix.kept, 16):
+                depth = range(first, min(first + 16, matrix.kept))
                 source = self.c if first == 0 else self.d
                 with self._columns_of(block) as column:
-                    rows = [self._vector(b, block, k, column) for k in depth]
-                    with self._rows_of(block, column) as (i, place):
-                        old = (source + place).inttoptr().load(self.ints, align=4)
-                        # At most 16 products of 14 bits: exact in binary32.
-                        value = self._scalar(a, block, first, i, column).fmul(rows[0])
-                        for k, row in zip(depth[1:], rows[1:], strict=True):
-                            value = self.fma(self._scalar(a, block, k, i, column), row, value)
-                        made = old + value.cast("fptosi", self.ints)
-                        (self.d + place).inttoptr().store(made, align=4)
+                    held = self._held_rows(b, block, depth, column)
+                    with self._rows_of(block, column) as four:
+                        for i, place in four:
+                            old = (source + place).inttoptr().load(self.ints, align=4)
+                            rows = self._rows_for(held, b, depth, i, column)
+                            # At most 16 products of 14 bits: exact in binary32.
+                            value = self._scalar(a, block, first, i, column).fmul(rows[0])
+                            for k, row in zip(depth[1:], rows[1:], strict=True):
+                                value = self.fma(self._scalar(a, block, k, i, column), row, value)
+                            made = old + value.cast("fptosi", self.ints)
+                            (self.d + place).inttoptr().store(made, align=4)
 
     def _flushed(self, value: Operand) -> Operand:
         """Return floats with denormals flushed to zero, if the rule requires it and the MXCSR does not."""
@@ -367,22 +387,37 @@ class Writer(VectorText):
                 (self.raw_b, matrix.b, matrix.b_run),
             )
         )
-        zero, group = self.pattern(0), matrix.group
+        group = matrix.group
+        # The MXCSR flushes a denormal C to a zero of its sign, and sums of binary16 products are never -0.
+        is_flushed = llvm.is_x86() and matrix.a == Type.F16
         for block in self._blocks():
             with self._columns_of(block) as column:
                 rows = [self._vector(b, block, k, column) for k in range(matrix.k)]
-                with self._rows_of(block, column) as (i, place):
-                    value = (self.c + place).inttoptr().load(self.floats, align=4)
-                    if matrix.rule == Rule.PAIRWISE_FLUSH:
-                        value = self._without_denormals(value, rules.HIDDEN)
-                    for first in range(0, matrix.k, group):
-                        products = []
-                        for k in range(first, first + group):
-                            one = self._scalar(a, block, k, i, column)
-                            products.append(self._flushed(self.fma(one, rows[k], zero)))
-                        part = total(products, lambda x, y: self._flushed(x.fadd(y)))
-                        value = self._flushed(value.fadd(part))
-                    (self.d + place).inttoptr().store(self.canonical(value), align=4)
+                with self._rows_of(block, column) as four:
+                    for i, place in four:
+                        value = (self.c + place).inttoptr().load(self.floats, align=4)
+                        if matrix.rule == Rule.PAIRWISE_FLUSH and not is_flushed:
+                            value = self._without_denormals(value, rules.HIDDEN)
+                        for first in range(0, matrix.k, group):
+                            factors = [
+                                (self._scalar(a, block, k, i, column), rows[k]) for k in range(first, first + group)
+                            ]
+                            value = self._flushed(value.fadd(self._sum_of_products(factors)))
+                        (self.d + place).inttoptr().store(self.canonical(value), align=4)
+
+    def _sum_of_products(self, factors: list[tuple[Operand, Operand]]) -> Operand:
+        """Return the pairwise sum of 2 or 4 rounded products; a product of -0 counts as +0.
+
+        Products of binary16 numbers are exact in binary32, and no sum of two of them is denormal. A fused multiply-add
+        therefore rounds such a sum as the rule does. The first product is added to +0, so the whole sum is never -0."""
+        zero = self.pattern(0)
+        if self.matrix.a != Type.F16:
+            products = [self._flushed(self.fma(one, row, zero)) for one, row in factors]
+            return total(products, lambda x, y: self._flushed(x.fadd(y)))
+        (first, row), *others = factors
+        parts = [self.fma(first, row, zero), *(one.fmul(row) for one, row in others[1::2])]
+        pairs = [self.fma(one, row, part) for (one, row), part in zip(others[::2], parts, strict=True)]
+        return total(pairs, lambda x, y: x.fadd(y))
 
     def _widened_and_flushed(self, registers: Operand, type_: Type, run: int) -> Operand:
         to = self._array(ROW * run)
@@ -390,7 +425,7 @@ class Writer(VectorText):
             value = self._real(bits, type_)
             if self.matrix.rule == Rule.PAIRWISE_FLUSH:
                 value = self._without_denormals(value, rules.lowest_field(type_) << 23)
-            (to + at * 4 + ROW * number).inttoptr().store(value, align=4)
+            (to + ROW * number + 4 * at).inttoptr().store(value, align=4)
         return to
 
     def _without_denormals(self, value: Operand, least: int) -> Operand:
@@ -489,45 +524,24 @@ class Writer(VectorText):
             self._divide(b, exponents_b, top_b >> 23, matrix.b_run, is_b=True)
         self.declare_constants()
         self.scratch = self._array(2 * 4 * self.lanes + 8 * 32)
-        sides = a, exponents_a, b, exponents_b
-        if matrix.takes_formats:
-            self._loop_over_groups(sides)
-        for block in self._blocks() if not matrix.takes_formats else ():
-            for first in range(0, matrix.k, matrix.group):
+        for block in self._blocks():
+            for first in range(0, matrix.kept, matrix.group):
                 with self._columns_of(block) as column:
-                    self._group(block, (first, first), column, sides, self.c if first == 0 else self.d)
+                    self._group(block, first, column, (a, exponents_a, b, exponents_b))
         self.jump(end)
         with self.apart(whole):
             scratch = self._array(rules.SCRATCH)
-            self._call(rules.multiply, self._plain, self.raw_a, self.raw_b, self.c, self.d, scratch)
+            self._call(rules.multiply, self._arranged_shape(), self.raw_a, self.raw_b, self.c, self.d, scratch)
             self.jump(end)
         self.start(end)
 
-    def _loop_over_groups(self, sides: tuple[Operand, Operand, Operand, Operand]) -> None:
-        """Emit a loop over the groups of k of an f8f6f4 instruction, which has too many of them for straight code.
+    def _arranged_shape(self) -> Operand:
+        """Return the address of the shape that fits the copies of A and B, which are rearranged already.
 
-        `sides` has the four addresses that `_group` takes. C is copied to D first.
-        """
-        matrix = self.matrix
-        with self.loop(ROW * matrix.d_registers, 4 * self.lanes) as at:
-            (self.d + at).inttoptr().store((self.c + at).inttoptr().load(self.ints, align=4), align=4)
-        firsts = range(0, matrix.k, matrix.group)
-        positions = [[self._position(0, first, is_b=is_b) for first in firsts] for is_b in (False, True)]
-        offsets = [
-            [ROW * number + 4 * lane for number, lane in positions[0]],
-            [LANES * number + lane for number, lane in positions[0]],
-            [ROW * number + 4 * lane for number, lane in positions[1]],
-        ]
-        tables = [self._array(8 * len(firsts)) for _ in offsets]
-        for table, row in zip(tables, offsets, strict=True):
-            for n, offset in enumerate(row):
-                (table + 8 * n).inttoptr().store(self.word(offset), align=8)
-        a, exponents_a, b, exponents_b = sides
-        with self.loop(len(firsts)) as group:
-            to_a, to_exponents, to_b = ((table + (group << 3)).inttoptr().load("i64", align=8) for table in tables)
-            moved = a + to_a, exponents_a + to_exponents, b + to_b, exponents_b + to_b
-            with self._columns_of(0) as column:
-                self._group(0, (0, group * matrix.group), column, moved, self.d)
+        Operands of sparse instructions and of instructions with scales are not rearranged."""
+        if self.matrix.is_sparse or self.matrix.is_scaled:
+            return self.shape
+        return self.shape + ctypes.sizeof(rules.Shape)
 
     def _factors(
         self, registers: Operand, type_: Type, run: int, is_b: bool
@@ -538,43 +552,40 @@ class Writer(VectorText):
         that is true if an element is NaN or infinite. The exponents of wide types (BF16, XF32) are written by
         `_divide`."""
         values, exponents = self._array(ROW * run), self._array(ROW * run if is_b else LANES * run)
-        room = self._array(4 * self.lanes).inttoptr()
-        room.store(self.constant(self.ints, 0), align=4)
+        largest, wrong = self.constant(self.ints, 0), None
         for number, at, bits in self._elements(registers, type_, run):
-            if number == 0:
-                largest = room.load(self.ints, align=4)
             nan = self._nan_of(bits, type_)
             value = self._real(bits, type_)
-            (values + at * 4 + ROW * number).inttoptr().store(value, align=4)
+            (values + (ROW * number + 4 * at)).inttoptr().store(value, align=4)
             magnitude = self.bits(value) & rules.MAGNITUDE
-            met = magnitude if nan is None else nan.select(self.constant(self.ints, rules.INFINITY), 0)
-            largest = self.larger_word(largest, met)
-            if number == run - 1:
-                room.store(largest, align=4)
+            if nan is None:
+                largest = self.larger_word(largest, magnitude)
+            else:
+                wrong = nan if wrong is None else wrong | nan
             if not self.is_wide:
                 lowest = rules.lowest_field(type_)
                 field = self.larger_word(magnitude >> 23, self.constant(self.ints, lowest)) - BIAS
                 self._store_exponents(exponents, number, at, magnitude.eq(0).select(OF_ZERO, field), is_b)
-        largest = room.load(self.ints, align=4)
         top = self.call("i32", f"llvm.vector.reduce.umax.v{self.lanes}i32", largest.typed)
-        return values, exponents, top, top >= rules.INFINITY
+        special = top >= rules.INFINITY if wrong is None else wrong.bitcast(f"i{self.lanes}").ne(0)
+        return values, exponents, top, special
 
-    def _store_exponents(self, to: Operand, number: int, at: Operand, exponents: Operand, is_b: bool) -> None:
+    def _store_exponents(self, to: Operand, number: int, at: int, exponents: Operand, is_b: bool) -> None:
         """Emit a store of exponents as bytes: one byte per element of A, four copies per element of B."""
         if not is_b:
             low = exponents.trunc(f"<{self.lanes} x i8>")
-            (to + at + LANES * number).inttoptr().store(low, align=4)
+            (to + (LANES * number + at)).inttoptr().store(low, align=4)
             return
         byte = exponents & 0xFF
         pair = byte | byte << 8
-        (to + at * 4 + ROW * number).inttoptr().store(pair | pair << 16, align=4)
+        (to + (ROW * number + 4 * at)).inttoptr().store(pair | pair << 16, align=4)
 
     def _window(self, top_a: Operand, top_b: Operand) -> Operand:
         """Emit the computation of the range of exponents (window) that the fast formulation handles for BF16 and XF32.
 
-        Return a flag that is true if the fast formulation cannot be used. Factors are divided by the largest factor's
-        power of two. A product with a zero counts as 2**-126 times the other factor, so the window must end above it.
-        The window also ends above the exponents of denormal results."""
+        Return a flag that is true if the fast formulation cannot be used. Factors are divided by the largest
+        factor's power of two. A product with a zero counts as 2**-126 times the other factor. The lower end of the
+        window is above such products, and above the exponents of denormal results."""
         self.base = self.intrinsic("umax", top_a, self.constant("i32", 1)) + top_b - 2 * BIAS
         least = self.intrinsic("umin", top_a, top_b)
         lowest = self.constant("i32", -WINDOW)
@@ -598,13 +609,13 @@ class Writer(VectorText):
                 own = self.larger_word(magnitude >> 23, self.constant(self.ints, 1)) - field
                 own = self.intrinsic("smax", own, self.constant(self.ints, -WINDOW - 2))
                 place.store(value.fmul(factor), align=4)
-                self._store_exponents(exponents, number, self.word(at), magnitude.eq(0).select(OF_ZERO, own), is_b)
+                self._store_exponents(exponents, number, at, magnitude.eq(0).select(OF_ZERO, own), is_b)
 
     def declare_constants(self) -> None:
         """Emit the constants that the inner loop keeps in registers.
 
         `least` is the lowest exponent that the fast formulation handles, and `tiny` the lower bound for the
-        exponents of C."""
+        exponents of C. For scales, they are the addresses of the registers and the positions of the scales in them."""
         self.bytes = f"<{4 * self.lanes} x i8>"
         if self.is_wide:
             self.shift: Operand | None = self.spread(self.base << 23)
@@ -614,6 +625,10 @@ class Writer(VectorText):
             self.shift = None
             self.least = self.held(self.constant(self.bytes, -WINDOW))
             lowest = self.constant(self.ints, BIAS - WINDOW << 24)
+        if self.matrix.is_scaled:
+            self.scales_a, self.scales_b = (self._field_of_shape(name) for name in ("scale_a", "scale_b"))
+            self.shift_a, shift = (self._field_of_shape(name).trunc("i32") for name in ("a_shift", "b_shift"))
+            self.shift_b = self.held(self.spread(shift))
         self.tiny = self.held(lowest - 1)
         self.mirror = self.held(self.constant(self.ints, 2 * BIAS + 24 << 23))
         """The minuend that turns the exponent field of 2**E into that of 2**(24 - E), by a subtraction."""
@@ -623,7 +638,7 @@ class Writer(VectorText):
 
         The lanes are those of a vector of columns.
         """
-        number, lane = self._position(block, k, is_b=False)
+        lane, number = a_place(self.matrix, block, 0, k, self.kernel.a)
         place = table + (LANES * number + lane)
         if self.matrix.n > 4:
             return self.spread((place + (quad << 2)).inttoptr().load("i32", align=4)).bitcast(self.bytes)
@@ -640,7 +655,7 @@ class Writer(VectorText):
         A byte is below -WINDOW if all of the row's products are zero.
         """
         sums = [
-            self.intrinsic("sadd.sat", self._quad(a, block, k, quad, at), each.bitcast(self.bytes))
+            self.intrinsic("sadd.sat", self._quad(a, block, k, quad, at), each)
             for k, each in zip(depth, exponents, strict=True)
         ]
         return total(sums, lambda x, y: self.intrinsic("smax", x, y))
@@ -663,29 +678,24 @@ class Writer(VectorText):
             parts.append(product.cast("fptosi", self.ints))
         return total(parts, lambda x, y: x + y)
 
-    def _group(
-        self,
-        block: int,
-        firsts: tuple[int, Operand | int],
-        at: Operand,
-        sides: tuple[Operand, Operand, Operand, Operand],
-        source: Operand,
-    ) -> None:
-        """Emit the computation of one group of k for the rows of a vector of columns, and its addition to `source`.
+    def _group(self, block: int, first: int, at: Operand, sides: tuple[Operand, Operand, Operand, Operand]) -> None:
+        """Emit, for all rows of a vector of columns, the products A[i][k] * B[k][j] for one group of consecutive k.
 
-        `firsts` are the first k of the group relative to `sides`, and that in the matrix. `at` is the byte offset of
-        the columns. `sides` has four addresses: those of A, of its exponents, of B, and of its exponents.
-        """
+        The rule rounds once per group; `first` is the group's first k. `at` is the byte offset of the columns.
+        `sides` has four addresses: those of A, of its exponents, of B, and of its exponents."""
         matrix = self.matrix
         a, exponents_a, b, exponents_b = sides
-        first, in_matrix = firsts
+        source = self.c if first == 0 else self.d
         step = 2 if matrix.rule == Rule.FUSED_SPLIT else 1
         halves = [range(first + n, first + matrix.group, step) for n in range(step)]
-        rows = [[self._vector(b, block, k, at) for k in half] for half in halves]
-        exponents = [[self.bits(self._vector(exponents_b, block, k, at)) for k in half] for half in halves]
+        held = [self._held_rows(b, block, half, at) for half in halves]
+        exponents = [self._held_rows(exponents_b, block, half, at) for half in halves]
+        scales = self._column_scales(first, at) if matrix.is_scaled else None
         with self._quads_of(block, at) as (quad, place):
             largest = [
-                self._largest(block, half, each, exponents_a, quad, at)
+                self._largest(
+                    block, half, self._exponents_for(each, exponents_b, half, quad, at), exponents_a, quad, at
+                )
                 for half, each in zip(halves, exponents, strict=True)
             ]
             fields = [(self.intrinsic("smax", each, self.least) + BIAS).bitcast(self.ints) for each in largest]
@@ -693,7 +703,25 @@ class Writer(VectorText):
             if self.is_wide:
                 low = self._below(largest[0])
             for row in range(4):
-                self._row(block, (in_matrix, halves, rows), (quad, row), at, place, fields, (a, source), low)
+                i = (quad << 2) + row
+                rows = [self._rows_for(each, b, half, i, at) for half, each in zip(halves, held, strict=True)]
+                self._row(block, (first, halves, rows), (quad, row), at, place, fields, (a, source), low, scales)
+
+    def _exponents_for(
+        self, held: list[Operand], table: Operand, depth: range, quad: Operand, at: Operand
+    ) -> list[Operand]:
+        """Return the exponents of the elements of B that elements `depth` of four rows of A are multiplied by.
+
+        They are the bytes of a dword, one byte for each row. `held` are the results of `_held_rows`."""
+        if not self.matrix.is_sparse:
+            return [each.bitcast(self.bytes) for each in held]
+        rows = [self._rows_for([], table, depth, (quad << 2) + row, at) for row in range(4)]
+        found = [each.bitcast(self.bytes) for each in rows[0]]
+        for number, row in enumerate(rows[1:], 1):
+            flags = ", ".join(f"i1 {str(byte % 4 == number).lower()}" for byte in range(4 * self.lanes))
+            mask = self.operand(f"<{4 * self.lanes} x i1>", f"<{flags}>")
+            found = [mask.select(each.bitcast(self.bytes), one) for each, one in zip(row, found, strict=True)]
+        return found
 
     def _below(self, largest: Operand) -> Operand:
         """Return dwords with 0xFF in each byte whose exponent is below the window, and 0 in other bytes.
@@ -705,16 +733,23 @@ class Writer(VectorText):
     def _row(
         self,
         block: int,
-        group: tuple[Operand | int, list[range], list[list[Operand]]],
+        group: tuple[int, list[range], list[list[Operand]]],
         where: tuple[Operand, int],
         at: Operand,
         place: Operand,
         fields: list[Operand],
         memory: tuple[Operand, Operand],
         low: Operand | None,
+        scales: Operand | None,
     ) -> None:
-        """Emit one row of D, in one vector of columns: its old value plus the products for one group of consecutive
-        k."""
+        """Emit one row of D, in one vector of columns: its old value plus the products for one group of consecutive k.
+
+        `group` has the group's first k, the one or two parts into which the rule splits its k, and for each part
+        the rows of B. `where` has the number of four consecutive rows of D, and the number of the row in these.
+        `at` is the byte offset of the columns. `place` is the byte offset in D of the first of the four rows.
+        `fields` has, for each part, the largest exponents of the four rows. `memory` has the addresses of A and of
+        the old values. `low` flags, if it is not None, the rows whose exponents are below the window. `scales` has, if
+        it is not None, the exponents of the scales of the columns."""
         first, halves, rows = group
         quad, row = where
         a, source = memory
@@ -733,62 +768,58 @@ class Writer(VectorText):
                 each.ashr(self.smaller_word(power - own >> 23, 31)) for each, own in zip(sums, powers, strict=True)
             ]
             part = moved[0] + moved[1]
-        own = power if self.shift is None else power + self.shift
         beyond = None
-        if self.matrix.is_scaled:
-            own, beyond = self._scaled(power, i, at, first)
-        made, wrong = self._joined(part, own, old)
+        if scales is not None:
+            power, beyond = self._scaled(power, self._row_scale(first, i) + scales)
+        elif self.shift is not None:
+            power = power + self.shift
+        made, wrong = self._joined(part, power, old)
         if low is not None:
             wrong = wrong | (low & (0xFF << 8 * row)).ne(0)
         if beyond is not None:
             wrong = wrong | beyond
         self._store(made, wrong, old, (block, first, i, at, here))
 
-    def _scaled(self, power: Operand, i: Operand, at: Operand, first: Operand | int) -> tuple[Operand, Operand]:
-        """Return `power` times the scales of row `i` and of a vector of columns, and a mask of lanes to correct.
+    def _scale_exponents(self, words: Operand) -> Operand:
+        """Return the exponents of scales in the low bytes of dwords; SCALE_OF_NAN for a scale that is NaN."""
+        field = words & 0xFF
+        return field.eq(0xFF).select(self.constant(field.type, SCALE_OF_NAN), field - BIAS)
+
+    def _column_scales(self, first: int, at: Operand) -> Operand:
+        """Return the exponents of the scales of a vector of columns, for the group of k that starts at `first`."""
+        place = self.scales_b + 4 * self.matrix.n * (first >> 5) + at
+        return self._scale_exponents(place.inttoptr().load(self.ints, align=4) >> self.shift_b)
+
+    def _row_scale(self, first: int, i: Operand) -> Operand:
+        """Return the exponent of the scale of row `i`, in every lane, for the group of k that starts at `first`."""
+        place = self.scales_a + 4 * self.matrix.m * (first >> 5) + (i << 2)
+        return self.spread(self._scale_exponents(place.inttoptr().load("i32", align=4) >> self.shift_a))
+
+    def _scaled(self, power: Operand, scale: Operand) -> tuple[Operand, Operand]:
+        """Return `power` times 2**`scale`, and a mask of lanes in which the result does not apply.
 
         These are lanes whose scales are NaN or lead out of the range of exponents of the fast formulation. If all
         products are zero, `power` is the lowest one and stays as it is, unless the scales are so large that the
-        exponents of the products matter. `first` is the first k of the group.
-        """
-        sides = []
-        for name, side, place in (("a", self.matrix.m, i << 2), ("b", self.matrix.n, at)):
-            group = (self.word(first) if isinstance(first, int) else first) >> 5
-            row = self._field_of_shape(f"scale_{name}") + group * (4 * side) + place
-            kind = "i32" if name == "a" else self.ints
-            shift = self._field_of_shape(f"{name}_shift").trunc("i32")
-            moved = row.inttoptr().load(kind, align=4) >> (shift if name == "a" else self.spread(shift))
-            sides.append(self.spread(moved & 0xFF) if name == "a" else moved & 0xFF)
-        scale = sides[0] + sides[1] - 2 * BIAS
+        exponents of the products matter."""
         field = (power >> 23) + scale
-        is_nan = sides[0].eq(0xFF) | sides[1].eq(0xFF)
         is_zero = power <= (BIAS - WINDOW << 23)
-        beyond = field.slt(BIAS - WINDOW) | field.sgt(BIAS + 120)
-        return is_zero.select(power, field << 23), is_nan | is_zero.select(scale.sgt(MOST_OF_ZERO), beyond)
+        is_beyond = field - (BIAS - WINDOW) > WINDOW + 120
+        return is_zero.select(power, field << 23), is_zero.select(scale.sgt(MOST_OF_ZERO), is_beyond)
 
-    def _field_of_shape(self, name: str) -> Operand:
-        """Return the value of a field of the instruction's `rules.Shape`."""
-        return (self.shape + 8 * numbers(rules.Shape)[name]).inttoptr().load("i64")
-
-    @property
-    def _plain(self) -> Operand:
-        """The address of the `rules.Shape` of operands that are already rearranged."""
-        return self.shape if self.matrix.is_scaled else self.shape + ctypes.sizeof(rules.Shape)
-
-    def _joined(self, part: Operand, own: Operand, old: Operand) -> tuple[Operand, Operand]:
+    def _joined(self, part: Operand, power: Operand, old: Operand) -> tuple[Operand, Operand]:
         """Return the sum of `part` and C as binary32, and a mask of lanes in which it may be wrong.
 
-        `part` is in units of 2**-24 times `own`. It is truncated to a multiple of 2**-31 times the larger of the
+        `part` is in units of 2**-24 times `power`. It is truncated to a multiple of 2**-31 times the larger of the
         powers of `part` and C, and split into two exact floats. These are added to C (`old`) without an error before
         the one rounding."""
         bits = self.bits(old)
         of_c = bits & rules.INFINITY
-        most = self.larger_word(own, of_c)
+        most = self.larger_word(power, of_c)
         addend = self.intrinsic("floor", old.fmul(self.real(self.mirror - most)))
         if self.matrix.rule == Rule.FUSED_SPLIT:
             far = (most - of_c) > (25 << 23)
             addend = far.select(self.pattern(0), addend)
-        apart = self.smaller_word(most - own, 38 << 23)
+        apart = self.smaller_word(most - power, 38 << 23)
         near = self.smaller_word(apart, 7 << 23)
         part = part.ashr(apart - near >> 23)
         unit = self.real((BIAS << 23) - near)
@@ -804,7 +835,7 @@ class Writer(VectorText):
         return made, tiny | (most >= (BIAS + 120 << 23))
 
     def _store(
-        self, made: Operand, wrong: Operand, old: Operand, where: tuple[int, Operand | int, Operand, Operand, Operand]
+        self, made: Operand, wrong: Operand, old: Operand, where: tuple[int, int, Operand, Operand, Operand]
     ) -> None:
         """Emit the store of one vector of a row of D, and the slow path that corrects the lanes flagged in `wrong`.
 
@@ -827,8 +858,8 @@ class Writer(VectorText):
             after.inttoptr().store(made, align=4)
             column = at >> 2
             self._call(
-                rules.repair, self._plain, self.raw_a, self.raw_b, block, i, column, first, lanes, before, after,
-                before + 8 * self.lanes,
+                rules.repair, self._arranged_shape(), self.raw_a, self.raw_b, block, i, column, first, lanes, before,
+                after, before + 8 * self.lanes,
             )  # fmt: skip
             mended = after.inttoptr().load(self.floats, align=4)
             self.jump(good)

@@ -69,7 +69,8 @@ class WaveClock(AgentClock):
         self._next()
 
     def acquire(self) -> None:
-        """Join all released clocks that the wave has read so far, since its cache has been invalidated."""
+        """Join the released clocks of all words that the wave has read; called when the wave has invalidated its
+        cache."""
         waiting, self.acquiring = self.acquiring, {}
         for clock in waiting.values():
             self.learn(clock)
@@ -85,7 +86,7 @@ class WaveClock(AgentClock):
 
 
 class GroupClock:
-    """The vector clocks of the waves of one work-group. Its waves have consecutive numbers from `first` on."""
+    """The vector clocks of the waves of one work-group. These waves have consecutive numbers from `first` on."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -210,7 +211,9 @@ class LaunchClocks:
         self._of_queue.clear()
 
     def _others(self, clock: Clock) -> dict[int, Launch]:
-        """Return the waves of a clock that do not belong to the present launch, with their launches."""
+        """Return the waves in `clock` that do not belong to the present launch, with their launches.
+
+        A clock maps each wave to an epoch of that wave."""
         found = {uid: self._launch_of(uid) for uid in clock}
         present = self._launches.present
         return {uid: launch for uid, launch in found.items() if launch is not present}

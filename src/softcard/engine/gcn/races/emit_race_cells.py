@@ -2,10 +2,10 @@
 
 The emitted code calls functions of `races.native_lanes`. Two checks are inlined: that of a whole line of
 memory, and that of one dword that all lanes load. Checks of lanes with arbitrary addresses are functions of
-the translated module. Each access has an inline shadow cache (`cache`) with the number of its site and the
-address of the shadow cells of the page that it accessed last. The cache is valid only while no other launch
-runs, and while only barriers order the wave with other waves. If the fast path cannot decide,
-`races.native_check` makes the full check."""
+the translated module. Each access has an inline shadow cache (`cache`). It holds the number of the access's
+site (the pair of its instruction and kind of access), and the address of the shadow cells of the page that
+it accessed last. The cache is valid only while no other launch runs, and while only barriers order the wave
+with other waves. If the fast path cannot decide, `races.native_check` makes the full check."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ Their vectors are as wide as those of the inlined code.
 class Place:
     """The values that identify an access by a lane vector.
 
-    A lane vector is the group of adjacent lanes that one iteration of the strip-mined loop handles. The
-    values are the host addresses of the access's inline shadow cache and of its slot, the access's key (its
-    instruction's pc and its number in the instruction), the vector's first lane, and the address that the
-    first lane accesses."""
+    A lane vector is the group of adjacent lanes that one iteration of the strip-mined loop handles. The values
+    are the host address of the access's inline shadow cache, and that of its slot, which holds the state of the
+    check (`layout.Slot`). Further values are the access's key (its instruction's pc and its number in the
+    instruction), the vector's first lane, and the address that the first lane accesses."""
 
     cache: Operand
     slot: Operand
@@ -70,20 +70,20 @@ class Cells:
         """The words in `known`, each repeated as a vector for all cells of a line."""
 
     def load_line(self, place: Place, line: str, other: str, done: str) -> None:
-        """Emit the check of a load of a line by a lane vector, dword by dword.
+        """Emit the check of a load by a lane vector, in which each lane loads one dword of a line.
 
-        `place` identifies the access. The emitted code continues at the label `done`, or at `other` for the full check.
-        """
+        `place` identifies the access, and `line` is the number of the line. The emitted code continues at the label
+        `done`, or at `other` for the full check."""
         given = place.cache, place.key, place.address, line, place.first, *self._clock(self.cells, place)
         self._unless(native_lanes.load_line, given, other, is_local=place.is_local)
         self.text.jump(done)
 
     def store_line(self, place: Place, line: str, bit: int, other: str, done: str) -> None:
-        """Emit the check of a store of a line by a lane vector, dword by dword.
+        """Emit the check of a store by a lane vector, in which each lane stores one dword of a line.
 
-        `place` identifies the access; `bit` is its slot's bit in the mask of open slots, which is used outside of LDS.
-        The emitted code continues at the label `done`, or at `other` for the full check.
-        """
+        `place` identifies the access, and `line` is the number of the line. `bit` is the bit of the access's slot
+        in the mask of open slots, which is used outside of LDS. The emitted code continues at the label `done`, or
+        at `other` for the full check."""
         own = self.row, place.cache, place.slot, place.key, place.address, line, place.first, str(bit)
         self._unless(native_lanes.store_line, (*own, *self._clock(self.cells, place)), other, is_local=place.is_local)
         self.text.jump(done)

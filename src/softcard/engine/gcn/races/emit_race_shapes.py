@@ -19,9 +19,9 @@ from softcard.ir.operand import Operand
 class Access:
     """An access by a lane vector. `lanes` is the bit mask of the lanes that make it.
 
-    `every` is a mask of lanes; the access can have a regular pattern only if all of its bits are set. `bound` is
-    the end of the addresses in LDS, which `every` does not take into account. `number`, `cache`, `key` and `what`
-    are parameters of `native_check.check_vector`."""
+    `every` has a bit for each lane; the access can have a regular pattern only if all of these bits are set. In
+    LDS, lanes whose address is not below `bound` make no access; `every` ignores that. `number`, `cache`, `key`
+    and `what` are parameters of `native_check.check_vector`."""
 
     kind: str
     space: str
@@ -81,11 +81,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Loads at constant offsets from an address, which are checked together.
+    """Loads that are checked together. Their addresses are one address plus constant offsets.
 
-    `side` is the condition that all lanes load the dwords of a line in order, in each load. `same` is the condition
-    that all lanes load one dword, in each load.
-    """
+    `side` is the condition that all lanes load the dwords of a line in order, in each load. `same` is the
+    condition that all lanes load one dword, in each load."""
 
     accesses: tuple[Access, ...]
     first: Operand

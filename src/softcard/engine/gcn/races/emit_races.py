@@ -73,8 +73,8 @@ class RaceHooks:
     def begin_strip(self, exec: Operand, stores: set[str]) -> None:
         """Begin a strip-mined loop.
 
-        The emitted code closes the slots of earlier accesses, and lets the wave pass a barrier that it has reached.
-        `stores` are the address spaces to which the loop stores."""
+        The emitted code ends the accesses of earlier loops by closing their slots (`layout.Slot`). It also lets the
+        wave pass a barrier that it has reached. `stores` are the address spaces to which the loop stores."""
         text, row = self.text, self._row()
         self.exec = exec
         self._may_wait = not stores

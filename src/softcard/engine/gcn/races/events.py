@@ -1,4 +1,4 @@
-"""The race detector of the reference engine, which compares each event with shadow cells of earlier ones."""
+"""The race detector of the reference engine, which compares accesses with the shadow cells of earlier accesses."""
 
 from __future__ import annotations
 
@@ -122,9 +122,9 @@ class Event:
     clock: Clock
 
     def allows(self, other: Event, space: str) -> bool:
-        """Return True if both accesses may be atomic in the source code; then they do not race.
+        """Return True if the accesses of both events may be atomic in the source code; then they do not race.
 
-        A coherent load, and a store by a single lane, may be atomic in the source, because machine code uses the same
+        A coherent load, and a store by a single lane, may be atomic in the source, because compilers use the same
         instructions for atomic and for plain accesses."""
         kinds = {self.access, other.access}
         if kinds == {ATOMIC}:
@@ -313,9 +313,10 @@ class EventDetector:
         return number
 
     def _last(self, event: Event, known: Numbers, marks: Numbers) -> Numbers:
-        """Return, for each shadow cell, the load that it records after the load `event`; see `native_check.later`.
+        """Return, for each shadow cell, the load that it will hold when the load `event` has been recorded.
 
-        `known` are the loads that the cells have recorded before. `marks` are the present loads in the same form."""
+        `known` are the loads that the cells hold now. `marks` are the words for `event`, in the same form.
+        `native_check.later` describes the choice between the two."""
         found, numbers = marks.copy(), known >> LANE_BITS
         for number in np.unique(numbers).tolist():
             other = self._events[number]

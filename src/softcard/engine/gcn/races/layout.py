@@ -302,7 +302,7 @@ class WaveRow(ctypes.Structure):
 
 @layout
 class Slot(ctypes.Structure):
-    """The state of an access of a strip-mined loop, which continues from one lane vector to the next.
+    """The state of the check of one access in a strip-mined loop. It is kept from one lane vector to the next.
 
     `checked` is the mask of the lanes already checked."""
 

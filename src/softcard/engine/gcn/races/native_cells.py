@@ -114,11 +114,10 @@ def block_of(address: int) -> int:
 
 @native
 def records_of(race: Race, address: int, size: int, row: int, records: int) -> int:
-    """Write the access record of kind `row` of each byte of global memory to `records`, up to a page's end.
+    """Write the access records of kind `row` of the `size` bytes of global memory at `address` to `records`.
 
-    `row` is a kind of record in shadow cells, such as `STORED`. Return the number of bytes; 0 if no byte of the page
-    was accessed.
-    """
+    Stop at the end of the page. `row` is a kind of record in shadow cells, such as `STORED`. Return the number
+    of bytes; 0 if no byte of the page was accessed."""
     end = min(address + size, (address >> PAGE_BITS) + 1 << PAGE_BITS)
     page = U64[slot_of_page(race, page_key(address, GLOBAL)) + 8]
     if not page:

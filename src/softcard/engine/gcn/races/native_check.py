@@ -120,7 +120,7 @@ def open_access(wave: WaveRow, pc: int, what: int, is_single: int) -> int:
 def allows(kind: int, row: int, record: int, other: int, is_global: int) -> int:
     """Return 1 if both accesses may be atomic in the source code; then they do not race.
 
-    A coherent load, and a store by a single lane, may be atomic in the source, because machine code uses the same
+    A coherent load, and a store by a single lane, may be atomic in the source, because compilers use the same
     instructions for atomic and for plain accesses."""
     mine, theirs = (record & FREE != 0) & is_global, (other & FREE != 0) & is_global
     if kind == ATOMIC or row >= LOADED:
@@ -130,9 +130,9 @@ def allows(kind: int, row: int, record: int, other: int, is_global: int) -> int:
 
 @inlined
 def rows_met(is_load: int) -> int:
-    """Return how many kinds of records in shadow cells conflict with a load (`is_load` is 1) or with another access.
+    """Return how many of the kinds of records in a shadow cell conflict with the present access.
 
-    These are the first kinds, from `STORED` on."""
+    These are the first kinds, from `STORED` on. `is_load` is 1 if the access is a load, else 0."""
     return cells_met(is_load, LOADED, ROWS)
 
 
@@ -161,9 +161,9 @@ def first_conflict(wave: WaveRow, page: int, address: int, what: int, record: in
 
 @native
 def clashed(wave: WaveRow, serial: int, address: int) -> int:
-    """Return the other access of a conflict that the access `serial` has already found at an address, or 0.
+    """Return the record of the access that conflicts with the access number `serial` at `address`, or 0.
 
-    The result is an access record."""
+    Only conflicts that were already found for that access are considered."""
     for number in range(wave.conflict_count):
         conflict = Conflict.from_address(wave.conflicts + number * CONFLICT_BYTES)
         if address - conflict.address < conflict.size and conflict.serial == serial:
@@ -253,7 +253,7 @@ def is_whole(page: int, at: int, end: int) -> int:
 def met(wave: WaveRow, page: int, at: int, what: int, record: int, serial: int, same: int) -> int:
     """Return the record of an access that races with the present access at a dword or byte, or 0.
 
-    If the present access has already been recorded there, return the race that was found before that."""
+    If the present access has already been recorded there, return the racing record that was found before that."""
     other = first_conflict(wave, page, at, what, record, same)
     if wave.conflict_count and not other and record_at(page, at, STORED) >> SITE_AT == record >> SITE_AT:
         return clashed(wave, serial, at)
@@ -404,7 +404,9 @@ def meant(group: Group, words: int, address: int, what: int) -> int:
 def against_all(
     wave: WaveRow, words: int, what: int, record: int, serial: int, addresses: int, mask: int, same: int, flags: int
 ) -> int:
-    """Check the accesses of lanes one by one with `against`; with `NOTES`, count their races with `note_races`."""
+    """Check the accesses of lanes one by one with `against`.
+
+    If `flags` contains `NOTES`, count the races of each access with `note_races` instead."""
     group = Group.from_address(wave.group)
     lanes, found = LOWER if what >> SPACE_AT & 3 == LDS else ALL, FINE
     while mask:
@@ -637,7 +639,7 @@ def check_access(
 # ---- translated code -----------------------------------------------------------------------------------------------
 @native
 def slot_of(wave: WaveRow, number: int, key: int, what: int, lanes: int) -> int:
-    """Return the host address of the slot `number` of an access.
+    """Return the host address of the wave's slot `number`, which holds the state of an access in a strip-mined loop.
 
     If the slot is not open, begin a new access in it. `lanes` is EXEC. Slots are numbered in the order of the
     accesses in their strip-mined loop."""
@@ -821,7 +823,9 @@ def check_scalar(wave: WaveRow, cache: int, key: int, what: int, address: int) -
 
 @native
 def stored_records(race: Race, space: int, addresses: int, count: int, records: int) -> None:
-    """Write the record of the last store at each address to `records`."""
+    """Write the access records of the last stores to `count` addresses to the array at `records`.
+
+    `addresses` is the host address of the array of these addresses."""
     for number in range(count):
         address = U64.at(addresses)[number]
         page = page_of(race, address, space)

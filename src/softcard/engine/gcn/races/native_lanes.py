@@ -206,7 +206,7 @@ def store_line(
 
 @inlined
 def store_record(wave: WaveRow, cache: Cache, slot: Slot, first: int, bit: int, is_local: int) -> int:
-    """Return the access record of a store by a lane vector, which begins with lane `first`.
+    """Return the access record of a store by the lane vector that begins with lane `first`.
 
     Return 0 if the accesses of the present loop have found a conflict, or if the slot of a store outside of LDS
     is not open."""

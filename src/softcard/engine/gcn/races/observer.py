@@ -54,7 +54,7 @@ class RaceObserver(Observer):
         self._group: tuple[int, int, int] | None = None
 
     def begin(self, view: WaveView, group: tuple[int, int, int], insn: Insn, lanes: int | None) -> None:
-        """Prepare for the accesses of an instruction, which follow.
+        """Prepare for the accesses that an instruction is about to make.
 
         Select the race detector for the wave, and the detector's object that represents the wave."""
         row = view.words[TRACKED]
@@ -73,7 +73,9 @@ class RaceObserver(Observer):
         self.is_left = lanes is not None
 
     def order(self, what: str, n: int) -> None:
-        """Report to the race detector a wait for stores, or an invalidation of caches, which acquires."""
+        """Report to the race detector that the wave has waited for its stores, or has invalidated its caches.
+
+        The invalidation of caches is an acquire."""
         if what == "waitcnt":
             if not self.insn.target.vmcnt(n):
                 self.detector.waited(self.wave)

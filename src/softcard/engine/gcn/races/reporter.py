@@ -178,11 +178,11 @@ class Reporter:
         whose: str = "",
         suggestion: str = "",
     ) -> None:
-        """Report a race of an access with the earlier access `other`, once for each pair of `sites`.
+        """Report a race of an access with the earlier access `other`; if one of the same `sites` was reported, count
+        it.
 
-        `made` creates the finding. `whose` names the queues of both kernels. `suggestion` replaces the usual suggestion
-        for the scope `between`.
-        """
+        `sites` is the pair of accessing instructions. `made` creates the finding. `whose` names the queues of both
+        kernels. `suggestion` replaces the usual suggestion for the scope `between`."""
         kind, check = f"{other.access}-{access}", LANES if between == LANES_OF_WAVE else RACES
         site = (kind, between, space, *sites)
         if self._findings.has_counted(site, made(check, kind, "").count) or site in self._of_library:
@@ -206,7 +206,7 @@ class Reporter:
             allocation = below if below is not None and address < below.end else None
         finding = made(
             check, kind, message, access=access, space=space, address=address, size=size, other=where.place,
-            suggestion=suggestion or SUGGESTION[between], allocation=allocation,
+            conflict=where, suggestion=suggestion or SUGGESTION[between], allocation=allocation,
         )  # fmt: skip
         self._findings.report(site, finding)
 

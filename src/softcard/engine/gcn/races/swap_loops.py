@@ -191,9 +191,9 @@ class Proposal:
         return Swap(swap, frozenset(node for node in _operands(comparand) if node not in self._nodes))
 
     def _arrives(self, part: Expression, node: Node) -> bool:
-        """Return True if `part` may be the value `node`, and its other possible values do not depend on the load.
+        """Return True if `part` may have the value `node`, and if no other value that it may have depends on the load.
 
-        A phi stands for any of its operands."""
+        A phi may have the value of any of its operands."""
         found = list(self._leaves(part))
         return node in found and not any(self._is_tainted(each, frozenset()) for each in found if each is not node)
 
@@ -323,7 +323,7 @@ class Proposal:
         return self._decides(lanes, success=True)
 
     def _decides(self, mask: Expression, success: bool) -> bool:
-        """Return True if the swap of every lane in a mask has succeeded; if `success` is False, if it has failed.
+        """Return True if a mask contains only lanes whose swap has succeeded (or failed, if `success` is False).
 
         The result is False for a mask without lanes."""
         return self._bit(mask, not success) == 0 and self._bit(mask, success) != 0

@@ -400,7 +400,7 @@ class Values:
         self.state[("scc",)] = v
 
     def hwreg(self, number: int) -> Expression:
-        """Return the hardware register with this number."""
+        """Return the value of the hardware register with this number."""
         dispatch = self.code.dispatch
         if number == SH_MEM_BASES:
             return dispatch.private_base >> 48 | dispatch.shared_base >> 48 << 16
@@ -440,7 +440,7 @@ class Values:
         return self.code.node("lanes", found, lanes) if lanes else found
 
     def set_v(self, n: int, v: Expression, where: Expression | None = None) -> None:
-        """Write vector register n; with `where`, only in the lanes of that mask."""
+        """Write vector register n; if `where` is given, only in the lanes of that mask."""
         if where is not None:
             v = self._of("select", 32, where, v, self.v(n))
         if n in self._by_lane:

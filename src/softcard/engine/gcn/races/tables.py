@@ -63,7 +63,7 @@ class Tables:
         return self.race.free - self._cells.base_host > WORTH
 
     def site(self, number: int) -> tuple[int, int]:
-        """Return the pc and the kind of access of a site, given its number."""
+        """Return the pc and the kind of access that site `number` stands for."""
         return site_of_key(int(np.frombuffer(self._tables["sites"].view, np.uint64)[number]), SPACE_AT)
 
     def pairs(self, name: str, count: int) -> npt.NDArray[np.uint64]:
@@ -78,7 +78,7 @@ class Tables:
         self._bare()
 
     def forget_sites(self) -> None:
-        """Forget all site numbers."""
+        """Forget the numbers of all sites, that is, of pairs of an instruction and a kind of access."""
         self.site_numbering += 1
         self._tables["site_slots"].clear()
         self.race.site_count = 0

@@ -87,7 +87,9 @@ class LaneAtomics(LaneMemory):
         compare: Value | None = None,
         where: Value | None = None,
     ) -> Value:
-        """Replace the memory contents m by kind(m, v), lane after lane; return the old contents."""
+        """Replace the memory contents m of each lane by the result of operation `kind` on m and `v`, lane after lane.
+
+        `compare` is a second operand that some operations need. Return the old contents."""
         lanes = self.current.lanes_where(where)
         numbers = lanes.tolist()
         addresses = self._addresses(space, address, lanes).tolist()

@@ -327,7 +327,9 @@ class LaneFloats:
         self._environments: dict[tuple[str, str | None], Environment] = {}
 
     def environment(self, fmt: str, env: str | None = None) -> Environment:
-        """Return the rounding and denormal modes that `env` selects for a format under the current MODE."""
+        """Return the rounding and denormal modes of an operation on format `fmt` under the current MODE.
+
+        `env` names an environment that replaces parts of them."""
         if self._known_mode is not self.mode:
             self._known_mode = self.mode
             self._environments.clear()

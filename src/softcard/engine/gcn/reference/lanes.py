@@ -288,7 +288,7 @@ class Lanes(Composed, **PARTS):
     # -- across lanes
 
     def v_at(self, n: int, lane: Value) -> Array:
-        """Return, for each lane, vector register n of the lane whose number is in `lane`."""
+        """Return, for each lane, the value of vector register n in the lane whose number is in `lane`."""
         chosen: Array = self.rows[n][lanes_of(32, lane) if type(lane) is int else lane]
         return chosen
 

@@ -183,7 +183,8 @@ class ShadowedAlgebra(ShadowedIntegers):
         return self._changed(result, shadow)
 
     def _with_absent(self, w: int, shadows: tuple[OptionalShadow, ...]) -> tuple[OptionalShadow, ...]:
-        """Return a result's shadows, with all bits undefined in lanes whose value comes from an inactive lane."""
+        """Return a result's shadows, in which all bits are undefined in lanes whose value comes from an inactive
+        lane."""
         if self._absent is None:
             return shadows
         absent = ShadowBits(w, whole=self._absent)

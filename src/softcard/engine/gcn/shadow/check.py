@@ -175,7 +175,8 @@ class ShadowCheck(Check):
         adjective = KIND[use.kind]
         known = None if self.program is None else self.program.origins
         origin = origin_of(dispatch, use.insn, use.kind, self.device_shadow.uses, known)
-        message = f"an {adjective} value {WHAT[use.what]}" + (f": it comes from {origin}" if origin else "")
+        origin = f"it comes from {origin}" if origin else ""
+        message = f"an {adjective} value {WHAT[use.what]}" + (f": {origin}" if origin else "")
         return Finding(
             use.kind,
             f"{adjective}-{use.what}",
@@ -184,6 +185,7 @@ class ShadowCheck(Check):
             insn=text(use.insn),
             pc=use.insn.pc,
             suggestion=QUOTIENT_SUGGESTION if use.what == "quotient" else SUGGESTION[use.kind],
+            origin=origin,
             count=count,
             **_who(use),
         )

@@ -142,7 +142,7 @@ class FilledMemory:
     def _is_as_before(self, each: Filled, number: int) -> bool:
         """Return True if block `number` of the allocation `each` still has its last known contents (see `Filled`).
 
-        It calls memcmp for speed, since most blocks are unchanged before each kernel."""
+        The method uses memcmp for speed, since most blocks are unchanged before each kernel."""
         before = each.before.get(number)
         expected = self._fill_at if before is None else int(before.ctypes.data)
         size = min(CHUNK, each.data.size - number * CHUNK)

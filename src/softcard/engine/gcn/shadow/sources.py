@@ -99,7 +99,7 @@ def is_numbered(*shadows: OptionalShadow) -> bool:
 def multiplied(o: Any, a: Any, x: OptionalShadow, b: Any, y: OptionalShadow) -> ShadowBits:
     """Return the shadow of the product a * b of v_mul_f32, which may be a step of an integer division.
 
-    `x` and `y` are the shadows of `a` and `b`. At least one of them is set."""
+    `x` and `y` are the shadows of `a` and `b`. At least one of them is not None."""
     bits = _whole(o, x, y)
     for shadow, factor, others in ((x, b, y), (y, a, x)):
         if shadow is None or shadow.is_whole:

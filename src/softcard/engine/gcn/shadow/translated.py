@@ -142,7 +142,7 @@ class ShadowedJitAlgebra(ShadowedAlgebra):
 
 
 def performer(algebra: Algebra, kinds: tuple[str, ...]) -> Callable[[Insn], None]:
-    """Return the function that emits an instruction over values with these kinds of shadow."""
+    """Return the function that emits an instruction; the code also computes shadow bits of the kinds in `kinds`."""
     shadowed = ShadowedJitAlgebra(algebra, [TranslatedKind(name, number, algebra) for number, name in enumerate(kinds)])
 
     def perform(insn: Insn) -> None:

@@ -131,9 +131,10 @@ class Uses:
         return pc | code << PC_BITS, slot_of(pc, code)
 
     def _seen(self, kind: str, what: str, pc: int) -> None:
-        """Count a recorded use by the instruction at `pc`.
+        """Count one recorded use of the kind `what`, by the instruction at `pc`, of a value with shadow bits set.
 
-        After `QUOTA` recorded uses, translated code only counts further uses, without a side exit."""
+        `kind` is the kind of shadow. After `QUOTA` recorded uses, translated code only counts further uses, without
+        a side exit."""
         times = self._times[kind, what, pc] = self._times.get((kind, what, pc), 0) + 1
         if times == QUOTA:
             key, number = self._row(kind, what, pc)
@@ -157,9 +158,9 @@ class Uses:
                 self.stored.update({(kind, each.space, each.address): each for each in touches})
 
     def watch_stores(self) -> None:
-        """Make translated code record stores of undefined bits to global memory again, after it has only counted them.
+        """Let translated code record stores of undefined bits to global memory again, by side exits.
 
-        This is called when a dispatch begins."""
+        After many records it only counts such stores. This method is called when a dispatch begins."""
         with self.lock:
             for site in self.storing:
                 if self._times.get(site, 0) >= QUOTA:

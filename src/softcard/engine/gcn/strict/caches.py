@@ -122,7 +122,7 @@ class SecondLevel(Stateful):
                 line.dirty = 0
 
     def drop(self, address: int, size: int) -> None:
-        """Write dirty bytes of the lines that overlap a range back to memory, and remove these lines."""
+        """Write to memory the dirty bytes of the lines that overlap a range, and remove these lines from the cache."""
         for number in range(address // LINE, (address + size - 1) // LINE + 1):
             self.write_back(number)
             self.lines.pop(number, None)
@@ -326,7 +326,7 @@ class Caches(Stateful):
         self._writing[owner] = [number for number, line in unit.second.lines.items() if line.dirty]
 
     def written(self, owner: int, unit: Unit) -> None:
-        """Complete the write-back that the wave `owner` has begun and waited for."""
+        """Complete the write-back of the second-level cache that the wave `owner` has begun and now has waited for."""
         for number in self._writing.pop(owner, ()):
             unit.second.write_back(number)
 
@@ -387,7 +387,7 @@ class Caches(Stateful):
             self._lucky(self.waiting)
 
     def delays(self, owner: int) -> bool:
-        """Let one random delayed store of the wave `owner` arrive; return True if the wave has more of them."""
+        """Let one random delayed store of the wave `owner` arrive; return True if the wave still has delayed stores."""
         mine = [store for store in self.waiting if store.owner == owner]
         if mine:
             self._lucky(mine)
@@ -484,7 +484,7 @@ class Caches(Stateful):
 
 
 def _left(store: Store, address: int, byte: int) -> bool:
-    """Return True if `store` wrote the value `byte` to `address`."""
+    """Return True if `store` includes the byte at `address` and has the value `byte` for it."""
     offset = address - store.address
     return 0 <= offset < len(store.data) and store.data[offset] == byte
 

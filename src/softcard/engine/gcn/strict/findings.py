@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from softcard.core.diagnostics import Diagnostic, Location, Note
 from softcard.core.display import RichDisplay, Rows
+from softcard.core.findings import Level
 from softcard.core.rule import Rule
 
 
@@ -29,6 +31,16 @@ class Place:
         where = f"work-group {self.group} wave {self.wave} pc {self.pc:#x} ({self.insn})"
         return f"{self.packet} {where}" if self.packet else where
 
+    @property
+    def location(self) -> Location:
+        """The position of the instruction."""
+        return Location(insn=self.insn, pc=self.pc)
+
+    @property
+    def label(self) -> str:
+        """The packet, wave and work-group."""
+        return ", ".join(filter(None, (self.packet, f"wave {self.wave}", f"work-group {self.group}")))
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -41,6 +53,16 @@ class Host:
     pc: int = 0
 
     def __str__(self) -> str:
+        return self.what
+
+    @property
+    def location(self) -> Location:
+        """An empty location: the access has no instruction."""
+        return Location()
+
+    @property
+    def label(self) -> str:
+        """The description of the access."""
         return self.what
 
 
@@ -98,6 +120,22 @@ class Finding(RichDisplay):
         yield "fence", self.fence
         yield "needs", self.need
         yield "rule", self.rule.id if self.rule else ""
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the finding as a diagnostic."""
+        text = _MESSAGES[self.kind].removeprefix("{load} ").removesuffix(": {store}")
+        verb = "" if isinstance(self.load, Place) else f"{self.load} "
+        return Diagnostic(
+            Level.ERROR,
+            f"coherence/{self.kind.replace(' ', '-')}",
+            verb + text.format(address=self.address, sentence=self.sentence),
+            pc=self.load.pc or None,
+            rule=self.rule,
+            suggestion=self.fence or (f"add {self.need} between them" if self.need else ""),
+            location=self.load.location,
+            label=self.load.label,
+            notes=(Note(f"the earlier access: {self.store.label}", self.store.location),),
+        )
 
     def __str__(self) -> str:
         sentence = _MESSAGES[self.kind].format(

@@ -39,8 +39,9 @@ class Ledger:
     """The findings so far, and the state that is needed to check the current instruction.
 
     The state includes the instruction's wave and its outstanding operations. `owners` maps the host address of
-    a wave's block to the wave's number, work-group and compute unit. `packet` names the packet that launched
-    the waves, `fence` describes its acquire fence, and `released` has the release fences of other packets."""
+    a wave's state block to the wave's number, work-group and compute unit. `packet` names the packet that
+    launched the waves, `fence` describes its acquire fence, and `released` has the release fences of other
+    packets."""
 
     def __init__(
         self,

@@ -94,17 +94,17 @@ class ProgramBuilder:
         return self.listing.pc(point[0]) - self.listing.start, point[1]
 
     def _put_pc(self, at: int, pc: int) -> None:
-        """Write a guest address to word `at`, and register the word for relocation."""
+        """Write a guest address to word `at` of the records, and register the word for relocation."""
         self.words[at] = pc - self.listing.start & 0xFFFF_FFFF_FFFF_FFFF
         self._pcs.append(at)
 
     def _put_pointer(self, at: int, offset: int) -> None:
-        """Write the address of the record at `offset` to word `at`, and register the word for relocation."""
+        """Write the address of the record at byte `offset` to word `at`, and register the word for relocation."""
         self.words[at] = offset
         self._pointers.append(at)
 
     def _put_stub(self, at: int, name: str) -> None:
-        """Record that the linker has to write the address of the stub `name` to word `at`.
+        """Record that the linker has to write the address of the stub `name` to word `at` of the records.
 
         A stub is the function of records that do not belong to an instruction."""
         self._stubs.setdefault(name, []).append(at)

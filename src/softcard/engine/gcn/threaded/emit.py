@@ -411,9 +411,9 @@ class HandlerEmitter:
         return Handler(name, record.size, tuple(record.places), tuple(record.caches), record.target), "\n".join(lines)
 
     def _guard(self, numbers: tuple[int, ...]) -> None:
-        """Emit the guard of a specialised handler: unless scalar registers hold `numbers`, go to the next record.
+        """Emit the guard of a specialised handler, which compares scalar registers with `numbers`.
 
-        The next record of the inline cache is for other register values."""
+        If they differ, the code goes on to the next record of the inline cache, which is for other register values."""
         insn, text, record = self.kind.insn, self.text, self.record
         words = cast("Selectors", insn.op.selectors)(Builder(cast("Any", self.algebra)), insn)
         record.target = record.reserve(8)

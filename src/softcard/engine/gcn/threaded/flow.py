@@ -87,17 +87,19 @@ class Listing:
         )
 
     def target_at(self, index: int) -> int:
-        """Return the word index that a branch targets, relative to the listing's start."""
+        """Return the word index that the branch instruction number `index` targets, relative to the listing's start."""
         offset = (int(self.encoded[index]) & 0xFFFF ^ 0x8000) - 0x8000
         return int(self.at[index] + self.sizes[index]) + offset
 
     def target_of(self, index: int) -> int:
-        """Return the index of the instruction that a branch targets, or -1 if it is not in the listing."""
+        """Return the index of the instruction that branch instruction number `index` targets.
+
+        Return -1 if the target is not in the listing."""
         at = self.target_at(index)
         return int(self.index[at]) if 0 <= at < len(self.words) else -1
 
     def address_of(self, index: int) -> int:
-        """Return the guest address that a branch targets."""
+        """Return the guest address that the branch instruction number `index` targets."""
         return self.start + 4 * self.target_at(index) & 0xFFFF_FFFF_FFFF_FFFF
 
 

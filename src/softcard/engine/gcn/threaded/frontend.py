@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def effects(self) -> Effects:
-        """The effects of the plan's instructions; they differ in their registers only."""
+        """The effects of an instruction of the plan. Those of its other instructions differ only in the registers."""
         assert self.node is not None
         return self.node.effects
 
@@ -310,7 +310,9 @@ class Frontend:
         self._groups.append(group)
 
     def _table(self, table: Words) -> int:
-        """Return the offset of a table of operand classes in the concatenation of all such tables."""
+        """Return the offset of `table`, a table of operand classes, in the concatenation of all such tables.
+
+        Append the table to the concatenation if it is not there yet."""
         if id(table) not in self._tables:
             self._tables[id(table)] = len(self._all_tables)
             self._all_tables = np.concatenate([self._all_tables, table])
@@ -419,9 +421,9 @@ class Frontend:
         return True
 
     def getters(self, insn: Insn, kind: Kind) -> Iterator[Getter]:
-        """Yield a `Getter` for each operand field of a record.
+        """Yield, for each operand field of the handler's records, the `Getter` that computes the field's value.
 
-        It extracts the operand from the words of any instruction with the same encoding as `insn`."""
+        A getter extracts the operand from the words of any instruction with the same encoding as `insn`."""
         word = insn.encoded
         for part in kind.parts:
             if part.field == "literal":

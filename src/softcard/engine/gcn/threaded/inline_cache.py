@@ -139,7 +139,9 @@ class InlineCache:
 
     @property
     def _rank(self) -> int:
-        """The number of the first inline cache of memory accesses to assign; it differs between nearby pcs."""
+        """The number of the inline cache of memory ranges that the handler's first access of each kind gets.
+
+        It is taken modulo the number of inline caches for that kind of access, and differs between nearby pcs."""
         return self.place[0] >> 3
 
     def _handler(self, insn: Insn) -> tuple[Kind, int, Handler]:

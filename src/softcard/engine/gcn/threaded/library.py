@@ -289,7 +289,7 @@ class Library:
 
     # ---- in the background -----------------------------------------------------------------------------------------
     def _wait(self, kinds: Mapping[str, Kind | Example]) -> None:
-        """Schedule handlers for optimisation, except those that are optimised already."""
+        """Schedule handlers for later optimisation, except those that are optimised already."""
         waiting = {
             key: each for key, each in kinds.items() if key not in self._unimprovable and not self._is_optimised(key)
         }

@@ -27,10 +27,9 @@ PROFILE: Final = 1 << 12
 class Program:
     """A program: records at fixed host addresses.
 
-    `blocks` is the offset of each block's first record, by pc and MODE. `code_ranges` has the guest code that the
-    records were made of, as ranges of bytes. `is_closed` is True if no path leaves the program. `entered` has the
-    record of each entry point, by pc and MODE.
-    """
+    `blocks` is the offset of each block's first record, by pc and MODE. `code_ranges` has the guest code from
+    which the records were made, as ranges of bytes. `is_closed` is True if no path leaves the program.
+    `entered` has the record of each entry point, by pc and MODE."""
 
     start: BlockKey
     code_ranges: list[tuple[int, bytes]]
@@ -170,7 +169,9 @@ class Tally:
         self._inline_caches.append((pc, profile))
 
     def counts(self, visits: npt.NDArray[np.uint64]) -> dict[int, int]:
-        """Return the number of times that the instruction at each pc has retired."""
+        """Return the number of times that the instruction at each pc has retired.
+
+        `visits` has the number of executions by profile counter."""
         found = self.single.copy()
         for program in self._programs:
             for place, profile in program.profiles.items():

@@ -55,10 +55,9 @@ class ProgramCache:
         """
 
     def get(self, place: BlockKey, memory: GpuMemory, profile: int) -> Program | None:
-        """Return the cached program of the code at `place`, or None.
+        """Return the cached program for the code at `place` in `memory`, or None.
 
-        `profile` is the number of the first free profile counter.
-        """
+        `profile` is the number of the first free profile counter."""
         key = self._listed(place, memory)
         self._seen = None if key is None or key in self._missing else (key, self._list(key))
         for runs, digest, data in self._seen[1] if self._seen is not None else ():
@@ -142,7 +141,9 @@ class ProgramCache:
 
 
 def code_ranges_at(runs: list[Any], start: int, memory: GpuMemory) -> CodeRanges | None:
-    """Return the contents of memory in ranges relative to `start`, or None outside of plain memory."""
+    """Return the contents of guest memory in the ranges `runs`, or None if a range is not in plain memory.
+
+    `runs` has pairs: an address relative to `start`, and a size."""
     found: CodeRanges = []
     for at, size in runs:
         plain = memory.plain(start + at, size)

@@ -315,11 +315,10 @@ class Launch:
         return self._result()
 
     def _speculate(self, tracker: Tracker, sgprs: Words32 | None) -> None:
-        """Run work-groups concurrently, stage by stage, until their order makes a difference in a stage.
+        """Run stages of concurrent work-groups until none is left, or until the order of a stage's groups matters.
 
         Without speculation, a check that tracks accesses requires that work-groups run one after the other, so that
-        findings do not depend on timing. `sgprs` replaces the dispatch's initial scalar registers.
-        """
+        findings do not depend on timing. `sgprs` replaces the dispatch's initial scalar registers."""
         dispatch, count = self.dispatch, len(self.dispatch.groups)
         helpers = min(self._threads(), SPECULATING, count - self._next)
         is_apart = (

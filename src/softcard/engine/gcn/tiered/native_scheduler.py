@@ -166,10 +166,10 @@ def start_vectors(ctx: Context, number: int, image: int) -> None:
 
 @inlined
 def start_scalars(ctx: Context, number: int, image: int) -> None:
-    """Initialise a wave's words, and its scalar registers unless they still have the initial values.
+    """Initialise a wave's words and scalar registers.
 
-    `number` is the wave's number, `image` the row of its launch values.
-    """
+    The initial values are not copied if the scalar registers still have them. `number` is the wave's number,
+    `image` the row of its launch values."""
     wave = ctx.states + number * STATE_BYTES
     sgprs, words = wave + SGPR_AT, U64.at(wave + WORDS_AT)
     if words[TEMPLATE] != ctx.template:

@@ -75,11 +75,10 @@ class Translator:
         return None if first is None or (first.nodes[0].is_step and not first.nodes[0].has_inline_cache) else found
 
     def clean(self, region: Region, shadowed: tuple[int, ...]) -> frozenset[str]:
-        """Return the kinds of shadow that a region's code may assume to be 0 in vector registers on entry.
+        """Return the kinds of shadow whose bits a region's code may assume to be 0 in vector registers on entry.
 
-        See `emit_clean`. `shadowed` has, for each kind, a mask of the registers with shadow bits set at the beginning
-        of the region.
-        """
+        See `emit_clean`. `shadowed` has, for each kind, a mask of the registers with shadow bits set at the
+        beginning of the region."""
         shadows, is_source = self.instrumentation.shadows, self.instrumentation.is_source
         if not shadows or is_source is None:
             return frozenset()
@@ -150,10 +149,10 @@ class Translator:
 
 
 def _is_irregular(node: Node) -> bool:
-    """Return True if an instruction's shadow bits are not known statically, or if it cannot be repeated.
+    """Return True if an instruction has computed register numbers, or has several phases and cannot be repeated.
 
-    An instruction of several phases cannot be repeated if its code lacks side exits between them.
-    """
+    With computed register numbers, the shadow bits that it reads are not known at translation time. A phase is
+    a pass over the lanes (`Effects.phases`). `Effects.is_repeatable` states whether it can be repeated."""
     found = node.effects
     return found.indexes or (found.phases > 1 and not found.is_repeatable)
 

@@ -192,10 +192,8 @@ class Worker:
             self.tracked.begin()
 
     def forget_places(self) -> None:
-        """Clear the inline caches of memory accesses if mappings have changed.
-
-        It is called before machine code runs.
-        """
+        """Clear the waves' inline caches of memory ranges if mappings have changed; called before translated code
+        runs."""
         version = self.dispatch.memory.version
         if self._version != version:
             self._version = version
@@ -236,7 +234,7 @@ class Worker:
             log.over(group, waves, [self._executed(wave) for wave in waves], failed)
 
     def resume(self, why: int) -> None:
-        """Run waves to their end after the scheduler, called by other code, has returned the exit code `why`."""
+        """Run waves to their end, after a call of the scheduler by other code has returned the exit code `why`."""
         self.interpreted = 0
         TICKS.begin(self)
         try:
@@ -289,7 +287,7 @@ class Worker:
             recall.join()
 
     def _schedule(self) -> int:
-        """Run waves as machine code, with the present mappings, until an exit is necessary; return its code."""
+        """Run waves in translated code, with the present mappings, until an exit is necessary; return the exit code."""
         pause = self._pause
         try:
             pause.enter(self)
@@ -557,7 +555,8 @@ class Worker:
             self.code.caught_up[place] += self.interpreted - before
 
     def _be_sure(self) -> None:
-        """Raise `Misspeculation` if the run is speculative; called before an effect that cannot be undone."""
+        """Raise `Misspeculation` if the run is speculative; called before effects that `Speculation.undo` cannot
+        undo."""
         if self._part is not None:
             raise Misspeculation
 
@@ -621,9 +620,11 @@ class Worker:
         words[PC] = resume_pc
 
     def _is_phased(self, insn: Insn, wave: Wave) -> bool:
-        """Return True if all lanes must repeat an instruction, since some lanes may have made only some of its stores.
+        """Return True if all lanes must repeat an instruction, because some lanes may have made only some of its
+        stores.
 
-        Without checks of memory, side exits between the stores of an instruction are impossible."""
+        Without checks of accesses this cannot happen, as there are no side exits between the stores of an
+        instruction."""
         from softcard.engine.gcn.effects import effects  # imports the whole instruction set
 
         if self.dispatch.memory.guard is None and self.dispatch.checks.tracker is None:

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
-from softcard.core.findings import Diagnostic, Level
+from softcard.core.diagnostics import Diagnostic
+from softcard.core.findings import Level
 from softcard.core.rule import interface_id
 from softcard.engine.gcn.waits.issue import (
     FLAT,
@@ -403,7 +404,7 @@ class Board:
     run: dict[Issue, int] = field(default_factory=dict)
 
     def copy(self) -> Board:
-        """Return a copy of the board."""
+        """Return a copy of this scoreboard."""
         return Board(self.replays, dict(self.entries), dict(self.recent), dict(self.run))
 
     def join(self, other: Board) -> bool:
@@ -509,9 +510,9 @@ class Board:
     def _of_matrices(self, found: Hazard, age: int, registers: int) -> int:
         """Return the registers that a hazard still concerns after later matrix instructions; 0 if the hazard is void.
 
-        `age` is the number of wait states since the hazard's first instruction. Later matrix instructions matter in
-        two ways. If one writes the same registers again, a hazard of `RESULTS` ends for these registers. A hazard of
-        `AFTER_F64` exists only if one of them is an f64 instruction."""
+        `age` is the number of wait states since the hazard's first instruction. `RESULTS` has the hazards that
+        concern the result of a matrix instruction. They end for registers that a later matrix instruction writes
+        again. `AFTER_F64` has the hazards that exist only if a later matrix instruction is an f64 instruction."""
         later = [each for each, its_age in self.recent.items() if its_age < age and each.is_matrix]
         if found.id in AFTER_F64:
             return registers if any(_is_f64(each) for each in later) else 0

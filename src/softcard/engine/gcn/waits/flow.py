@@ -27,8 +27,7 @@ CALLS: Final = frozenset({"s_swappc_b64", "s_call_b64"})
 class Code:
     """The reachable code: instructions by pc and MODE, and the successors of each.
 
-    `is_whole`: True if the limit was not reached.
-    """
+    `is_whole` is False if the code has more instructions than the analysis permits (`LIMIT`)."""
 
     issues: dict[Place, Issue] = field(default_factory=dict)
     following: dict[Place, tuple[Place, ...]] = field(default_factory=dict)

@@ -56,7 +56,9 @@ REACHED: Final = {"global": MEMORY, "private": MEMORY, "shared": LDS}
 
 
 def noting(memory: LaneAtomics) -> set[str]:
-    """Patch a memory to record the address spaces that flat accesses and atomics reach; return the recorded set."""
+    """Patch the memory operations `memory` to record the address spaces that flat accesses and atomics reach.
+
+    Return the set in which they are recorded."""
     reached: set[str] = set()
     spaces_of, update_of = memory._spaces, memory._update
 

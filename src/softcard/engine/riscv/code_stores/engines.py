@@ -135,10 +135,9 @@ class CodeStores(ReferenceEngine):
             self.noted(hart, address + entry & MASK64, size)
 
     def to_report(self, hart: Hart, pc: int, insn: Insn) -> tuple[int, int] | None:
-        """Return the pc and hart of a store to an instruction that no FENCE.I followed, or None.
+        """Return the pc and hart of a store to an instruction, if `hart` has not executed FENCE.I since that store.
 
-        The result is also None if this pair of instructions was reported before.
-        """
+        Otherwise return None. The result is also None if this pair of instructions was reported before."""
         entry = self._reached(hart, pc)
         if entry is None:
             return None

@@ -267,7 +267,7 @@ class StoreNotes:
         self._set(host + size, self._run(k)[1])
 
     def edge(self, start: int, successor: int) -> bool:
-        """Return True if runs may be open that must be recorded on the edge from block `start` to `successor`."""
+        """Return True if control on the edge from block `start` to `successor` may leave open runs to be recorded."""
         is_left = any(start in scope and successor not in scope for scope in self.scopes.values())
         self._closing = 1 if is_left else 0
         if start not in self._scoped and self._running and start != successor:
@@ -337,7 +337,10 @@ class StoreNotes:
         return times
 
     def _apart(self, walks: Sequence[tuple[Stride, Operand]], times: Operand) -> Operand:
-        """Return the number of iterations, at most `times`, in which no strided access reaches another one's start."""
+        """Return the number of iterations, at most `times`, in which no strided access reaches the start of another
+        one.
+
+        `walks` contains the strided accesses with their start addresses."""
         text = self.text
         for (one, begin), (other, its_begin) in combinations(walks, 2):
             for walk, first, second in ((one, begin, its_begin), (other, its_begin, begin)):
@@ -357,9 +360,8 @@ class StoreNotes:
     def begin(self, pointer: Operand) -> Operand | None:
         """Emit the preparation of a store; return the value to pass as `begun` to `store` and `many`.
 
-        The emitted code may still take a side exit. The value is the instruction's store number if the store extends no
-        run and other checks are emitted in between, and otherwise None.
-        """
+        The emitted code may still take a side exit. The value is the store number of the instruction if the store
+        extends no run, and if code of another check follows before the store. Otherwise it is None."""
         pc = self.control.pc
         if pc in self.scopes or pc in self._running:
             if pc not in self._running:
@@ -439,7 +441,7 @@ class StoreNotes:
         text.start(done)
 
     def _site(self, pc: int) -> tuple[Operand, Operand]:
-        """Return two values for the instruction at `pc`: one that is 0 if its store number is valid, and that number.
+        """Return two values for the instruction at `pc`: one that is 0 if it has a valid store number, and that number.
 
         Both come from the instruction's row in the table of storing instructions. The store number is repeated for
         four halfwords."""

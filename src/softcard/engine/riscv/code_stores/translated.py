@@ -1,7 +1,8 @@
-"""The JIT engine that reports code stored without a later FENCE.I, and records stores by translated code.
+"""The JIT engine that reports code stored without a later FENCE.I. Its translated code records stores.
 
-Such code runs on the reference engine until it is reported. Translated code is tested for such stores only
-when it is made: a later store to it drops it for all harts, as in engines with coherent code."""
+Code that was stored without a later FENCE.I runs on the reference engine until it is reported. Code is
+tested for such stores only when it is translated: a later store to it drops the translation for all harts,
+as in engines with coherent code."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from softcard.engine.riscv.code_stores.layout import (
     Stores,
 )
 from softcard.engine.riscv.code_stores.notes import NOTES
-from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.evaluate import HartEvaluator
 from softcard.engine.riscv.hooks import PLAIN, Instrumentation
 from softcard.engine.riscv.jit.engine import JitEngine
 from softcard.engine.riscv.jit.region import Region
@@ -79,7 +80,7 @@ class TranslatedCodeStoreEngine(CodeStores, JitEngine):
         self._synced = 0
         """The number of the fence period that began with the last instruction fence of all harts."""
 
-    def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
+    def make_context(self, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> Context:
         """Return a context of a hart, after giving the hart's translated code the address of its recording state."""
         hart.words[CODE_STORES] = ctypes.addressof(self._row(hart.index))
         return super().make_context(hart, pages, evaluator)
@@ -146,14 +147,16 @@ class TranslatedCodeStoreEngine(CodeStores, JitEngine):
         return self._interval
 
     def _begin(self, number: int) -> None:
-        """Free all store numbers from `number` on."""
+        """Make all store numbers from `number` on available for new use."""
         self._stores.next = number
         ctypes.memset(ctypes.addressof(self._numbers[number]), 0, ctypes.sizeof(NumberRow) * (NUMBERS - number))
         for _, sites in self._rows.values():
             sites.clear()
 
     def _renumber(self) -> None:
-        """Free the store numbers that no halfword has any more."""
+        """Replace the store numbers in use by consecutive ones from 1 on, so that all others become available.
+
+        Raise `BeyondModel` if more than half of all numbers are in use."""
         pieces = list(self._pieces())
         held = np.zeros(NUMBERS, bool)
         for piece in pieces:
@@ -188,10 +191,9 @@ class TranslatedCodeStoreEngine(CodeStores, JitEngine):
 
     # ---- what is translated --------------------------------------------------------------------------------------
     def takes(self, context: JitContext, pc: int, insn: Insn) -> bool:
-        """Return True if translated code may contain an instruction: it was not stored without a FENCE.I.
+        """Return True if translated code may contain an instruction: it was not stored since the hart's last FENCE.I.
 
-        Otherwise the reference engine executes the instruction and reports the store, once.
-        """
+        Otherwise the reference engine executes the instruction and reports the store, once."""
         return not self.has_stores or self.to_report(context.hart, pc, insn) is None
 
     def takes_all(self, context: JitContext, region: Region) -> bool:

@@ -71,7 +71,7 @@ class Control:
         return self._out
 
     def undoing(self, write: Callable[[], None]) -> None:
-        """Register code (emitted by `write`) that runs before every later side exit of this instruction."""
+        """Register `write`, which emits code that every later side exit of this instruction executes first."""
         text, before = self.text, self.out()
         self._out = text.fresh("undo")
         with text.apart(self._out):

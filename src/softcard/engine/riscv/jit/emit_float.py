@@ -55,8 +55,8 @@ def _compare(kind: str, predicate: str) -> Callable[..., Operand]:
 def _extreme(predicate: str, zeros: str) -> Callable[..., FloatValue]:
     """Return a method that emits minimumNumber or maximumNumber.
 
-    `predicate` is the LLVM comparison that selects the first operand. `zeros` is the operation that gives the
-    result if both operands are zeros, from their bits."""
+    `predicate` is the LLVM comparison that selects the first operand. If both operands are zeros, the bit
+    operation `zeros` computes the result from their bits."""
     return lambda self, fmt, a, b: self._extreme(fmt, a, b, predicate, zeros)
 
 

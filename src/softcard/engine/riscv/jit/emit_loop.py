@@ -48,10 +48,9 @@ LEAST_AT_ONCE: Final = 12
 class Measured:
     """A loop whose header tests accesses in advance.
 
-    `start` is the address of the loop, and `floor` is the fuel down to which iterations may run unchecked. If
-    iterations may be checked together, `streams` contains all accesses of the loop with their start addresses and
-    steps, `times` is the number of such iterations, and `near` is the fuel down to which they run.
-    """
+    `start` is the address of the loop. Unchecked iterations run while more fuel than `floor` is left. If
+    iterations may be checked together, `streams` contains all accesses of the loop with their start addresses
+    and steps. `times` is then the number of such iterations, and they run while more fuel than `near` is left."""
 
     start: int
     floor: Operand
@@ -130,10 +129,10 @@ class Batches:
         self.control.leaving = None
 
     def _behind(self, loop: Measured) -> None:
-        """Emit the updates of the checks that follow an exit from iterations that were checked together.
+        """Emit, for an exit from iterations that were checked together, the updates of the checks' state.
 
-        The updates cover the finished iterations and the accesses of the last iteration before the current
-        instruction."""
+        The updates cover the finished iterations. They also cover those accesses of the last iteration that precede
+        the current instruction."""
         whole = self._rounds().load("i64") - 1
         done, table = sum(each.pc < self.control.pc for each in loop.streams), self._table()
         for check in self._checks:

@@ -32,7 +32,7 @@ _LOG2: Final = {8: 0, 16: 1, 32: 2, 64: 3}
 
 
 class AccessCheck(BatchCheck, Protocol):
-    """The interface of a check that emits code before each access, which may take a side exit."""
+    """The interface of a check that emits code before each access. That code may take a side exit."""
 
     def begin(self, insn: Insn) -> None:
         """Begin to emit an instruction."""
@@ -65,10 +65,9 @@ class Notes(Protocol):
     """The interface of a check that emits code to record stores in shadow memory. Pointers are host pointers."""
 
     def begin(self, pointer: Operand) -> Operand | None:
-        """Emit the preparation of a store, which may still take a side exit.
+        """Emit the preparation of a store; the emitted code may still take a side exit.
 
-        Return the value to pass as `begun` to `store` and `many`.
-        """
+        Return the value to pass as `begun` to `store` and `many`."""
 
     def store(self, w: int, pointer: Operand, begun: Operand | None) -> None:
         """Emit the recording of a `w`-bit store at `pointer`, for which `begin` has returned `begun`."""
@@ -77,10 +76,9 @@ class Notes(Protocol):
         """Emit the recording of a store of `count` adjacent elements, for which `begin` has returned `begun`."""
 
     def ready(self) -> Operand:
-        """Emit the preparation of an atomic access, which may still take a side exit.
+        """Emit the preparation of an atomic access; the emitted code may still take a side exit.
 
-        Return the value to pass as `ready` to `stored`.
-        """
+        Return the value to pass as `ready` to `stored`."""
 
     def stored(self, w: int, pointer: Operand, ready: Operand) -> None:
         """Emit the recording of an atomic access's store."""
@@ -220,9 +218,10 @@ class Memory:
         text.start(on)
 
     def _guessed(self, addend: Operand) -> Operand:
-        """Return `addend` by way of a branch that predicts that it equals the addend of the last execution.
+        """Return `addend`, the word of a page table, after a branch that lets the processor predict its value.
 
-        The processor can then execute later code before it has loaded the table's entry."""
+        The branch tests whether `addend` equals that of the last execution. If the processor predicts that it does,
+        it can execute later code before it has loaded the word."""
         text = self.text
         slot = text.slot(f"  %guess{self.control.pc:x}", "i64")
         with text.at_head():

@@ -17,7 +17,7 @@ from typing import Final
 from softcard.core.errors import AccessFault, ModelBug
 from softcard.core.space import PAGE_SIZE
 from softcard.engine.riscv.api import Exit, Why
-from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.evaluate import Evaluator, HartEvaluator
 from softcard.engine.riscv.hooks import PLAIN, Instrumentation
 from softcard.engine.riscv.jit.counters import Counters
 from softcard.engine.riscv.jit.dispatcher import (
@@ -177,7 +177,8 @@ class JitEngine(ReferenceEngine):
         return super().executed() | ({} if self._counters is None else self._counters.executed())
 
     def run(self, hart: Hart, fuel: int) -> Exit:
-        """Run a hart for at most `fuel` instructions, until an event ends the time slice; return the exit."""
+        """Run a hart for at most `fuel` instructions, or until its time slice ends for another reason; return the
+        exit."""
         if not self.translates:
             return super().run(hart, fuel)
         context = self.context(hart)
@@ -315,7 +316,7 @@ class JitEngine(ReferenceEngine):
         super().close()
         self.translations.clear()
 
-    def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
+    def make_context(self, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> Context:
         """Return a `JitContext` for a hart, after preparing the hart to run translated code."""
         if llvm.is_x86():
             hart.words[REFILL] = self.runtime.refill

@@ -30,7 +30,7 @@ FORMAT = {"s": "S", "d": "D"}
 
 
 class _Scan:
-    """The abstract domain in which the semantics of instructions are interpreted.
+    """The abstract domain in which the semantics of instructions are interpreted to find float representations.
 
     The abstract value of a float is its kind. The abstract value of an integer is "0" if it is known to be 0,
     else None."""

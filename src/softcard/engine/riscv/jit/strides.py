@@ -250,10 +250,9 @@ STREAM_AT: Final = numbers(Stream)
 
 @inlined
 def times(stream: Stream, rounds: int) -> int:
-    """Return the number of iterations, of `rounds`, in which a stream accesses other bytes than in the one before.
+    """Return in how many of `rounds` iterations a stream accesses other bytes than in the iteration before.
 
-    The first iteration is included. The number is 1 if the step is 0.
-    """
+    The first iteration counts. The result is 1 if the stream's step is 0."""
     return rounds if stream.step else 1
 
 

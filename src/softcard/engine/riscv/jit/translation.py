@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from softcard.engine.riscv.evaluate import Evaluator
+from softcard.engine.riscv.evaluate import HartEvaluator
 from softcard.engine.riscv.jit.dispatcher import SLOTS
 from softcard.engine.riscv.jit.region import Region
 from softcard.engine.riscv.pages import PageTables, Words, zeros
@@ -46,7 +46,7 @@ class JitContext(Context):
     when fuel is short.
     """
 
-    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: Evaluator) -> None:
+    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> None:
         super().__init__(owner, hart, pages, evaluator)
         self.tables = _code_tables()
         self.single_tables: dict[bool, Words] = {}
@@ -134,7 +134,9 @@ class JitContext(Context):
 
 
 def _code_tables() -> dict[bool, Words]:
-    """Return a table for native floats and one for floats on the reference engine, both empty."""
+    """Return two empty tables of translated code, one for each value of "floats are computed by native instructions".
+
+    Code in the table False leaves instructions on floats to the reference engine."""
     found: dict[bool, Words] = {native: zeros(2 * SLOTS).reshape(SLOTS, 2) for native in (True, False)}
     for table in found.values():
         _vacate(table, 0)

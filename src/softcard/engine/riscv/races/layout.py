@@ -221,7 +221,7 @@ class SuspectRow(ctypes.Structure):
 
 @layout
 class Entry(ctypes.Structure):
-    """The last event of an instruction, which is valid while the hart's `epoch_id` is the one stored here."""
+    """A table entry with the last event of an instruction. It is valid while its `epoch_id` equals that of the hart."""
 
     key: int
     epoch_id: int
@@ -230,11 +230,11 @@ class Entry(ctypes.Structure):
 
 @layout
 class Cache(ctypes.Structure):
-    """An inline cache entry: the event of an instruction's last access, and the location of its shadow memory.
+    """An inline cache entry: the event of an instruction's last access, and the location of its shadow words.
 
-    The event is valid in one epoch. The rest stays valid as long as no DMA transfer is under way. `key` is defined in
-    `native_order.cache_key`. `entry` is the address of the instruction's last event (`Entry`).
-    """
+    The event is valid in one epoch. The rest stays valid as long as no DMA transfer is under way. `key` is
+    defined in `native_order.cache_key`. `entry` is the address of the `Entry` with the instruction's last
+    event."""
 
     key: int
     epoch_id: int

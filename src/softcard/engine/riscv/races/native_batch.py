@@ -53,10 +53,10 @@ def put_in_order(streams: int, count: int) -> None:
 
 @native
 def are_apart(streams: int, count: int, rounds: int) -> int:
-    """Return 1 if the last access of each dword by the sorted streams is known, else 0.
+    """Return 1 if it is known which of the sorted streams accesses each dword last, else 0.
 
-    It is known for streams that do not overlap, and for overlapping streams with the same step and the same size,
-    whose order in the table decides."""
+    It is known for streams that do not overlap. For overlapping streams with the same step and the same size,
+    their order in the table decides."""
     for k in range(1, count):
         other = Stream.from_address(streams + k * STREAM_BYTES)
         end = end_of(other, rounds) + 3 >> 2

@@ -87,7 +87,7 @@ def entry_of(row: HartRow, pc: int, kind: int) -> int:
 
 @inlined
 def is_flag(row: HartRow, what: int) -> int:
-    """Return 1 if an access is a store directly after a releasing fence, which publishes the release (a flag).
+    """Return 1 if an access is a flag: a store directly after a releasing fence. Such a store publishes the release.
 
     `what` is the kind and size of the access."""
     return row.fenced & (what & KIND == WRITE)
@@ -101,7 +101,9 @@ def is_release(what: int) -> int:
 
 @inlined
 def place_of_event(row: HartRow, pc: int, what: int) -> int:
-    """Return the address of the `Entry` for the event of the current access of the instruction at `pc`."""
+    """Return the address of the `Entry` that holds the event of the current access of the instruction at `pc`.
+
+    `what` is the kind and size of the access."""
     return entry_of(row, pc, what & KIND | is_flag(row, what) * RELEASED)
 
 
@@ -134,10 +136,10 @@ def open_event(row: HartRow, at: int, pc: int, what: int) -> int:
 # ---- judging -------------------------------------------------------------------------------------------------------
 @native
 def against(row: HartRow, race: Race, record: int, synchronizes: int, waits: int) -> int:
-    """Check an access against one earlier event; return `LEAVE` if they race, and `FINE` if they do not.
+    """Check an access against the earlier event with the access record `record`.
 
-    Return `waits` if that depends on the hart's next instruction. `synchronizes` is 1 if the access synchronises.
-    """
+    Return `LEAVE` if they race, `FINE` if they do not, and `waits` if the hart's next instruction may decide
+    that. `synchronizes` is 1 if the access synchronises."""
     if is_before(row, race, record):
         return FINE
     if not EventRow.from_address(event_at(race, record)).synchronizes:
@@ -163,10 +165,9 @@ def worst(row: HartRow, race: Race, word: int, mask: int, synchronizes: int, wai
 
 @native
 def meets(row: HartRow, race: Race, kind: int, host: int, size: int) -> int:
-    """Return 1 if an access conflicts with a DMA transfer that its hart has not waited for.
+    """Return 1 if an access conflicts with a DMA transfer that does not happen before the hart's next access.
 
-    Also update `row.is_moving`, which is true if there is any such transfer.
-    """
+    Otherwise return 0, and set `row.is_moving` to 1 if there is any such transfer, else to 0."""
     unknown = 0
     for number in range(race.moving_count):
         moving = MovingRow.from_address(race.moving + number * MOVING_BYTES)
@@ -190,8 +191,8 @@ def is_over(row: HartRow, race: Race, moving: MovingRow) -> int:
 def check_bytes(row: HartRow, race: Race, ram: RamRow, what: int, host: int, size: int, synchronizes: int) -> int:
     """Check an access against earlier ones; return `FINE`, `WAITS`, or `LEAVE` if Python must check it.
 
-    `what` is the kind and size of the access.
-    """
+    `WAITS` states that the hart's next instruction decides whether the access races. `what` is the kind and
+    size of the access."""
     kind, end, cell, found = what & KIND, host + size, (host & ~3) + ram.delta, FINE
     waits = WAITS if kind == READ and what & IS_ATOMIC == 0 else LEAVE
     while host < end:
@@ -214,11 +215,10 @@ def mask_of(host: int, end: int) -> int:
 
 @native
 def suspect(row: HartRow, first: int, second: int, address: int, size: int) -> int:
-    """Record a possible race of the hart's last load as pending; return 1 if the table is full, else 0.
+    """Record a possible race of the hart's last load as pending; return 1 if the table of these is full, else 0.
 
-    A fence after the load would make it an acquire, so the next instruction decides. `first` and `second` are the
-    access records of the two events.
-    """
+    A fence after the load would make it an acquire, so the next instruction decides. `first` and `second` are
+    the access records of the two events."""
     for number in range(row.pending):
         known = SuspectRow.from_address(row.suspects + number * SUSPECT_BYTES)
         if known.first == first and known.second == second and known.address == address:
@@ -254,10 +254,9 @@ def suspect_all(row: HartRow, race: Race, ram: RamRow, host: int, address: int, 
 # ---- entering ------------------------------------------------------------------------------------------------------
 @inlined
 def take(row: HartRow, race: Race, record: int) -> None:
-    """Add the clock that the event of a record has published to the clocks that the next fence acquires.
+    """Let the hart's next fence acquire the clock that the event with the access record `record` has published.
 
-    It is called for a load of a value that the event has stored.
-    """
+    It is called for a load of a value that the event has stored."""
     if record >= race.watermark and slot_of(race, record) != row.slot:
         clock = EventRow.from_address(event_at(race, record)).clock
         if clock != race.nothing:
@@ -284,10 +283,10 @@ def take_word(row: HartRow, race: Race, word: int, mask: int) -> None:
 
 @inlined
 def hand_on(row: HartRow, race: Race, event: EventRow, record: int) -> None:
-    """Add the release of an earlier atomic access at the address to the clock of an atomic access (`event`).
+    """Continue a release sequence at an atomic access, which belongs to `event`.
 
-    So a release sequence continues. `record` is the access record of the earlier access.
-    """
+    Add the clock that an earlier atomic access at the address has published to the clock of `event`. `record`
+    is the access record of the earlier access."""
     if record >= race.watermark:
         before = EventRow.from_address(event_at(race, record))
         clock = before.clock
@@ -333,8 +332,8 @@ def note_page(race: Race, host: int) -> None:
 def enter(row: HartRow, race: Race, ram: RamRow, what: int, host: int, size: int, record: int) -> None:
     """Record an access in shadow memory, and update the hart's state for it.
 
-    `record` is the access record of the event that the access belongs to; `what` is the kind and size of the access.
-    """
+    `record` is the access record of the event that the access belongs to. `what` is the kind and size of the
+    access."""
     kind, start, end = what & KIND, host, host + size
     if row.last != record or kind != READ:
         drop_last_load(row)
@@ -368,23 +367,24 @@ def enter(row: HartRow, race: Race, ram: RamRow, what: int, host: int, size: int
 # ---- for Python ----------------------------------------------------------------------------------------------------
 @native
 def known_event(row: HartRow, pc: int, what: int) -> int:
-    """Return the event, as an access record, of the current access of the instruction at `pc`.
+    """Return the access record of the event that the current access of the instruction at `pc` belongs to.
 
-    Return 0 if the event was not created yet."""
+    Return 0 if that event does not exist yet. An event groups the accesses of one instruction in one epoch of a
+    hart."""
     return event_of(row, place_of_event(row, pc, what), what)
 
 
 @native
 def made_event(row: HartRow, pc: int, what: int) -> int:
-    """Return the event, as an access record, of the current access of the instruction at `pc`.
+    """Return the access record of the event that the current access of the instruction at `pc` belongs to.
 
-    Create the event if necessary."""
+    Create the event if necessary. An event groups the accesses of one instruction in one epoch of a hart."""
     return open_event(row, place_of_event(row, pc, what), pc, what)
 
 
 @native
 def make_known(row: HartRow, what: int, host: int, size: int, record: int) -> None:
-    """Record an access in shadow memory as part of an event, whose access record is `record`."""
+    """Record an access in shadow memory, as part of the event with the access record `record`."""
     race = Race.from_address(row.race)
     enter(row, race, RamRow.from_address(ram_of(race, host)), what, host, size, record)
     refresh(row)
@@ -395,9 +395,8 @@ def make_known(row: HartRow, what: int, host: int, size: int, record: int) -> No
 def attempt(row: HartRow, pc: int, what: int, host: int, size: int, address: int) -> int:
     """Check an access of `size` bytes, and record it if the check succeeds.
 
-    Return the access record of its event, or 0, with nothing recorded, if Python must check the access. The access may
-    consist of several adjacent elements.
-    """
+    Return the access record of the event that the access belongs to. If Python must check the access, record
+    nothing and return 0. The access may consist of several adjacent elements."""
     race, kind = Race.from_address(row.race), what & KIND
     at = ram_of(race, host)
     if race.full or at == 0:

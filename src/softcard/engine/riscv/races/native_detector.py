@@ -403,7 +403,8 @@ class NativeHartRaces(HartCheck):
         self.race.moving_count = moving.last = number
 
     def _move(self) -> None:
-        """Rebuild the table of transfers without those that happened before the next accesses of all harts."""
+        """Rebuild the table of DMA transfers without the transfers that happened before the next accesses of all
+        harts."""
         self._moving = [each for each in self._moving if not self._is_over(each)]
         self._by_key = {each.key: each for each in self._moving}
         self.race.moving_count = 0
@@ -476,7 +477,7 @@ class NativeHartRaces(HartCheck):
         return (record & self.race.slot_mask) >> SLOT_AT
 
     def _event(self, record: int) -> Event:
-        """Return the event of an access record as an `Event`, the form that findings use."""
+        """Return the `Event` object, which findings use, for the event with the access record `record`."""
         found = self._events.get(record)
         if found is None:
             row, slot = self._row(record), self._slot(record)
@@ -520,9 +521,10 @@ class NativeHartRaces(HartCheck):
                     remembered.setdefault(host, Cell()).store = event
 
     def host(self, access: str, address: int, extents: Extents) -> None:
-        """Check an access by the host against all accesses since `remember`, which do not happen before it.
+        """Check an access by the host against all accesses of harts since `remember`, and report races.
 
-        `address` is the device address, and `extents` are the byte ranges in this process."""
+        None of these accesses happened before that of the host. `address` is the device address, and `extents` are
+        the byte ranges in this process."""
         remembered, self._remembered = self._remembered or {}, None
         self.group_begins()
         report_host(self._reporter, remembered, self._agent(HOST), access, address, extents)
@@ -542,7 +544,8 @@ class NativeHartRaces(HartCheck):
             self._detector(hart, what, host, address, size, same)
 
     def _detector(self, hart: Hart, what: int, host: int, address: int, size: int, same: Callable[[], bool]) -> None:
-        """Report the races of an access that compiled code has not accepted, and record the access in shadow memory."""
+        """Report the races of an access that the compiled check has not accepted; record the access in shadow
+        memory."""
         if self._shadow_of(host) is None:
             raise ModelBug(f"memory at {host:#x} has no shadow memory")
         row, slot, access = self.rows[hart.index], hart.index, NAMES[what & KIND]
@@ -588,7 +591,10 @@ class NativeHartRaces(HartCheck):
                     self._reporter.report(Suspect(other, self._event(record), address, size))
 
     def _suspect(self, slot: int, first: int, second: int, address: int, size: int) -> None:
-        """Record a possible race of a hart's last load as pending: a fence may still make the load an acquire."""
+        """Record a possible race of the last load of hart `slot` as pending: a fence may still make the load an
+        acquire.
+
+        `first` and `second` are the access records of the two events."""
         at, row = self.address(slot), self.rows[slot]
         if function("suspect")(at, first, second, address, size):
             generation, more = self._more.get(slot, (-1, []))

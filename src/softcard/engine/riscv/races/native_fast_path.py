@@ -46,16 +46,16 @@ from softcard.ir.native import U32, U64, inlined, native, unlikely
 # ---- the order of one access ---------------------------------------------------------------------------------------
 @inlined
 def bound_of(word: int, bounds: int, slots: int, atomic: int) -> int:
-    """Return the bound of access records for the hart and kind of access in a shadow word.
+    """Return the bound of access records that applies to the shadow word `word`.
 
-    Events of that hart and kind with records below the bound happened before this hart's next access.
-    """
+    If the word is below the bound, its event happened before this hart's next access. The bound depends on the
+    hart of the event, and on whether its accesses belong to the extension A."""
     return U64.at(bounds)[(word & (slots | atomic)) >> SLOT_AT]
 
 
 @inlined
 def is_past(word: int, watermark: int, own: int, bounds: int, slots: int, atomic: int) -> int:
-    """Return 1 if a shadow word's event happened before the hart's next access and need not be acquired from."""
+    """Return 1 if a shadow word's event happened before the hart's next access and has no release to acquire."""
     return is_ordered(word, watermark, own, slots | SPLIT, word < bound_of(word, bounds, slots, atomic))
 
 
@@ -319,10 +319,10 @@ def is_known(row: HartRow, cache: Cache, pc: int, what: int, host: int) -> int:
 
 @inlined
 def cached_event(row: HartRow, race: Race, cache: Cache, pc: int, what: int) -> int:
-    """Return the event of a repeated load or store, as an access record; create the event if necessary.
+    """Return the access record of the event of a repeated load or store; create the event if necessary.
 
-    The result is 0 if the access may synchronise, or if the event numbers are used up.
-    """
+    An event groups the accesses of one instruction in one epoch of a hart. The result is 0 if the access may
+    synchronise, or if the event numbers are used up."""
     if cache.epoch_id == row.armed:
         return cache.record
     entry = Entry.from_address(cache.entry)
@@ -373,10 +373,9 @@ def check_store(row: HartRow, pc: int, what: int, host: int, address: int) -> in
 # ---- the extension A -----------------------------------------------------------------------------------------------
 @inlined
 def is_own(row: HartRow, race: Race, word: int) -> int:
-    """Return 1 if a shadow word's event is below the watermark, or is an event of this hart.
+    """Return 1 if the event in a shadow word is below the watermark, or is an event of this hart.
 
-    An event of this hart counts only if it has no release of another hart to pass on.
-    """
+    An event of this hart counts only if it does not pass on a release of another hart."""
     if word < row.watermark:
         return 1
     if word >> SPLIT_AT or not is_of(word, row.own, race.slot_mask):

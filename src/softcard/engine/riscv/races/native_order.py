@@ -142,7 +142,8 @@ def clock_bytes(race: Race) -> int:
 def refresh(row: HartRow) -> None:
     """Update `row.fast_id`, which inline checks compare with `epoch_id` in the inline cache entry.
 
-    It equals `row.armed` if accesses need only an inline test of shadow memory, and `NEVER` otherwise."""
+    It equals `row.armed` if an inline test of shadow memory suffices for the hart's accesses. Otherwise it is
+    `NEVER`, which equals no `epoch_id`."""
     race = Race.from_address(row.race)
     needs = row.fenced | row.pending | race.remembers | race.full
     if row.last:
@@ -330,10 +331,9 @@ def barrier(race: Race) -> None:
 
 @inlined
 def new_event(row: HartRow, race: Race, pc: int, what: int, synchronizes: int, is_atomic: int) -> int:
-    """Create an event of a hart, and return its access record.
+    """Create an event, that is, a group of accesses of the hart by one instruction in one epoch.
 
-    `what` is the kind and size of the access.
-    """
+    Return the access record of the event. `what` is the kind and size of the access."""
     record = race.next | row.own | (race.atomic if is_atomic else 0)
     if race.next + race.step >= LIMIT:
         race.full = NO_EVENTS

@@ -336,11 +336,11 @@ class RaceAccessCheck:
         text.pointer("%race_last").store(record if is_load else 0)
 
     def _bytes_again(self, cache: Fields, w: int, host: Operand, noted: str) -> None:
-        """Emit a short check of an access in a loop to the dword that it accessed in the last iteration.
+        """Emit a short check of an access in a loop, for the case that it touches the dword of the last iteration
+        again.
 
-        Other harts have not accessed that dword since, so that the access only has to be recorded; the code then goes
-        to label `noted`.
-        """
+        Other harts have not accessed that dword since, so the code only records the access, and goes to label
+        `noted`. In other cases the code continues after this check."""
         text, again, first = self.text, self.text.fresh("again"), self.text.fresh("first")
         dword, cell = self._last()
         at = host - dword.load("i64")

@@ -75,10 +75,9 @@ class Agent(AgentClock):
 class Event:
     """The accesses of one agent by one instruction within one epoch.
 
-    `synchronizes` is true for an atomic access, a store after a fence, or a load before a fence. `undecided` is true
-    for a load whose hart may execute that fence next. `clock` is the clock that a reader of the stored value may
-    acquire.
-    """
+    `synchronizes` is true for an atomic access, a store after a fence, or a load before a fence. `undecided` is
+    true for a load if the hart's next instruction may be such a fence. `clock` is the clock that a reader of
+    the stored value may acquire."""
 
     agent: Agent
     epoch: int
@@ -134,7 +133,8 @@ class Reporter:
         self._findings.locate(where)
         found = _finding(event, f"{first.access}-{event.access}", message)
         found.access, found.space, found.address, found.size = event.access, "global", suspect.address, suspect.size
-        found.other, found.suggestion = where.place, OF_HOST if is_host else OF_TRANSFERS if is_transfer else OF_HARTS
+        found.other, found.conflict = where.place, where
+        found.suggestion = OF_HOST if is_host else OF_TRANSFERS if is_transfer else OF_HARTS
         self._findings.report(site, found)
 
 
@@ -233,7 +233,7 @@ class HartRaces(HartCheck):
 
     @property
     def starter(self) -> tuple[int, int]:
-        """Raise `ModelBug`: this check has no machine code that begins a group."""
+        """Raise `ModelBug`: this check has no compiled function that begins a group."""
         raise ModelBug("the race check has no machine code for harts on the reference engine")
 
     def kernel_ends(self) -> None:
@@ -334,9 +334,10 @@ class HartRaces(HartCheck):
                 remembered.setdefault(host, Cell()).store = event
 
     def host(self, access: str, address: int, extents: Extents) -> None:
-        """Check an access by the host against all accesses since `remember`, which do not happen before it.
+        """Check an access by the host against all accesses of harts since `remember`, and report races.
 
-        `address` is the device address, and `extents` are the byte ranges in this process."""
+        None of these accesses happened before that of the host. `address` is the device address, and `extents` are
+        the byte ranges in this process."""
         remembered, self._remembered = self._remembered or {}, None
         report_host(self._reporter, remembered, self._agent(HOST), access, address, extents)
 

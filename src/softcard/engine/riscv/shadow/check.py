@@ -106,7 +106,8 @@ class ShadowCheck(HartCheck):
     def _finding(self, use: Use, count: int) -> Finding:
         code = partial(self._code, use.hart)
         origin = Origins(self._entry, self._defined, code, self.uses).of(use.pc, use.insn)
-        message = f"an undefined value {WHAT[use.what]}" + (f": it comes from {origin}" if origin else "")
+        origin = f"it comes from {origin}" if origin else ""
+        message = f"an undefined value {WHAT[use.what]}" + (f": {origin}" if origin else "")
         return Finding(
             INIT,
             f"undefined-{use.what}",
@@ -115,6 +116,7 @@ class ShadowCheck(HartCheck):
             pc=use.pc,
             unit=f"hart {use.hart.index}",
             suggestion=SUGGESTION,
+            origin=origin,
             count=count,
         )
 

@@ -173,7 +173,8 @@ class TranslatedShadow:
     def placed(self, access: str, w: int) -> None:
         """Emit the handling of a load of undefined bits: a side exit, or a count of the use.
 
-        This is called when the pointer of an access is known, and before any other check has handled the access."""
+        This is called when the pointer of an access has been computed, and before the code of other checks of the
+        access is emitted."""
         if access == "read" and not self.is_batch:
             self._loaded = self._shadows(w)
             self._report(LOADED, ShadowBits(w, bits=self._loaded))

@@ -45,8 +45,7 @@ class Use:
 class Uses:
     """The recorded uses of undefined values on all harts of one device. The class is thread-safe.
 
-    `sites` contains the first use of each site.
-    """
+    A site is a kind of use by the instruction at one pc. `sites` contains the first recorded use at each site."""
 
     sites: dict[Site, Use] = field(default_factory=dict)
     stored: dict[int, Use] = field(default_factory=dict)
@@ -81,7 +80,9 @@ class Uses:
                 block.words[row], block.words[row + 1] = key, 0
 
     def count(self, site: Site, blocks: list[ShadowBlock]) -> int:
-        """Return the number of uses of a site: the recorded ones, and those that translated code only counted."""
+        """Return the number of uses at a site (a kind of use by one instruction).
+
+        It includes the recorded uses, and those that translated code only counted."""
         row, key = slot_of(site[1], site[0])
         return self.sites[site].count + sum(block.words[row + 1] for block in blocks if block.words[row] == key)
 

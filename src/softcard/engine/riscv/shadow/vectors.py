@@ -64,7 +64,8 @@ class VectorShadow(Vectors):
         return list(self._column(source, count))
 
     def enabled(self, masked: bool, count: int) -> tuple[list[int], list[int]]:
-        """Return the numbers of the elements that may be active, and the shadows of the bits of the mask v0.
+        """Return the numbers of the elements that may be active, and the shadows of the bits of the mask v0, by
+        element.
 
         An element may be active if its mask bit is 1 or undefined. All shadows are 0 unless `masked`."""
         shadows = self._bits(0, count) if masked else [0] * count

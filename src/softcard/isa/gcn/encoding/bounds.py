@@ -106,7 +106,7 @@ def _scaled_codes(name: str) -> tuple[int, ...]:
 
 
 def _has_literal(target: Target, words: Words, number: Numbers) -> npt.NDArray[np.bool_]:
-    """Return an array that is True at each word that, as an instruction's first word, is followed by a literal.
+    """Return a flag for each word: True if an instruction that begins with this word is followed by a literal.
 
     `number` holds the encoding number of each word."""
     known, bits = _literals(target.name), _literal_bits(target.encoding)[number]
@@ -139,9 +139,10 @@ def _literal_bits(level: int) -> npt.NDArray[np.uint32]:
 
 @cache
 def _literals(name: str) -> npt.NDArray[np.uint8]:
-    """Return flags, by encoding number and opcode, that determine whether a literal follows.
+    """Return flags by encoding number and opcode: whether a literal always follows, and which sources may be one.
 
-    `name` is the name of the processor."""
+    `name` is the name of the processor. Some entries are UNKNOWN at first; `_has_literal` computes and stores
+    them when it needs them."""
     level = TARGETS[name].encoding
     found = np.zeros((len(format_names(level)), 1 + int(_literal_bits(level)[:, 1].max())), np.uint8)
     for number, form in enumerate(format_names(level)):

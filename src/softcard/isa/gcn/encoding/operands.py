@@ -183,7 +183,9 @@ Limit = tuple[str, int, Container[int], Slot]
 
 @lru_cache(1 << 14)
 def _limits(target: str, op: Op, form: str, variant: tuple[int, ...]) -> tuple[Limit, ...]:
-    """Return the restrictions of those operands that do not accept every value of their field."""
+    """Return the restrictions of those operands that do not accept every value of their field.
+
+    `variant` holds the field values that determine an instruction's operands (see `VARIANT`)."""
     level = TARGETS[target].encoding
     found: list[Limit] = []
     for slot in visible(op, target, form, variant):

@@ -132,8 +132,7 @@ Forms without an entry have no such fields.
 def visible(op: Op, target: str, form: str, variant: tuple[int, ...]) -> tuple[Slot, ...]:
     """Return the operands that an instruction's text shows on a processor.
 
-    `variant` is the result of the form's function in `VARIANT`.
-    """
+    `variant` holds the field values that determine these operands. The form's function in `VARIANT` returns it."""
     arrange = _ARRANGERS.get(form)
     shape = slots(op, form)
     if arrange:
@@ -151,7 +150,7 @@ WITH_ACC: Final = frozenset({"DS", "FLAT", "MUBUF", "MTBUF", "MIMG"})
 
 @cache
 def data_fields(op: Op, form: str) -> tuple[str, ...]:
-    """Return those fields of an operation that are in `DATA`."""
+    """Return the data fields of an operation that may be accumulation registers from gfx90a on (see `DATA`)."""
     return tuple(slot.field for slot in slots(op, form) if slot.field in DATA)
 
 

@@ -37,10 +37,9 @@ PARTITIONS: Final = tuple(sum(covered(16 * row + k) << 4 * k for k in range(16))
 
 
 def screen_partition(a: Word) -> Word:
-    """Return the mask of shader engines for the selector in the low 8 bits.
+    """Return the mask of the shader engines that the selector in the low 8 bits of `a` denotes (see `covered`).
 
-    Source: Vega ISA manual, v_screen_partition_4se_b32.
-    """
+    Source: Vega ISA manual, v_screen_partition_4se_b32."""
     row, word = a[7:4], a.constant(64, PARTITIONS[0])
     for number, masks in enumerate(PARTITIONS[1:], 1):
         word = (row == number).select(masks, word)

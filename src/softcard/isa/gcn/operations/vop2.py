@@ -23,7 +23,9 @@ def k16(semantics: Computation, k: int) -> Computation:
 
 
 def at_limit(semantics: Callable[..., tuple[Word, Word]], limit: int) -> dict[str, Computation]:
-    """Return the `Op` field `clamped`: `semantics`, but with the result `limit` if there is a carry or borrow."""
+    """Return the keyword argument `clamped` of `Op` for an instruction that clamps its result.
+
+    The function computes what `semantics` computes; the result is `limit` if there is a carry or borrow."""
     return {"clamped": n.saturating(semantics, limit)}
 
 

@@ -95,11 +95,11 @@ The value 3, wrap, is missing, since the manuals do not describe its second oper
 
 
 def ordered_count(b: Builder, i: Insn) -> None:
-    """Execute ds_ordered_count: update the GDS counter at M0[31:16] + offset0; vdst = its old value.
+    """Execute ds_ordered_count: add a number to a GDS counter, or exchange it; vdst = the counter's old value.
 
-    The operand is addr of the first active lane, or 0 without active lanes. Waves execute it in the order in which they
-    arrive (Choice ``gcn/ordered-count``).
-    """
+    The counter is at M0[31:16] + offset0, and offset1 selects the operation. The number is addr of the first
+    active lane, or 0 without active lanes. Waves execute the instruction in the order in which they arrive
+    (Choice ``gcn/ordered-count``)."""
     code = i["offset1"] >> 4 & 3
     kind = ORDERED.get(code)
     if kind is None:

@@ -70,7 +70,7 @@ def subb(a: Word, b: Word, c: Word) -> tuple[Word, Word]:
 
 
 def saturating(semantics: Callable[..., tuple[Word, Word]], limit: int) -> Callable[..., tuple[Word, Word]]:
-    """Return a function like `semantics` whose result is `limit` if there is a carry or borrow."""
+    """Return a function like `semantics`, but with the result `limit` if there is a carry or borrow."""
 
     def clamped(*sources: Word) -> tuple[Word, Word]:
         result, carry = semantics(*sources)

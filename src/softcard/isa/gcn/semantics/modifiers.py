@@ -111,9 +111,10 @@ DOWN: Final = tuple(32 - bits for bits, _ in PARTS)
 
 
 def sdwa_source(i: Insn, number: int, value: Word) -> Word:
-    """Return the byte, half or whole that SDWA selects of source `number`, zero- or sign-extended to 32 bits.
+    """Return the part of `value` that SDWA selects: a byte, a half or all of it, zero- or sign-extended to 32 bits.
 
-    If several instructions share translated code, `i` holds shift counts in place of the selection."""
+    `value` is source `number` of the instruction. If several instructions share translated code, `i` holds
+    shift counts in place of the selection."""
     select = i[f"src{number}_sel"]
     up, down = i.get(f"src{number}_up", UP[select]), i.get(f"src{number}_down", DOWN[select])
     return (value << up).sra(down) if i[f"src{number}_sext"] else value << up >> down

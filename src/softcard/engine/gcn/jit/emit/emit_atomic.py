@@ -143,7 +143,7 @@ class Atomics:
         return then, rows[2].load(vector, align=self._bits // 8 * text.lanes)
 
     def _row(self) -> Operand:
-        """Return the address of stack memory for one lane vector."""
+        """Allocate stack memory for one value of each lane of a lane vector; return its address."""
         kind, align = self.text.itype(self._bits, True), self._bits // 8 * self.text.lanes
         return self.text.slot(f"%{self.text.fresh('row')}", kind, f", align {align}")
 
@@ -179,8 +179,8 @@ class Atomics:
     def _beyond(self, outside: Operand, addresses: Operand, checked: bool) -> None:
         """Emit the handling of the lanes `outside`, which access addresses past the end of LDS.
 
-        If `checked`, take a side exit to the reference engine, which reports them; else record one of the accesses.
-        """
+        If `checked`, the code takes a side exit to the reference engine, which reports these accesses. Otherwise it
+        records one of them."""
         text, lanes = self.text, self.text.lanes
         wrong = outside.bitcast(f"i{lanes}")
         wide = wrong.zext("i64")
@@ -201,7 +201,9 @@ class Atomics:
         text.start(on)
 
     def _changed(self, old: Operand, *data: Operand) -> Operand:
-        """Emit the new value of memory after the atomic of one lane."""
+        """Emit the computation of the value that memory holds after the atomic of one lane, from its old value `old`.
+
+        `data` are the operands of that lane."""
         text, bits, words = self.text, self._bits, [old, *data]
         if bits < 64:
             words = [word.zext("i64") for word in words]

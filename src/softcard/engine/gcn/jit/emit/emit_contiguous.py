@@ -118,10 +118,11 @@ class Addresses:
         return text.bits(first if plus is None else o.add(64, first, plus))
 
     def apart(self, address: Value) -> tuple[str, Operand, int]:
-        """Split the lanes' addresses into remainder and constant; return (key, first lane's remainder, constant).
+        """Split the lanes' addresses into a remainder for each lane and a common constant.
 
-        Addresses with equal keys have equal remainders, so they differ only by their constants. 32-bit addresses
-        wrap around after the constant is added."""
+        Return three items: a key of the remainders, the first lane's remainder, and the constant. Addresses with
+        equal keys have equal remainders, so they differ only by their constants. 32-bit addresses wrap around after
+        the constant is added."""
         text, first = self.text, self.first(address)
         if address.w == 32:
             base, scalars = self._base(address)
@@ -355,10 +356,10 @@ class Contiguous:
         return every
 
     def _place(self, space: str, kind: str, first: Operand, size: int, bound: Value | None) -> Place:
-        """Emit the host address of an access, and the conditions that it is inside the memory.
+        """Emit the host address of a lane vector's access, and the conditions that it is inside the memory.
 
-        `bound` is a further bound of addresses in LDS.
-        """
+        `first` is the address that the first lane accesses, and `size` the number of bytes of each lane. In LDS,
+        addresses must also be below `bound`, if it is given."""
         text, lanes = self.text, self.text.lanes
         if space == "lds":
             offset = first.zext("i64")
@@ -380,7 +381,7 @@ class Contiguous:
         return Place(pointer, fits, fits, cache, words)
 
     def _run(self, space: str, place: Place) -> Run:
-        """Return the range of memory from which gathers may load, given the memory `place` of an access."""
+        """Return the range of memory from which gathers may load; `place` is the memory of an access."""
         text = self.text
         if space == "lds":
             room = text.call("i64", "llvm.usub.sat.i64", "i64 %ldssize", "i64 3")

@@ -16,9 +16,9 @@ from softcard.isa.gcn.state import WORDS_AT
 
 
 class GuestAddress(int):
-    """A guest address of code, for which machine code must not contain a constant.
+    """A guest address of code, which translated code computes instead of containing it as a constant.
 
-    Machine code computes the address, or a sum of it and a number, as an offset from the address of its
+    Translated code computes the address, or the sum of it and a number, as an offset from the address of its
     region."""
 
     def __add__(self, n: int) -> GuestAddress:
@@ -37,7 +37,9 @@ class Base:
         return self.text.pointer("%base").load("i64") + (int(pc) - self.start)
 
     def enter(self, pc: int) -> None:
-        """Emit the entry of the region at `pc`: the word PC of the wave's state has its guest address."""
+        """Emit, at an entry of the region, the computation of the region's guest address from the word PC of the wave.
+
+        `pc` is the address of the entry at translation time."""
         here = word(self.text, state.PC)
         self.text.pointer("%base").store(here - (pc - self.start))
 
@@ -114,10 +116,9 @@ class Control:
         return label
 
     def label(self, place: BlockKey) -> str:
-        """Return the label for jumps from the current block to a block of this region.
+        """Return the label for jumps from the current block to the block with key `place`, which is in this region.
 
-        It depends on the register-resident loop that is being emitted.
-        """
+        The label depends on the register-resident loop that is being emitted."""
         label, loop = self.labels[place], self.loop
         if loop is None:
             return label
@@ -127,7 +128,8 @@ class Control:
         return f"out{loop.number}.{label}"
 
     def go(self, place: BlockKey) -> None:
-        """Emit a jump to the block `place`, or an exit to the dispatcher if that block is not in this region."""
+        """Emit a jump to the block with key `place`, or an exit to the dispatcher if that block is not in this
+        region."""
         self.is_over = True
         if place in self.labels:
             self.text.jump(self.label(place))

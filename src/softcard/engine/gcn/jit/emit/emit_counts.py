@@ -40,13 +40,15 @@ class Counts:
 
     # ---- scalar instructions ---------------------------------------------------------------------------------------
     def at_once(self, place: Place, number: Operand) -> None:
-        """Emit an immediate addition to a counter, for a scalar instruction."""
+        """Emit, for a scalar instruction, the immediate addition of `number` to the counter whose address `place`
+        emits."""
         self._change("add", place, number)
 
     def undoing(self, place: Place, number: Callable[[], Operand]) -> None:
-        """Emit code that undoes a count at later side exits of the instruction.
+        """Emit, at later side exits of the instruction, code that subtracts a number from a counter to undo a count.
 
-        `number` emits the number that was counted, which is 0 if nothing was counted."""
+        `place` emits the address of the counter. `number` emits the number that was counted, which is 0 if nothing
+        was counted."""
         self.control.undo.append(lambda: self._change("sub", place, number()))
 
     # ---- lane vectors ----------------------------------------------------------------------------------------------
@@ -55,7 +57,8 @@ class Counts:
         self._begin, self._waiting = len(self.text.lines), []
 
     def later(self, place: Place, number: Operand) -> None:
-        """Emit an addition to a counter at the end of the lane vector."""
+        """Emit code that adds `number` to a counter at the end of the lane vector; `place` emits the counter's
+        address."""
         k = len(self._waiting)
         self._waiting.append(place)
         self._variable("number", k).store(number, volatile=True)
@@ -95,8 +98,8 @@ class Counts:
     def count_prologue(self, place: Place, number: Operand) -> None:
         """Emit an addition to a counter, in the prologue of a strip-mined loop with several passes.
 
-        The code also adds the number to a local sum, which a side exit subtracts from the counter to undo the
-        count."""
+        `place` emits the address of the counter. The code also adds the number to a local sum, which a side exit
+        subtracts from the counter to undo the count."""
         total = self._variable("sum", len(self._sums))
         self._sums.append(place)
         self._change("add", place, number)

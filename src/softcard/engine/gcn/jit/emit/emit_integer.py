@@ -231,7 +231,7 @@ class Integers:
 
 
 def _carried(low: Value, high: Value) -> tuple[Value, Value, tuple[Value, Value]] | None:
-    """Return the halves before two scalars were added with a carry, and these scalars.
+    """Return the halves of a 64-bit value before two scalars were added to them with a carry, and these scalars.
 
     Return None unless the halves have the form ``low = x + s``, ``high = y + t + (low < s)``, as v_add_co and
     v_addc_co compute them."""

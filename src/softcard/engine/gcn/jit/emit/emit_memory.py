@@ -31,8 +31,8 @@ from softcard.isa.gcn.state import LANES
 class AccessHooks(Protocol):
     """The interface of an emitter, for one region, of code that reports accesses to a check.
 
-    It is created with the region's text, vector registers, control, helpers and addresses.
-    """
+    It is created with the emitters of the region's text, vector registers, control flow, helper calls and
+    address conditions."""
 
     def begin_strip(self, exec: str, stores: set[str]) -> None:
         """Begin a strip-mined loop.
@@ -102,8 +102,8 @@ class Memory:
         """Begin an instruction, either with all its accesses (`phase` 0) or with one of several passes over the lanes.
 
         In pass `phase`, only access number `phase` is emitted; the results of earlier accesses are loaded from the
-        stack. If `phase` is 0, all accesses are emitted except for stores after the first, which the reference engine
-        executes."""
+        stack. If `phase` is 0, all accesses are emitted, except for the second and further stores of the
+        instruction. If a lane makes such a store, a side exit leaves it to the reference engine."""
         self._phase = phase
         self._accesses = self._stores = 0
         self.has_loaded = False

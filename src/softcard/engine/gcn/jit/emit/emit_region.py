@@ -57,7 +57,7 @@ class ResidentLoops:
         return self.control.label(place)
 
     def ways(self, liveness: Liveness) -> None:
-        """Emit the code of all entries and exits of register-resident loops.
+        """Emit the code of all entries and exits of register-resident loops, which load and store their registers.
 
         Call this after all blocks have been emitted."""
         text, labels = self.text, self.control.labels

@@ -191,12 +191,12 @@ class ScalarFile:
 class VectorFile:
     """The vector registers and lane masks of the lane vector that strip-mined loop `label` processes.
 
-    If `is_across`, results are buffered until all lane vectors have been read. If `writes` is False, the present
-    pass of the instruction writes no registers. `dirty` has the registers that the loop has written, and `pushed`
-    those whose results are initially 0. `written_masks` are the variables that collect the bits of scalar
-    register pairs. `leaves` is True if the loop has side exits that depend on values, in addition to those of
-    memory accesses. `loop` is the register-resident loop that is being emitted, which keeps its registers in
-    variables."""
+    If `is_across`, results are buffered until all lane vectors have been read. If `writes` is False, the
+    present pass of the instruction writes no registers. `dirty` has the registers that the loop has written,
+    and `pushed` those that `push` writes: their results are 0 in lanes to which no lane writes. `written_masks`
+    are the variables that collect the bits of scalar register pairs. `leaves` is True if the loop has side
+    exits that depend on values, in addition to those of memory accesses. `loop` is the register-resident loop
+    that is being emitted, which keeps its registers in variables."""
 
     def __init__(self, text: LaneText, ints: Integers, scalars: ScalarFile, base: RegisterBase = OWN) -> None:
         self.text = text
@@ -232,7 +232,7 @@ class VectorFile:
     def row(self, n: int, label: str = "") -> Operand:
         """Return the address of the part of register n that holds the lane vector which the loop `label` processes.
 
-        By default this is the loop that is being emitted."""
+        The default for `label` is the loop that is being emitted."""
         if self.loop is not None:
             return self.text.pointer(self.loop.variable(n, self.which, self.base.prefix))
         return self.rows(label or self.label).offset(row_at(n))
@@ -304,7 +304,8 @@ class VectorFile:
         at.store(self.text.bits(v), align=4 * self.text.lanes)
 
     def lane_bits(self, b: Value) -> Value:
-        """Emit the extraction of the bits of this vector's lanes from a 64-bit scalar; return them as a lane mask."""
+        """Emit the extraction, from a 64-bit scalar, of the bits of the lanes in this lane vector; return a lane
+        mask."""
         text = self.text
         moved = text.bits(b) >> text.word(f"%sh{self.label}")
         return Value(1, True, text.mask_of(moved.trunc(f"i{text.lanes}")))
@@ -347,7 +348,7 @@ class VectorFile:
 
     # ---- across lanes ------------------------------------------------------------------------------------------
     def v_at(self, n: int, lane: Value) -> Value:
-        """Return the value of vector register n in other lanes, whose numbers are in `lane`."""
+        """Return, for each lane, the value of vector register n in the lane whose number is in `lane`."""
         text = self.text
         kind, lanes = text.itype(32, True), text.lanes
         places = self.register(n).element("i32", text.bits(lane, True))

@@ -47,7 +47,7 @@ def load(*, mip: bool) -> SpecialisedExecution:
 def load_raw(*, mip: bool, signed: bool = False) -> SpecialisedExecution:
     """Return the semantics of an unconverted image load: vdata = the dwords of the texel that dmask selects.
 
-    If `signed` is True, they are sign-extended from the component's width. If `mip` is True, the address
+    If `signed` is True, each dword is sign-extended from the component's width. If `mip` is True, the address
     includes a mip level."""
 
     def semantics(b: Builder, i: Insn, selectors: Numbers) -> None:

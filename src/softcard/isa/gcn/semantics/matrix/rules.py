@@ -341,11 +341,10 @@ def fused(
 
 @native
 def pairwise(a: int, a_step: int, b: int, b_step: int, count: int, c: int, is_flushed: int) -> int:
-    """Return C plus the pairwise sum of 2 or 4 rounded products.
+    """Return `c`, an element of C, plus `count` (2 or 4) rounded products, which are added in pairs.
 
-    The elements start at the addresses `a` and `b`, at distances of `a_step` and `b_step` bytes. With `is_flushed`,
-    denormal intermediate results become zeros.
-    """
+    Each product is an element of A times an element of B. The elements start at the addresses `a` and `b`, at
+    distances of `a_step` and `b_step` bytes. With `is_flushed`, denormal intermediate results become zeros."""
     total = rounded_product(U32[a], U32[b], is_flushed)
     total = rounded_sum(total, rounded_product(U32[a + a_step], U32[b + b_step], is_flushed), is_flushed)
     if count == 4:
@@ -592,6 +591,8 @@ def one_group(shape: Shape, a: int, b: int, c: int, block: int, i: int, j: int, 
         lane = i + shape.m * (block + shape.blocks * chunk_of(shape, at, 0))
         found = as_binary32(element(a, lane, number_of(shape, at, 0), shape.a_bits), shape.a_type)
         U32[scratch + 8 * k] = found
+        if shape.is_sparse:
+            at = 4 * (at >> 1) + index_of(shape, shape.index, lane, number_of(shape, at, 0))
         lane = j + shape.n * (block + shape.blocks * chunk_of(shape, at, 1))
         found = as_binary32(element(b, lane, number_of(shape, at, 1), shape.b_bits), shape.b_type)
         U32[scratch + 8 * k + 4] = found
