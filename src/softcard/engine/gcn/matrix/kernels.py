@@ -615,7 +615,8 @@ class Writer(VectorText):
         """Emit the constants that the inner loop keeps in registers.
 
         `least` is the lowest exponent that the fast formulation handles, and `tiny` the lower bound for the
-        exponents of C. For scales, they are the addresses of the registers and the positions of the scales in them."""
+        exponents of C. A kernel with scales also reads the addresses of the registers that hold them, and the positions
+        of the scales in the lanes of these registers."""
         self.bytes = f"<{4 * self.lanes} x i8>"
         if self.is_wide:
             self.shift: Operand | None = self.spread(self.base << 23)
