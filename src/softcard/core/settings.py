@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Real
-from typing import Any, ClassVar, Final, Self, TypedDict
+from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar
 
 from softcard.core.checks import (
     ALL,
@@ -22,9 +22,11 @@ from softcard.core.checks import (
 )
 from softcard.core.checks import WARN as WARN_OF_FINDINGS
 from softcard.core.errors import BeyondModel, WireError
-from softcard.core.findings import FindingLog
+from softcard.core.findings import Finding, FindingLog
 from softcard.core.limits import checked_time_limit, default_time_limit
 from softcard.core.lint import LINTS, WARN
+
+FoundT = TypeVar("FoundT", bound=Finding)
 
 SYNCHRONOUS: Final = "synchronous"
 THREADED: Final = "threaded"
@@ -217,7 +219,7 @@ class KernelSettings(DeviceSettings):
         """True if the first finding ends the kernel."""
         return self.on_finding == RAISE
 
-    def log(self, findings: list[Any]) -> FindingLog | None:
+    def log(self, findings: list[FoundT]) -> FindingLog | None:
         """Return a log of findings with these settings, which adds to `findings`; None without checks."""
         if not self.checks:
             return None
