@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from softcard.trace.reading import Record
 from softcard.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
+    from softcard.core.diagnostics import Diagnostic
     from softcard.trace.code import Listing, Loaded
+
+PAGE_COLUMNS: Final = 100
+"""The width of the text of a finding in an HTML report."""
 
 
 class HtmlTrace(TraceWriter):
@@ -34,6 +38,18 @@ class HtmlTrace(TraceWriter):
     def write(self, record: Record) -> None:
         """Store one event for the report."""
         self._timeline.take(record)
+
+    def finding(self, found: Diagnostic, text: str) -> None:
+        """Add the finding of a check; `text` is the diagnostic for people, at most `PAGE_COLUMNS` wide."""
+        from softcard.trace.timeline import DIAGNOSTIC
+
+        record: Record = {"time": 0, "event": "finding", "check": found.check, "message": found.message}
+        record[DIAGNOSTIC] = text
+        if found.rule is not None:
+            record["rule"] = found.rule.id
+        if found.pc is not None:
+            record["pc"] = hex(found.pc)
+        self.write(record)
 
     def code(self, loaded: Loaded, counts: Mapping[int, int] | None, name: str = "") -> None:
         """Show the code that a program executed, with counts: disassembly, and sources if they are found.
