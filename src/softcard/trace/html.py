@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 PAGE_COLUMNS: Final = 100
 """The width of the text of a finding in an HTML report."""
+FRAME_HEIGHT: Final = "80vh"
+"""The height of a report in a notebook."""
 
 
 class HtmlTrace(TraceWriter):
@@ -23,7 +26,7 @@ class HtmlTrace(TraceWriter):
 
     `title` is the heading of the report, by default the file's name. `docs` is the address of Softcard's
     documentation, for links from rules and operations; "" for no links. All events are kept in memory, about 1 KB
-    each."""
+    each. A notebook shows the closed writer as the report itself."""
 
     def __init__(self, to: str | os.PathLike[str] | TextIO, title: str = "", docs: str = "") -> None:
         from softcard.trace.timeline import Timeline  # here, since it imports NumPy
@@ -34,6 +37,7 @@ class HtmlTrace(TraceWriter):
         self._timeline = Timeline()
         self._code: list[Listing] = []
         self._notes: list[str] = []
+        self._page = ""
 
     def write(self, record: Record) -> None:
         """Store one event for the report."""
@@ -70,6 +74,12 @@ class HtmlTrace(TraceWriter):
         if text not in self._notes:
             self._notes.append(text)
 
+    def _repr_html_(self) -> str:
+        """Return the finished report as a frame of a notebook."""
+        if not self._page:
+            return f"<p>{escape(self._title)}: the report can be shown when its trace is closed</p>"
+        return f'<iframe srcdoc="{escape(self._page)}" style="width:100%;height:{FRAME_HEIGHT};border:0"></iframe>'
+
     def finish(self) -> None:
         """Write the report to the file."""
         from importlib.metadata import PackageNotFoundError, version
@@ -80,4 +90,5 @@ class HtmlTrace(TraceWriter):
             made_by = version("softcard")
         except PackageNotFoundError:  # a source tree that is not installed
             made_by = ""
-        self._out.write(write_page(self._timeline, self._title, made_by, self._docs, self._code, self._notes))
+        self._page = write_page(self._timeline, self._title, made_by, self._docs, self._code, self._notes)
+        self._out.write(self._page)
