@@ -6,16 +6,20 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from softcard.core.diagnostics import DOCS_VARIABLE, AnyFinding, diagnostics_of
 from softcard.core.errors import SoftcardError
 from softcard.report.diagnostic_text import as_text
-from softcard.testing.watch import Watch
-from softcard.trace.code import Listing, Loaded, listing_of
+from softcard.trace.code import listing_of
 from softcard.trace.html import PAGE_COLUMNS, HtmlTrace
 from softcard.trace.timeline import DIAGNOSTIC
 
-SUFFIX = ".html"
+if TYPE_CHECKING:
+    from softcard.testing.watch import Watch
+    from softcard.trace.code import Listing, Loaded
+
+SUFFIX: Final = ".html"
 
 
 @dataclass

@@ -363,16 +363,24 @@ def pytest_runtest_makereport(
         width = item.config.get_terminal_writer().fullwidth
         for watch in (each.watch for each in opened if each.watch is not None):
             report.sections.append((f"softcard {watch.name}: last events", watch.last(width)))
-            report.sections.append((f"softcard {watch.name}: trace", watch.write()))
+            report.sections.append((f"softcard {watch.name}: trace", _shown_file(watch.write)))
             item.user_properties.append((f"softcard_{watch.name}_trace", str(watch.path)))
     if report.failed and (opened or own) and item.config.stash[_OPTIONS].report != "off":
-        path = _written_report(item, report, [*findings])
-        report.sections.append(("softcard report", str(path)))
-        item.user_properties.append(("softcard_report", str(path)))
+        path = _shown_file(lambda: str(_written_report(item, report, findings)))
+        report.sections.append(("softcard report", path))
+        item.user_properties.append(("softcard_report", path))
     if report.when == "teardown":
         item.stash[_OPENED] = []  # events must not outlive their test
         item.stash[_OWN] = []
     return report
+
+
+def _shown_file(write: Callable[[], str]) -> str:
+    """Return the path of the file that `write` writes, or the reason why it cannot be written."""
+    try:
+        return write()
+    except OSError as error:
+        return f"cannot be written: {error}; name another folder with --softcard-trace-dir"
 
 
 def _written_report(item: pytest.Item, report: pytest.TestReport, findings: list[AnyFinding]) -> Path:
