@@ -731,5 +731,6 @@ def test_the_page_says_what_is(pytester: Pytester) -> None:
     )
     (configuration,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     pytester.makepyprojecttoml(configuration)
+    (pytester.path / "test_saxpy.py").unlink()
     run(pytester, OPTIONS_SEEN.format(seen=("jit", "memory,leaks", 120.0))).assert_outcomes(passed=1, failed=1)
     assert len(traces(pytester.path / "build" / "traces")) == 1
