@@ -85,7 +85,8 @@ _OPTIONS: Final = pytest.StashKey[Options]()
 _OPENED: Final = pytest.StashKey[list[_Opened]]()
 _ALL_FINDINGS: Final = pytest.StashKey[_AllFindings]()
 _OWN: Final = pytest.StashKey[list["AnyFinding"]]()
-_REPORT: Final = pytest.StashKey["FailureReport"]()
+_REPORT: Final = pytest.StashKey[Any]()
+"""The `FailureReport` of a test that has failed."""
 _FAILED_BY_FINDINGS: Final = pytest.StashKey[bool]()
 """True for a test that failed because of findings, which its failure shows."""
 _SUMMARY: Final = "softcard_findings"
@@ -387,7 +388,7 @@ def _written_report(item: pytest.Item, report: pytest.TestReport, findings: list
     """Write the HTML report of a test that failed in the phase of `report`, and return its path."""
     from softcard.testing.failure_report import FailureReport
 
-    page = item.stash.get(_REPORT, None)
+    page: FailureReport | None = item.stash.get(_REPORT, None)
     if page is None:
         page = item.stash[_REPORT] = FailureReport(item.nodeid, _path(item, "report"))
     crash = getattr(report.longrepr, "reprcrash", None)
