@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from softcard.core.checks import having
 from softcard.core.errors import WireError
@@ -195,7 +195,7 @@ class Reports:
     """The findings of one device's checks, and their way to the host: a log, symbolizers, and a queue of warnings."""
 
     def __init__(self, settings: KernelSettings, desk: LintDesk) -> None:
-        self.findings = Findings()
+        self.findings: list[Any] = Findings()
         self.log = settings.log(self.findings)
         """The log that adds to `findings`; None if the device has no checks."""
         self.guard = guard_of(settings.checks, self.log)

@@ -153,9 +153,8 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.cores, self.harts_per_core = settings.cores, settings.harts
         self.probes = Probes()
         self.telemetry = Telemetry(self.probes, lints=settings.lints)
-        findings = Findings()
-        self.findings: list[Finding] = findings
-        self._log = settings.log(findings)
+        self.findings: list[Finding] = Findings()
+        self._log = settings.log(self.findings)
         self._guard = guard = guard_of(settings.checks, self._log)
         self.desk = self.telemetry.desk
         if self._log is not None:

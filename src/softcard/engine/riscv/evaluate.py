@@ -72,27 +72,6 @@ class Watch(Protocol):
         """Observe the fence instruction with the encoding `word`; `is_tso` is True for fence.tso."""
 
 
-class HartEvaluator(Protocol):
-    """The interface of an object that executes a hart's instructions: an `Evaluator`, or one that a check made of it.
-
-    It also has the operations of `isa.riscv.algebra.SystemAlgebra`, on values of its own types.
-    """
-
-    waiting: bool
-    """True if the hart waits for an interrupt."""
-
-    @property
-    def target(self) -> int:
-        """The pc at which the hart continues after the instruction."""
-
-    @property
-    def next_pc(self) -> int:
-        """The address of the next instruction in memory."""
-
-    def begin(self, pc: int, insn: Insn) -> None:
-        """Prepare for the instruction at `pc`."""
-
-
 class Evaluator(Vectors, IntegerOps):
     """Implements the operations that define RV64 instructions, for one hart: values are ints, floats are bit patterns.
 

@@ -16,7 +16,7 @@ from softcard.core.errors import AccessFault, BeyondModel, ModelBug
 from softcard.core.space import PAGE_BITS, PAGE_SIZE
 from softcard.core.threads import reset_after_fork
 from softcard.engine.riscv.api import CAUSES, FETCH_ACCESS, ILLEGAL, Alone, Exit, Trap, Why
-from softcard.engine.riscv.evaluate import Evaluator, HartEvaluator
+from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
 from softcard.engine.riscv.polling import is_poll
 from softcard.isa.riscv import csr, floatstate
@@ -36,7 +36,7 @@ from softcard.isa.riscv.state import (
 )
 
 OnRetire = Callable[[Hart, Insn], None]
-Observe = Callable[[Evaluator], HartEvaluator]
+Observe = Callable[[Evaluator], Evaluator]
 """A function that takes a hart's evaluator and returns one that checks observe."""
 
 ICACHE_ENTRIES = 1024
@@ -62,7 +62,7 @@ class Cached:
 class Context:
     """An engine's state of one hart: its evaluator, page tables and decoded instructions."""
 
-    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> None:
+    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: Evaluator) -> None:
         self.owner = owner
         self.hart = hart
         self.pages = pages
@@ -236,13 +236,13 @@ class ReferenceEngine:
             return context
         with self._lock:
             pages = PageTables(hart, self.code_pages, self.tlb_entries)
-            evaluator = self.make_evaluator(hart, pages)
+            evaluator: Any = self.make_evaluator(hart, pages)
             context = self.make_context(hart, pages, evaluator if self.observe is None else self.observe(evaluator))
             hart.context = context
             self._contexts.add(context)
         return context
 
-    def make_context(self, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> Context:
+    def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
         """Return a new `Context` for a hart; subclasses return a `Context` of their own class."""
         return Context(self, hart, pages, evaluator)
 

@@ -33,7 +33,7 @@ from softcard.engine.riscv.code_stores.layout import (
     Stores,
 )
 from softcard.engine.riscv.code_stores.notes import NOTES
-from softcard.engine.riscv.evaluate import HartEvaluator
+from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import PLAIN, Instrumentation
 from softcard.engine.riscv.jit.engine import JitEngine
 from softcard.engine.riscv.jit.region import Region
@@ -80,7 +80,7 @@ class TranslatedCodeStoreEngine(CodeStores, JitEngine):
         self._synced = 0
         """The number of the fence period that began with the last instruction fence of all harts."""
 
-    def make_context(self, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> Context:
+    def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
         """Return a context of a hart, after giving the hart's translated code the address of its recording state."""
         hart.words[CODE_STORES] = ctypes.addressof(self._row(hart.index))
         return super().make_context(hart, pages, evaluator)

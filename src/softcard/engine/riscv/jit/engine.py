@@ -17,7 +17,7 @@ from typing import Final
 from softcard.core.errors import AccessFault, ModelBug
 from softcard.core.space import PAGE_SIZE
 from softcard.engine.riscv.api import Exit, Why
-from softcard.engine.riscv.evaluate import Evaluator, HartEvaluator
+from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import PLAIN, Instrumentation
 from softcard.engine.riscv.jit.counters import Counters
 from softcard.engine.riscv.jit.dispatcher import (
@@ -316,7 +316,7 @@ class JitEngine(ReferenceEngine):
         super().close()
         self.translations.clear()
 
-    def make_context(self, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> Context:
+    def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
         """Return a `JitContext` for a hart, after preparing the hart to run translated code."""
         if llvm.is_x86():
             hart.words[REFILL] = self.runtime.refill

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from softcard.engine.riscv.evaluate import HartEvaluator
+from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.jit.dispatcher import SLOTS
 from softcard.engine.riscv.jit.region import Region
 from softcard.engine.riscv.pages import PageTables, Words, zeros
@@ -46,7 +46,7 @@ class JitContext(Context):
     when fuel is short.
     """
 
-    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: HartEvaluator) -> None:
+    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: Evaluator) -> None:
         super().__init__(owner, hart, pages, evaluator)
         self.tables = _code_tables()
         self.single_tables: dict[bool, Words] = {}
