@@ -86,10 +86,10 @@ def test_other_forms_of_input(capsys: Capture, tmp_path: Path, text: str) -> Non
 def test_form_can_be_said(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "buffer"
     path.write_text("12345678")
-    assert run(capsys, "refsi", "decode", "--form", "binary", str(path))[1].startswith(
+    assert run(capsys, "refsi", "decode", "--as", "binary", str(path))[1].startswith(
         "0x0000: .chunk 0x3837363534333231"
     )
-    assert run(capsys, "refsi", "decode", "--form", "words", str(path))[1].startswith("0x0000: .chunk 0xbc614e")
+    assert run(capsys, "refsi", "decode", "--as", "words", str(path))[1].startswith("0x0000: .chunk 0xbc614e")
 
 
 def test_encode_and_decode_are_inverse(capsys: Capture, tmp_path: Path, good: str) -> None:
@@ -134,7 +134,7 @@ USAGE = {
     ("refsi", "play", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
     ("refsi", "play", "--engine", "magic"): "magic",
     ("refsi", "play", "--step-limit", "-1"): "step-limit",
-    ("describe", "refsi", "--as", "poem"): "poem",
+    ("describe", "refsi", "--format", "poem"): "poem",
     ("run", "k.co", "--grid", "9" * 5000): "9' is not a size, expected one like 1024",
     (
         "run",
@@ -221,7 +221,7 @@ def test_bad_text_files(capsys: Capture, tmp_path: Path) -> None:
     assert code == 1
     assert err == f"{path}:2: error: 'four' is not a number, expected decimal or 0x hex\n   |\n 2 | 3 four\n"
     path.write_bytes(b"\xff")
-    code, _, err = run(capsys, "refsi", "decode", "--form", "words", str(path))
+    code, _, err = run(capsys, "refsi", "decode", "--as", "words", str(path))
     assert (code, err) == (2, f"error: {path} has byte 0xff at 0x0, expected text in ASCII\n")
 
 
@@ -303,7 +303,7 @@ def test_a_vcd_without_its_package(capsys: Capture, tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "vcd", None)
     path = tmp_path / "run.jsonl"
     path.write_text('{"time": 0, "event": "command-started"}\n')
-    code, _, err = run(capsys, "trace", str(path), "--to", "vcd")
+    code, _, err = run(capsys, "trace", str(path), "--format", "vcd")
     assert (code, err) == (2, "error: VCD needs pyvcd: pip install 'softcard[vcd]'\n")
 
 
@@ -367,7 +367,7 @@ def test_a_closed_pipe_ends_all_commands_alike(tmp_path: Path) -> None:
     trace.write_text('{"time": 1, "event": "signal-changed", "address": "0x10", "value": 1}\n' * 3000)
     code.write_bytes(bare_code_object(bytes.fromhex("000080bf" * 3000 + "000081bf"), "gfx900", name="k"))
     commands = [
-        ["trace", trace], ["trace", trace, "-o", "-"], ["trace", trace, "--to", "jsonl"], ["inspect", code, "--json"],
+        ["trace", trace], ["trace", trace, "-o", "-"], ["trace", trace, "--format", "jsonl"], ["inspect", code, "--json"],
         ["inspect", code], ["disasm", code], ["report", trace, "-o", "-"], ["describe", "refsi"],
         ["devices"], ["check", code], ["asm", "--agent", "gfx900", "-o", "-", "-"],
     ]  # fmt: skip

@@ -151,7 +151,7 @@ def test_words_that_are_no_instruction(capsys: Capture, tmp_path: Path) -> None:
 def test_sarif(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("0xc0080200 0x10002 0xc0000100\n")
-    code, out, _ = run(capsys, "check", str(path), "--sarif")
+    code, out, _ = run(capsys, "check", str(path), "--format", "sarif")
     document = json.loads(out)
     assert (code, document["version"]) == (1, "2.1.0")
     [found] = document["runs"]
@@ -189,12 +189,6 @@ def test_sarif(capsys: Capture, tmp_path: Path) -> None:
             TRACE.encode(),
             2,
             "--memory-model, --order and --pcie require a code object",
-        ),
-        (
-            ["check", "FILE", "--json", "--sarif"],
-            b"",
-            2,
-            "--json, --sarif and --format choose the format",
         ),
         (["check", "FILE", "--profile", "x"], b"", 2, "unknown profile 'x', expected spec or refsidrv"),
         (["inspect", "FILE", "--as", "trace"], b"{}\n", 1, 'the object is not an event, expected "time"'),

@@ -102,6 +102,8 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import and return the command that is called."""
+        if args[0] not in COMMANDS:
+            self._suggest(ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
             group: Any = typer.main.get_command(tree([name]))
@@ -109,6 +111,13 @@ class LazyGroup(TyperGroup):
             _hide_types_of_flags(command)
             _escape_output(command)
         return name, command, rest
+
+    def _suggest(self, ctx: Any, name: str) -> None:
+        """End with an error if the unknown name is similar to commands; typer knows only those that are loaded."""
+        from difflib import get_close_matches
+
+        if near := get_close_matches(name, COMMANDS):
+            ctx.fail(f"No such command {name!r}. Did you mean {', '.join(map(repr, near))}?")
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the group's own options."""

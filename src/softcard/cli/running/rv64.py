@@ -12,7 +12,15 @@ import typer
 
 from softcard.cli.exits import ExitCode, usage_errors
 from softcard.cli.files import MAX_CODE_BYTES, read_file, write_file
-from softcard.cli.options import BothEnginesOption, Engine, EngineOption
+from softcard.cli.options import (
+    BothEnginesOption,
+    Engine,
+    EngineOption,
+    JsonOption,
+    ResultFormat,
+    ResultFormatOption,
+    is_json,
+)
 from softcard.core.errors import SoftcardError
 
 if TYPE_CHECKING:
@@ -56,9 +64,8 @@ def rv64(
     step_limit: Annotated[int, typer.Option(min=0, help="Maximum number of instructions; 0 for no limit.")] = 0,
     time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds; 0 for no limit.")] = 0.0,
     statistics: Annotated[bool, typer.Option("--statistics", help="Print run statistics on standard error.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print status, console, registers and counts as JSON instead.")
-    ] = False,
+    as_json: JsonOption = False,
+    form: ResultFormatOption = ResultFormat.TEXT,
 ) -> None:
     """Run an RV64 program by itself; the exit status is the program's.
 
@@ -78,6 +85,7 @@ def rv64(
     from softcard.isa.riscv.isa import isa_of
     from softcard.isa.riscv.state import check_vlen
 
+    as_json = is_json(form, as_json)
     with usage_errors():
         check_vlen(checked_vlen(vlen, isa_of(isa or ISA)))
         checked_time_limit(time_limit or None)
