@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -13,7 +15,7 @@ import typer
 import softcard
 from softcard.attach.library import NoLibraryCompiler
 from softcard.cli import app, main, refsi
-from softcard.cli.app import COMMANDS
+from softcard.cli.app import COMMANDS, tree
 from softcard.cli.demo_cases import BODIES
 from softcard.cli.demo_cases import check_findings as findings
 from softcard.cli.exits import exit_code
@@ -129,6 +131,18 @@ def test_lint_options(capsys: Capture, tmp_path: Path) -> None:
 
 USAGE = {
     ("nonsense",): "No such command",
+    ("rnu",): "No such command 'rnu'. Did you mean 'run'?",
+    ("refsi", "decod"): "No such command 'decod'. Did you mean 'decode'",
+    ("run", CODE, "saxpy", "--gird", "64"): "--grid",
+    ("run", CODE, "saxyp"): "unknown kernel 'saxyp'; close to it: saxpy",
+    ("run", CODE, "saxpy", "--time-limit", "-1"): "time_limit_seconds is -1.0, expected a number of seconds",
+    ("describe", "refis"): "close to it: refsi",
+    ("describe", "refsi", "--json", "--format", "svd"): "--json and --format svd choose the format of the same output",
+    ("disasm", "--agent", "gfx99", "--word", "0"): "; close to it: gfx909, ",
+    ("exec", "--agent", "gfx9o0", "true"): "; close to it: gfx900, ",
+    ("exec", "--time-limit", "1", "true"): "--time-limit requires --device rocm, --device refsi or --agent NAME",
+    ("exec", "--error-exitcode", "3", "true"): "--error-exitcode requires --check, with at least one of memory, ",
+    ("exec", "--device", "rcom", "true"): "; close to it: rocm",
     ("refsi", "decode", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
     ("refsi", "lint", "/"): "cannot read /: Is a directory",
     ("refsi", "play", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
@@ -329,6 +343,52 @@ def test_help(capsys: Capture) -> None:
 # ---- from outside --------------------------------------------------------------------------------------------------
 
 
+def options_of(command: Any, name: str = "softcard") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every command with its options by name."""
+    if hasattr(command, "commands"):
+        for below, each in command.commands.items():
+            yield from options_of(each, f"{name} {below}")
+    else:
+        yield name, {option: each for each in command.params for option in each.opts if option.startswith("-")}
+
+
+def test_options_have_one_name_on_all_commands() -> None:
+    commands = dict(options_of(typer.main.get_command(tree(list(COMMANDS)))))
+    assert len(commands) > 30
+    for name, options in commands.items():
+        assert not {"--to", "--form", "--sarif", "--timeout"} & set(options), name
+        if "--json" in options:
+            assert "json" in options["--format"].type.choices, name
+            assert (options["--json"].help, options["--json"].is_flag) == ("Short for --format json.", True), name
+        elif "--format" in options:
+            assert "json" not in options["--format"].type.choices, name
+        if "-o" in options:
+            assert "--output" in options, name
+        if "--as" in options:
+            assert name.split()[1] in ("inspect", "check", "refsi"), name
+    for name in ("run", "exec"):
+        assert {"--time-limit", "--error-exitcode", "--format", "--json"} <= set(commands[f"softcard {name}"])
+
+
+def test_a_narrow_terminal(tmp_path: Path) -> None:
+    """Of 40 columns: help, errors of options and diagnostics fit, without words that are lost."""
+    (tmp_path / "bad.bin").write_bytes(BAD.to_bytes())
+    for arguments, status, text in (
+        (["--help"], 0, "Show the content of a file."),
+        (["rnu"], 2, "No such command 'rnu'. Did you mean 'run'?"),
+        (["check", "bad.bin"], 1, "error[header-opcode]: header 0x00000000c0000a00: unknown opcode 10"),
+        (["check", "bed.bin"], 2, "error: cannot read bed.bin: No such file or directory; close to it: bad.bin"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "softcard", *arguments], capture_output=True, text=True, check=False, cwd=tmp_path,
+            env=os.environ | {"COLUMNS": "40", "PYTHONPATH": str(Path(softcard.__file__).parents[1])},
+        )  # fmt: skip
+        shown = done.stdout + done.stderr
+        assert done.returncode == status, shown
+        assert max(map(len, shown.splitlines())) <= 40, shown
+        assert text in " ".join(shown.replace("│", " ").split()), shown
+
+
 def outside(code: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(softcard.__file__).parents[1])}
     return subprocess.run(
@@ -368,6 +428,7 @@ def test_a_closed_pipe_ends_all_commands_alike(tmp_path: Path) -> None:
     code.write_bytes(bare_code_object(bytes.fromhex("000080bf" * 3000 + "000081bf"), "gfx900", name="k"))
     commands = [
         ["trace", trace], ["trace", trace, "-o", "-"], ["trace", trace, "--format", "jsonl"], ["inspect", code, "--json"],
+        ["inspect", code, trace], ["check", code, code, "--format", "sarif"],
         ["inspect", code], ["disasm", code], ["report", trace, "-o", "-"], ["describe", "refsi"],
         ["devices"], ["check", code], ["asm", "--agent", "gfx900", "-o", "-", "-"],
     ]  # fmt: skip

@@ -300,7 +300,16 @@ def test_exec_names_lines(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     """Of the source: findings, faults, the report and the profile, where the program has debug information."""
     found, reported, profile = tmp_path / "found.sarif", tmp_path / "told.json", tmp_path / "profile.json"
     report = tmp_path / "run.html"
-    words = ["--check", "memory", "--findings", str(found), "--summary-file", str(reported), "--profile-file", str(profile)]
+    words = [
+        "--check",
+        "memory",
+        "--findings",
+        str(found),
+        "--summary-file",
+        str(reported),
+        "--profile-file",
+        str(profile),
+    ]
     words += ["--report", str(report)]
     code = main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs", debug=True), "beyond"])
     _, err = capfd.readouterr()
