@@ -427,7 +427,8 @@ def test_a_closed_pipe_ends_all_commands_alike(tmp_path: Path) -> None:
     trace.write_text('{"time": 1, "event": "signal-changed", "address": "0x10", "value": 1}\n' * 3000)
     code.write_bytes(bare_code_object(bytes.fromhex("000080bf" * 3000 + "000081bf"), "gfx900", name="k"))
     commands = [
-        ["trace", trace], ["trace", trace, "-o", "-"], ["trace", trace, "--format", "jsonl"], ["inspect", code, "--json"],
+        ["trace", trace], ["trace", trace, "-o", "-"], ["trace", trace, "--format", "jsonl"], ["--help"],
+        ["run", "--help"], ["refsi", "--help"], ["inspect", code, "--json"],
         ["inspect", code, trace], ["check", code, code, "--format", "sarif"],
         ["inspect", code], ["disasm", code], ["report", trace, "-o", "-"], ["describe", "refsi"],
         ["devices"], ["check", code], ["asm", "--agent", "gfx900", "-o", "-", "-"],
@@ -444,6 +445,16 @@ def test_a_closed_pipe_ends_all_commands_alike(tmp_path: Path) -> None:
             _, err = process.communicate(b"s_endpgm\n")
         assert (process.returncode, b"roken" in err, b"rror" in err) == (0, False, False), (command, err)
     assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("arguments", [["rnu"], ["run"], ["check", "/no/such/file"]])
+def test_a_closed_standard_error_keeps_the_status(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        command = [sys.executable, "-m", "softcard", *arguments]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=closed, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
 
 
 def test_standard_output_as_a_file(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

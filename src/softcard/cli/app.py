@@ -8,9 +8,10 @@ import gc
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from traceback import extract_tb
 from typing import Annotated, Any, Final
 
 import typer
@@ -230,6 +231,11 @@ def main(arguments: list[str] | None = None) -> int:
     return ExitCode.USAGE
 
 
+def _is_of_closed_pipe(ended: SystemExit) -> bool:
+    """Return True if rich has ended the command since the reader of help, or of an error in a box, closed the pipe."""
+    return extract_tb(ended.__traceback__)[-1].name == "on_broken_pipe"
+
+
 @contextmanager
 def _rare_collections() -> Iterator[None]:
     before = gc.get_threshold()
@@ -260,12 +266,16 @@ def _run(words: list[str]) -> int:
     try:
         app(args=words, prog_name="softcard")
     except SystemExit as ended:
+        if _is_of_closed_pipe(ended):
+            cause = ended.__context__ and ended.__context__.__context__  # of the error by the pipe: the one in the box
+            return ExitCode.OK if cause is None else ExitCode.USAGE
         return ended.code if isinstance(ended.code, int) else ExitCode.OK if ended.code is None else ExitCode.GUEST
     except SoftcardError as error:
         if "--debug" in words:
             show_whole(error)
             raise
-        report(error)
+        with suppress(BrokenPipeError):
+            report(error)
         return exit_code(error)
     except Exception as error:  # any other exception is a bug in Softcard, and is reported as one
         if "--debug" in words or (isinstance(error, OSError) and error.filename is None and error.errno in LOST):

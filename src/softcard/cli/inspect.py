@@ -33,7 +33,7 @@ from softcard.cli.records import annotate, formatted
 from softcard.cli.tables import show_diagnostics
 from softcard.core.diagnostics import Diagnostic, diagnostic_of, diagnostics_of
 from softcard.core.display import count
-from softcard.core.errors import SoftcardError, WireError
+from softcard.core.errors import SoftcardError, WireError, close_to
 from softcard.core.findings import Level
 from softcard.device.hsa.memory.memory_model import Order
 from softcard.device.refsi.registers import M1_HARTS
@@ -307,7 +307,7 @@ def _only(names: str, kind: FileKind, findings: Iterator[Diagnostic]) -> list[Di
     wanted, known = list(filter(None, names.split(","))), CHECKS.get(kind, ())
     for name in wanted:
         if name not in known:
-            listed = f"one of {', '.join(known)}" if known else "no --only: it has no checks"
+            listed = f"one of {', '.join(known)}{close_to(name, known)}" if known else "no --only: it has no checks"
             raise UsageError(f"unknown check {name!r} for a file of kind {NAMES[kind]}, expected {listed}")
     return [each for each in findings if not wanted or each.check in wanted]
 
