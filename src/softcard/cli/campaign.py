@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from softcard.cli.exits import ExitCode, UsageError
-from softcard.cli.files import write_file, writing
+from softcard.cli.files import check_folder, write_file, writing
 from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
 from softcard.core.display import count
 
@@ -83,6 +83,7 @@ def campaign(
         elif output is None:
             raise UsageError("--output is missing: give the folder for the results")
         else:
+            check_folder(output)
             status = _all(plan, output, scheduler, workers or os.cpu_count() or 1, as_json)
     except CampaignError as error:
         usage = UsageError(error.message, path=error.path)

@@ -88,6 +88,12 @@ def is_standard_output(path: Path | None) -> bool:
     return path is not None and str(path) == "-"
 
 
+def check_folder(path: Path) -> None:
+    """Raise `UsageError` if --output names standard output, but a command writes several files to a folder."""
+    if is_standard_output(path):
+        raise UsageError("--output is -, expected a folder: the command writes several files")
+
+
 def write_file(path: Path, data: bytes | str) -> None:
     """Write a file, or standard output for ``-``.
 

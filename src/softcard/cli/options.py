@@ -152,7 +152,12 @@ def time_limit_of(seconds: float | None) -> float | None:
     Raise `UsageError` for an invalid limit.
     """
     with usage_errors():
-        return default_time_limit() if seconds is None else checked_time_limit(seconds)
+        if seconds is None:
+            return default_time_limit()
+    try:
+        return checked_time_limit(seconds)
+    except WireError:
+        raise UsageError(f"--time-limit is {seconds:g}, expected a number of seconds above 0") from None
 
 
 def check_error_exitcode(status: int | None, check: str) -> None:
