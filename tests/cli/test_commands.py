@@ -196,7 +196,7 @@ USAGE = {
         "100",
         "/no/such/file",
     ): "vector registers must have a power of two of bits, 64 to 65536, not 100",
-    ("rv64", "--time-limit", "inf", "/no/such/file"): "time_limit_seconds is inf, expected a number of seconds",
+    ("rv64", "--time-limit", "inf", "/no/such/file"): "--time-limit is inf, expected a number of seconds above 0",
     (
         "serve",
         "acceldev",

@@ -131,7 +131,7 @@ TimeLimitOption = Annotated[
     typer.Option(
         "--time-limit",
         metavar="SECONDS",
-        help=f"Time limit of a kernel; by default that of the variable {LIMIT_VARIABLE}.",
+        help=f"Time limit of a kernel, or of a program of `rv64`; by default that of the variable {LIMIT_VARIABLE}.",
     ),
 ]
 ErrorExitCodeOption = Annotated[
