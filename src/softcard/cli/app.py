@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from traceback import extract_tb
 from typing import Annotated, Any, Final
 
 import typer
@@ -233,7 +232,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _is_of_closed_pipe(ended: SystemExit) -> bool:
     """Return True if rich has ended the command since the reader of help, or of an error in a box, closed the pipe."""
-    return extract_tb(ended.__traceback__)[-1].name == "on_broken_pipe"
+    at = ended.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_code.co_name == "on_broken_pipe"
 
 
 @contextmanager
