@@ -282,11 +282,12 @@ def test_a_misspelt_file(capsys: Capture, tmp_path: Path, monkeypatch: pytest.Mo
     assert run(capsys, [*command, str(missing)]) == (2, f"{expected.partition(';')[0]}\n")
 
 
-@pytest.mark.parametrize("which", [each for each in WRITES if each[0] != "exec"], ids=" ".join)
+@pytest.mark.parametrize("which", [each for each in WRITES if each[0] not in ("exec", "refsi build")], ids=" ".join)
 def test_a_folder_that_is_read_only(capsys: Capture, which: tuple[str, str]) -> None:
+    """Not of commands that start programs, which a plain user might not be able to."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
-        copies = {CODE: folder / "kernels.co", PROGRAM: folder / "program.clo", SOURCE: folder / "kernels.c"}
+        copies = {CODE: folder / "kernels.co", PROGRAM: folder / "program.clo"}
         for original, copied in copies.items():
             shutil.copyfile(original, copied)
         texts = {"text": "s_endpgm\n", "words": "0\n", "exit.s": ".globl _start\n_start: li a7, 93\necall\n"}

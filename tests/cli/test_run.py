@@ -488,7 +488,7 @@ def test_an_unknown_agent_is_refused_before_the_compiler(capsys: Capture, tmp_pa
 def test_a_time_limit_ends_a_kernel(capsys: Capture, tmp_path: Path, agent: str, endless: str) -> None:
     path = tmp_path / "endless.s"
     path.write_text(endless)
-    code, _, err = run(capsys, "run", str(path), "--agent", agent, "--time-limit", "0.2")
+    code, _, err = run(capsys, "run", str(path), "--agent", agent, "--engine", "reference", "--time-limit", "0.2")
     assert code == 1
     assert "did not end within 0.2 s" in err
 
