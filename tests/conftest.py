@@ -36,6 +36,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# pytest-xdist sets the width of the terminal for its processes; messages in pipes would then be wrapped there only.
+os.environ.pop("COLUMNS", None)
+
 # Tests send Ctrl-C; a shell that starts this in the background lets its programs ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
