@@ -19,6 +19,7 @@ PUBLIC = [
     "Acceldev",
     "AccessFault",
     "BeyondModel",
+    "FindingError",
     "FindingWarning",
     "Gpu",
     "GuestFault",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SoftcardError,
         WireError,
     )
+    from softcard.core.findings import FindingError
     from softcard.core.lint import FindingWarning, LintError, LintWarning
     from softcard.host.acceldev.acceldev import Acceldev
     from softcard.host.amdcl2.program import load
@@ -34,6 +35,7 @@ __all__ = [
     "Acceldev",
     "AccessFault",
     "BeyondModel",
+    "FindingError",
     "FindingWarning",
     "Gpu",
     "GuestFault",
@@ -63,6 +65,7 @@ _HOMES = {
         *("AccessFault", "BeyondModel", "GuestFault", "ModelBug"),
         *("Place", "RuleError", "SoftcardError", "WireError"),
     ),
+    "core.findings": ("FindingError",),
     "core.lint": ("FindingWarning", "LintError", "LintWarning"),
     "ir.llvm": ("SlowHostWarning",),
     "host.acceldev.acceldev": ("Acceldev",),
@@ -70,6 +73,7 @@ _HOMES = {
     "host.fletcher.platform": ("Platform",),
     "host.hsa.gpu": ("Gpu",),
     "host.refsi.refsi": ("RefSi",),
+    "report.notebook": ("load_ipython_extension",),  # by this name IPython finds it for %load_ext softcard
 }
 _INTERFACES = ("acceldev", "amdcl2", "fletcher", "gcn", "hsa", "refsi", "riscv")
 

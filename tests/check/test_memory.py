@@ -319,6 +319,24 @@ def test_findings_are_warnings_on_amd_opencl_2(recwarn: pytest.WarningsRecorder)
         assert _reported(recwarn) == []
 
 
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_findings_are_errors_where_that_is_asked_for(engine: str) -> None:
+    """Of one class on every device, with the finding; the device can be used further."""
+    with RefSi.open(check="memory", on_finding="raise", engine=engine) as device:
+        device.load_elf(demo_kernels())
+        a, c = np.ones(32, np.int32), np.zeros(16, np.int32)
+        with pytest.raises(FindingError, match="memory/out-of-bounds: write of 4 bytes") as caught:
+            device.launch("vector_add", 1, [a, a, c, 17])
+        assert [caught.value.finding] == device.findings
+        assert device.launch("vector_add", 1, [a, a, c, 16]).findings == ()
+    with load(demo_program("tonga", 200406), check="memory", on_finding="raise", engine=engine) as program:
+        x = np.ones(64, np.float32)
+        with pytest.raises(FindingError, match="memory/out-of-bounds: read of 4 bytes") as caught:
+            program.kernel("saxpy").run(64, 64, [np.ones(60, np.float32), x, 2.0])
+        assert caught.value.finding is program.findings[0]
+        assert program.kernel("saxpy").run(64, 64, [x, x.copy(), 2.0]).findings == ()
+
+
 def test_warnings_that_are_errors_lose_no_result() -> None:
     with RefSi.open(check="memory") as device, warnings.catch_warnings():
         warnings.simplefilter("error", FindingWarning)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from softcard.core.checks import ON_FINDING
 from softcard.core.errors import RuleError, WireError
 from softcard.core.settings import DeviceSettings, KernelSettings
 from softcard.device.acceldev.commands import Fill
@@ -63,9 +64,10 @@ class Settings(DeviceSettings):
     [
         ({"speed": "warp"}, "speed is 'warp', expected one of slow, fast"),
         ({"count": 0}, "count is 0, expected 1 or more"),
+        ({"on_finding": "shout"}, "on_finding is 'shout', expected one of warn, keep, raise"),
         ({"lints": "loud"}, "lints is 'loud', expected one of warn, raise, off"),
         ({"sped": "fast"}, "unknown setting sped, did you mean speed?"),
-        ({"colour": 1}, "unknown setting colour, expected one of lints, speed, count"),
+        ({"colour": 1}, "unknown setting colour, expected one of lints, on_finding, speed, count"),
     ],
 )
 def test_what_cannot_be_chosen(options: dict[str, Any], text: str) -> None:
@@ -90,6 +92,14 @@ def test_every_device_knows_its_settings(make: Callable[..., Any]) -> None:
         make(lint="off")
     with pytest.raises(WireError, match="lints is 'no', expected one of warn, raise, off"):
         make(lints="no")
+
+
+@EVERY
+def test_every_device_knows_what_to_do_with_findings(make: Callable[..., Any]) -> None:
+    for value in ON_FINDING:
+        make(on_finding=value).close()
+    with pytest.raises(WireError, match="on_finding is 'no', expected one of warn, keep, raise"):
+        make(on_finding="no")
 
 
 @EVERY

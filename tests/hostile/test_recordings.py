@@ -39,21 +39,30 @@ def test_text_that_is_no_script(lines: list[str]) -> None:
     ("line", "code", "message"),
     [
         ("bogus 1", 2, "error: unknown call 'bogus', expected one of "),
-        ("r64", 2, "error: an operand is missing, expected r64 ADDR [N], at line 2"),
+        ("r64", 2, "error: an operand is missing, expected r64 ADDR [N]\n   = note: at line 2"),
         (
             "r64 0x40000000 0xffffffffffffffff",
             2,
-            "error: r64: expected at most 0x100000, got 0xffffffffffffffff, at line 2",
+            "error: r64: expected at most 0x100000, got 0xffffffffffffffff\n   = note: at line 2",
         ),
-        ("fill 0x40000000 0x10000001 0", 2, "error: fill: expected at most 0x10000000, got 0x10000001, at line 2"),
-        ("w64 0x40000000 0x10000000000000000", 2, "error: 0x10000000000000000 does not fit 64 bits, at line 2"),
+        (
+            "fill 0x40000000 0x10000001 0",
+            2,
+            "error: fill: expected at most 0x10000000, got 0x10000001\n   = note: at line 2",
+        ),
+        (
+            "w64 0x40000000 0x10000000000000000",
+            2,
+            "error: 0x10000000000000000 does not fit 64 bits\n   = note: at line 2",
+        ),
         (
             "elf README.md",
             1,
-            "error: file starts with 23 20 52 65, expected 7f 45 4c 46 (ELF), at byte 0x0, at line 2 (elf)",
+            "error: file starts with 23 20 52 65, expected 7f 45 4c 46 (ELF)\n"
+            "  --> byte 0x0\n   = note: at line 2 (elf)",
         ),
-        ("elf \0", 2, "error: cannot read \\x00: embedded null byte, at line 2 (elf)"),
-        ("elf ..", 2, "error: cannot read ..: Is a directory, at line 2 (elf)"),
+        ("elf \0", 2, "error: cannot read \\x00: embedded null byte\n   = note: at line 2 (elf)"),
+        ("elf ..", 2, "error: cannot read ..: Is a directory\n   = note: at line 2 (elf)"),
         ("open g", 3, "not modelled: RefSi G1 is modelled only in profile refsidrv"),
         (
             "cb 0xb00",

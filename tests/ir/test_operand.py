@@ -49,7 +49,7 @@ REFUSED: dict[str, Callable[[Operand, Operand], object]] = {
     "select has the value i32 %n": lambda a, n: a.eq(0).select(a, n),
     "select of 1 and 2": lambda a, n: a.eq(0).select(1, 2),
     "cannot store 'b'": lambda a, n: a.inttoptr().store("b"),  # type: ignore[arg-type]
-    "%x for i64 %a": lambda a, n: (a + 1, a.text.named("%x", a)),
+    "cannot name i64 %a %x, expected the result of the last instruction": lambda a, n: (a + 1, a.text.named("%x", a)),
 }
 
 

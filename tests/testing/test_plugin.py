@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from softcard import fletcher, hsa, refsi
 from softcard.core.checks import default_checks
 from softcard.core.errors import WireError
 from softcard.core.event import Probes
 from softcard.core.findings import Finding
 from softcard.core.lint import Lint
 from softcard.device.hsa.events import DoorbellRung, QueueErrored
+from softcard.image.hsa.code_object import read_code_object
 from softcard.testing import watch as watching
+from softcard.testing.parameter_ids import id_of
 
 Pytester = pytest.Pytester
 
@@ -36,8 +42,21 @@ def run(pytester: Pytester, source: str, *options: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
 
 
-def traces(folder: Path) -> list[str]:
+def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def traces(folder: Path) -> list[str]:
+    return [name for name in files(folder) if not name.endswith("-report.html")]
+
+
+def report(folder: Path) -> str:
+    """The texts of the only report in a folder: its title and its data."""
+    [name] = [name for name in files(folder) if name.endswith("-report.html")]
+    page = (folder / name).read_text(encoding="utf-8")
+    [title] = re.findall("<title>(.*?)</title>", page)
+    packed = max(re.findall(r"[A-Za-z0-9+/=]{200,}", page), key=lambda found: found.startswith("H4sI"))
+    return f"{title}\n{gzip.decompress(base64.b64decode(packed)).decode('utf-8', 'replace')}"
 
 
 @pytest.mark.slow
@@ -85,7 +104,7 @@ def test_end(kept):
         *("--strict-markers", "--softcard-trace-dir", "kept"),
     )
     result.assert_outcomes(passed=8)
-    assert traces(pytester.path / "kept") == []
+    assert files(pytester.path / "kept") == []
 
 
 @pytest.mark.slow
@@ -105,6 +124,8 @@ def test_number(softcard_gpu):
     result.assert_outcomes(failed=2)
     names = traces(pytester.path / "kept")
     assert [name.rpartition("-")[0][:-9] for name in names] == ["test_it-py-test_fault", "test_it-py-test_number"]
+    reports = [name.replace("-gpu.jsonl", "-report.html") for name in names]
+    assert files(pytester.path / "kept") == sorted([*names, *reports])
     result.stdout.fnmatch_lines(
         [
             "*AccessFault: read of 4 bytes at 0x40: no memory there, at lane 0, at pc 0x*",
@@ -119,19 +140,22 @@ def test_number(softcard_gpu):
             "* queue-errored queue=0 index=0 *",
             "*softcard gpu: trace*",
             f"*{names[0]}",
+            "*softcard report*",
+            f"*{reports[0]}",
             "*assert *3.0* == 4*",
             "*softcard verdict*",
             "no rule of the interface was broken: the test's own expectation failed",
             "* packet-completed *",
             f"*{names[1]}",
+            f"*{reports[1]}",
         ]
     )
     assert "def _pieces" not in result.stdout.str(), "frames inside of Softcard"
     events = [json.loads(line)["event"] for line in (pytester.path / "kept" / names[0]).read_text().splitlines()]
     assert events[-2:] == ["queue-errored", "queue-inactivated"]
-    assert f'name="softcard_gpu_trace" value="{pytester.path / "kept" / names[0]}"' in (
-        pytester.path / "junit.xml"
-    ).read_text(encoding="utf-8")
+    junit = (pytester.path / "junit.xml").read_text(encoding="utf-8")
+    assert f'name="softcard_gpu_trace" value="{pytester.path / "kept" / names[0]}"' in junit
+    assert f'name="softcard_report" value="{pytester.path / "kept" / reports[0]}"' in junit
 
 
 def test_clauses_of_causes_are_named() -> None:
@@ -194,15 +218,91 @@ def test_a_failing_test_leaves_a_page_to_look_at(pytester: Pytester) -> None:
     result.stdout.fnmatch_lines([f"*{name}"])
 
 
+def test_a_report_has_the_failure_the_findings_and_the_code(pytester: Pytester) -> None:
+    result = run(
+        pytester,
+        """
+import numpy as np
+from softcard import hsa, refsi
+
+def test_both(softcard_gpu, softcard_refsi):
+    x, y = softcard_gpu.array(np.ones(63, np.float32)), np.ones(64, np.float32)
+    softcard_gpu.run(hsa.demo_code("gfx900"), "saxpy", grid=64, args=[2.0, x, y])
+    softcard_refsi.load_elf(refsi.demo_kernels())
+    assert y[0] == 4, "a sum"
+""",
+        *("--softcard-check", "memory", "--softcard-trace-dir", "kept"),
+    )
+    result.assert_outcomes(failed=1)
+    text = report(pytester.path / "kept")
+    assert text.startswith("test_it.py::test_both ")
+    for part in (
+        "AssertionError: a sum",
+        "softcard_refsi.load_elf",
+        "memory/out-of-bounds",
+        "0 bytes past the end of array",
+        "global_load_dword",
+        "vector_add",
+        "packet-started",
+    ):
+        assert part in text, part
+
+
+def test_a_report_of_devices_that_a_test_opened_itself(pytester: Pytester) -> None:
+    source = """
+from softcard import Gpu
+from softcard.core.findings import Finding
+
+def test_mine():
+    with Gpu.open() as gpu:
+        gpu.device.findings.append(Finding("races", "write-read", "a barrier is missing"))
+
+def test_right():
+    Gpu.open().close()
+"""
+    result = run(pytester, source, "--softcard-check", "races", "--softcard-trace-dir", "kept")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "a barrier is missing" in report(pytester.path / "kept")
+
+
+def test_files_that_cannot_be_written_are_no_reason_to_stop(pytester: Pytester) -> None:
+    (pytester.path / "kept").write_text("not a folder")
+    source = SAXPY + "def test_b(softcard_gpu): saxpy(softcard_gpu, 4)"
+    result = run(pytester, source, "--softcard-trace-dir", "kept")
+    result.assert_outcomes(failed=1)
+    for section in ("softcard gpu: trace", "softcard report"):
+        result.stdout.fnmatch_lines(
+            [f"*{section}*", "cannot be written: *File exists: *kept'; name another folder with --softcard-trace-dir"]
+        )
+
+
+def test_a_report_of_a_failure_at_the_end_of_a_test(pytester: Pytester) -> None:
+    """Its code cannot be read any more, and the failure of the call stays."""
+    source = SAXPY + (
+        "import pytest\n"
+        "from softcard.core.findings import Finding\n"
+        "@pytest.fixture\n"
+        "def late(softcard_gpu):\n"
+        "    yield softcard_gpu\n"
+        "    assert 0, 'the second'\n"
+        "def test_end(late):\n"
+        "    saxpy(late, 4)\n"
+    )
+    run(pytester, source, "--softcard-trace-dir", "kept").assert_outcomes(failed=1, errors=1)
+    text = report(pytester.path / "kept")
+    assert "AssertionError: the second" in text
+    assert "assert np.float32(3.0) == 4" in text
+
+
 @pytest.mark.parametrize("traced", ["failed", "all", "off"])
 def test_what_is_kept(pytester: Pytester, traced: str) -> None:
     result = run(
         pytester,
         SAXPY + "def test_a(softcard_gpu): saxpy(softcard_gpu, 3)\ndef test_b(softcard_gpu): saxpy(softcard_gpu, 4)",
-        *("--softcard-trace", traced, "--basetemp", "base"),
+        *("--softcard-trace", traced, "--softcard-report", "off", "--basetemp", "base"),
     )
     result.assert_outcomes(passed=1, failed=1)
-    kept = [name.split("-")[2] for name in traces(pytester.path / "base" / "softcard")]
+    kept = [name.split("-")[2] for name in files(pytester.path / "base" / "softcard")]
     assert kept == {"failed": ["test_b"], "all": ["test_a", "test_b"], "off": []}[traced]
     assert ("softcard verdict" in result.stdout.str()) is True
     assert ("last events" in result.stdout.str()) is (traced != "off")
@@ -413,6 +513,132 @@ def test_options_that_are_none(pytester: Pytester, options: list[str], message: 
     assert message in result.stderr.str()
 
 
+OPTIONS_SEEN = """
+from softcard import Gpu
+
+def test_seen(softcard_gpu, softcard_refsi):
+    settings = softcard_gpu.device.settings
+    assert (settings.engine, settings.check, settings.time_limit_seconds) == {seen}
+    with Gpu.open("gfx900") as gpu:
+        assert gpu.device.settings.check == settings.check
+
+def test_failed(softcard_gpu):
+    softcard_gpu.signal()
+    assert 0
+"""
+
+
+@pytest.mark.parametrize("names", ['["memory", "leaks"]', '"memory, leaks"'])
+def test_options_in_the_configuration_file(pytester: Pytester, names: str) -> None:
+    """With the same meaning as on the command line, which overrides them."""
+    pytester.makepyprojecttoml(
+        f"[tool.pytest.ini_options]\nsoftcard_check = {names}\nsoftcard_engine = 'reference'\n"
+        "softcard_time_limit = 7\nsoftcard_trace = 'all'\nsoftcard_trace_dir = 'kept/here'\n"
+        "softcard_trace_format = 'text'\nsoftcard_report = 'off'\n"
+    )
+    run(pytester, OPTIONS_SEEN.format(seen=("reference", "memory,leaks", 7.0))).assert_outcomes(passed=1, failed=1)
+    kept = [name.rpartition("-")[2] for name in files(pytester.path / "kept" / "here")]
+    assert sorted(kept) == ["gpu.txt", "gpu.txt", "refsi.txt"]
+    result = run(
+        pytester,
+        OPTIONS_SEEN.format(seen=("jit", "", 9.0)),
+        *("--softcard-check=", "--softcard-engine=jit", "--softcard-time-limit=9", "--softcard-trace=off"),
+        *("--softcard-report=failed", "--softcard-trace-dir=there"),
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    assert [name.rpartition("-")[2] for name in files(pytester.path / "there")] == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("softcard_check = ['memry']", "softcard_check: unknown check memry, expected some of lints, coherence, "),
+        ("softcard_time_limit = 'soon'", "softcard_time_limit: soon is not a time limit, expected a number of "),
+        ("softcard_engine = 'fast'", "softcard_engine is 'fast', expected one of jit, reference"),
+    ],
+)
+def test_options_in_the_file_that_are_none(pytester: Pytester, line: str, message: str) -> None:
+    path = pytester.makepyprojecttoml(f"[tool.pytest.ini_options]\n{line}\n")
+    pytester.makepyfile("def test(): pass")
+    result = pytester.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {path}: {message}*"])
+
+
+PARAMETERS = """
+import pytest
+from softcard import hsa
+
+@pytest.mark.parametrize("softcard_gpu", ["gfx700", {"engine": "reference", "poison": 0}], indirect=True)
+def test_device(softcard_gpu):
+    assert softcard_gpu.device.agent.name == "gfx700"
+
+@pytest.mark.parametrize("code", [hsa.demo_code("gfx900"), hsa.demo_code("gfx803")])
+def test_code(code):
+    assert code
+"""
+
+
+def test_ids_are_short_and_last_failed_finds_them(pytester: Pytester) -> None:
+    pytester.makepyfile(test_it=PARAMETERS)
+    first = pytester.runpytest_subprocess("-v")
+    first.assert_outcomes(passed=3, failed=1)
+    names = ["test_device[[]gfx700] PASSED*", "test_device[[]engine=reference-poison=0] FAILED*"]
+    names += [f"test_code[[]{agent}-{hsa_kernel()}] PASSED*" for agent in ("gfx900", "gfx803")]
+    first.stdout.fnmatch_lines([f"*::{name}" for name in names])
+    again = pytester.runpytest_subprocess("-v", "--lf")
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines([f"*::{names[1]}"])
+
+
+def hsa_kernel() -> str:
+    return min(read_code_object(hsa.demo_code("gfx900")).kernels)
+
+
+@dataclass
+class Named:
+    """Somebody else's."""
+
+    name: str = "theirs"
+
+
+SOURCE = "// a comment\n__kernel void doubled(__global int *x) {}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "expected"),
+    [
+        ({"engine": "jit", "memory": None}, "softcard_gpu", "engine=jit-memory=None"),
+        ({"kernel": fletcher.find("sum")}, "softcard_fletcher", "kernel=sum"),
+        ({"code": Named()}, "softcard_gpu", "code=Named"),
+        ({"engine": "jit"}, "other", None),
+        (fletcher.find("sum"), "kernel", "sum"),
+        (hsa.Settings, "settings", None),
+        (Named(), "kernel", None),
+        (SOURCE, "source", "doubled"),
+        ('extern "C" __global__ void hip(int *x) {\n}', "source", "hip"),
+        (".amdhsa_kernel text\n.end_amdhsa_kernel\n", "source", "text"),
+        ("no kernel\n", "source", None),
+        ("plain", "text", None),
+        ("/home/me/kernels/saxpy.cl", "path", "saxpy.cl"),
+        (Path("/home/me/kernels/saxpy.hip"), "path", "saxpy.hip"),
+        (Path("/home/me/table.csv"), "path", None),
+        (b"bytes", "data", None),
+        (refsi.demo_kernels(), "code", "riscv"),
+        (b"\x7fELF", "code", "elf"),
+        (["a", "list"], "softcard_gpu", None),
+        ({"engine": "x" * 100}, "softcard_gpu", "engine=" + "x" * 53),
+    ],
+)
+def test_ids_of_parameters(value: object, name: str, expected: str | None) -> None:
+    assert id_of(value, name) == expected
+
+
+def test_ids_of_settings_have_what_was_chosen() -> None:
+    settings = hsa.Settings(engine="reference", seed=3, on_finding="keep", check=["memory", "leaks"])
+    assert id_of(settings, "settings") == "on_finding=keep-check=memory,leaks-engine=reference-seed=3"
+
+
 def test_a_platform_needs_a_kernel(pytester: Pytester) -> None:
     result = run(pytester, "def test_none(softcard_fletcher): pass")
     result.assert_outcomes(errors=1)
@@ -492,7 +718,7 @@ def test_the_page_says_what_is(pytester: Pytester) -> None:
     anything = (
         r"0x1\w+",
         r"/tmp\S*/",
-        r"\w{8}-gpu",
+        r"\w{8}-(?:gpu|report)",
         r"\.\.\.",
     )  # addresses, folders, a test's number, what is left out
     result.stdout.re_match_lines(
@@ -500,3 +726,11 @@ def test_the_page_says_what_is(pytester: Pytester) -> None:
     )
     options = re.findall(r"--softcard-[a-z-]+", pytester.runpytest_inprocess("--help").stdout.str())
     assert set(options) == set(re.findall(r"--softcard-[a-z-]+", page))
+    assert {name.removeprefix("--").replace("-", "_") for name in options} == set(
+        re.findall("softcard_\\w+(?= = )", page)
+    )
+    (configuration,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    pytester.makepyprojecttoml(configuration)
+    (pytester.path / "test_saxpy.py").unlink()
+    run(pytester, OPTIONS_SEEN.format(seen=("jit", "memory,leaks", 120.0))).assert_outcomes(passed=1, failed=1)
+    assert len(traces(pytester.path / "build" / "traces")) == 1

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from softcard import __version__
 from softcard.cli.files import is_standard_output, write_file, writing
@@ -144,10 +144,6 @@ def write_findings(path: Path, program: Path, findings: Sequence[Finding]) -> No
 # ---- --report --------------------------------------------------------------------------------------------------------
 
 
-PAGE_COLUMNS: Final = 100
-"""The width of the text of a finding in an HTML report."""
-
-
 class Report:
     """The collector of data for an HTML report: device events, also from several threads, and executed code."""
 
@@ -194,17 +190,11 @@ class Report:
         """Add the findings of checks to the report."""
         from softcard.core.diagnostics import diagnostics_of
         from softcard.report.diagnostic_text import as_text
-        from softcard.trace.timeline import DIAGNOSTIC
+        from softcard.trace.html import PAGE_COLUMNS
 
         with self._lock:
             for each in diagnostics_of(findings):
-                record: Record = {"time": 0, "event": "finding", "check": each.check, "message": each.message}
-                record[DIAGNOSTIC] = as_text([each], PAGE_COLUMNS)
-                if each.rule is not None:
-                    record["rule"] = each.rule.id
-                if each.pc is not None:
-                    record["pc"] = hex(each.pc)
-                self._trace.write(record)
+                self._trace.finding(each, as_text([each], PAGE_COLUMNS))
 
     def finish(self) -> str:
         """Return the report as one HTML page."""

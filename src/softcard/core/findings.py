@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from softcard.core.allocations import Allocation
 from softcard.core.checks import FINDINGS
-from softcard.core.display import RichDisplay, Rows
+from softcard.core.display import RichDisplay, Rows, html_table
 from softcard.core.errors import GuestFault, Place, SoftcardError
 from softcard.core.rule import Rule
 
@@ -200,6 +200,11 @@ class Findings(list[Any]):
         super().__init__()
         for observe in tuple(OBSERVERS):
             observe(self)
+
+    def _repr_html_(self) -> str:
+        from softcard.core.diagnostics import diagnostics_of
+
+        return "".join(each._repr_html_() for each in diagnostics_of(self)) or html_table("no findings", [()])
 
 
 OBSERVERS: Final[list[Callable[[Findings], object]]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Real
-from typing import Any, ClassVar, Final, Self, TypedDict
+from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar
 
 from softcard.core.checks import (
     ALL,
@@ -22,9 +22,11 @@ from softcard.core.checks import (
 )
 from softcard.core.checks import WARN as WARN_OF_FINDINGS
 from softcard.core.errors import BeyondModel, WireError
-from softcard.core.findings import FindingLog
+from softcard.core.findings import Finding, FindingLog
 from softcard.core.limits import checked_time_limit, default_time_limit
 from softcard.core.lint import LINTS, WARN
+
+FoundT = TypeVar("FoundT", bound=Finding)
 
 SYNCHRONOUS: Final = "synchronous"
 THREADED: Final = "threaded"
@@ -50,6 +52,7 @@ class DeviceOptions(TypedDict, total=False):
     """
 
     lints: str
+    on_finding: str
 
 
 class KernelOptions(DeviceOptions, total=False):
@@ -59,7 +62,6 @@ class KernelOptions(DeviceOptions, total=False):
     count_instructions: bool
     time_limit_seconds: float | None
     check: str | Iterable[str]
-    on_finding: str
     finding_limit: int
     suppressions: str | None
     equal_stores: bool
@@ -73,16 +75,22 @@ class DeviceSettings:
     `LintWarning` when the host's call ends, "raise" raises a `LintError` when it ends, and "off" does nothing.
     Probes receive the lints in any case.
 
+    `on_finding` determines the handling of findings of checks, which are errors of kernels that the hardware accepts.
+    "warn" issues a `FindingWarning` for each new finding when the host's call ends, "keep" only adds findings to the
+    list of the device, and "raise" ends the kernel with the first one as a `FindingError`. Devices without checks
+    accept the setting, so that the same settings open every device; they have no findings.
+
     Subclasses add fields. `CHOICES` has the words that a field accepts, and `LEAST` the smallest number."""
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     LEAST: ClassVar[Mapping[str, int]] = {}
 
     lints: str = WARN
+    on_finding: str = WARN_OF_FINDINGS
 
     def __post_init__(self) -> None:
         self.complete()
-        for name, known in {"lints": LINTS, **self.CHOICES}.items():
+        for name, known in {"lints": LINTS, "on_finding": ON_FINDING, **self.CHOICES}.items():
             if getattr(self, name) not in known:
                 raise WireError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}")
         for name, least in self.LEAST.items():
@@ -142,14 +150,11 @@ class KernelSettings(DeviceSettings):
     `check`: the checks of running kernels, for instance "memory" (`core.checks.CHECKS` has all); several as
     "memory,races" or a list of names; the environment variable ``SOFTCARD_CHECK`` has the default.
 
-    `on_finding`: "warn" (findings are in a list, and a `FindingWarning` reports each new one when the host's call
-    ends), "keep" (they are only in the list) or "raise" (the first one ends the kernel).
-
     `finding_limit`: the maximum number of stored findings. `suppressions`: a file that lists findings to omit.
     `equal_stores`: True if the check "races" also reports stores that leave memory unchanged.
     """
 
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"tier": (AUTO, FIRST, OPTIMISED), "on_finding": ON_FINDING}
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"tier": (AUTO, FIRST, OPTIMISED)}
     RUNS_HARTS: ClassVar[bool] = False
     """True if the device runs RISC-V harts, False if it runs GCN waves; this determines the checks that it supports."""
 
@@ -157,7 +162,6 @@ class KernelSettings(DeviceSettings):
     count_instructions: bool = False
     time_limit_seconds: float | None = field(default_factory=default_time_limit)
     check: str | Iterable[str] = field(default_factory=default_checks)
-    on_finding: str = WARN_OF_FINDINGS
     finding_limit: int = FINDINGS
     suppressions: str | None = None
     equal_stores: bool = False
@@ -217,7 +221,7 @@ class KernelSettings(DeviceSettings):
         """True if the first finding ends the kernel."""
         return self.on_finding == RAISE
 
-    def log(self, findings: list[Any]) -> FindingLog | None:
+    def log(self, findings: list[FoundT]) -> FindingLog | None:
         """Return a log of findings with these settings, which adds to `findings`; None without checks."""
         if not self.checks:
             return None

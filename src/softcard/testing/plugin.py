@@ -14,10 +14,13 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, Final, cast
 from zlib import crc32
 
 import pytest
+
+from softcard.testing.options import Options, add_options
 
 if TYPE_CHECKING:
     from softcard import Acceldev, Gpu, Platform, RefSi
@@ -27,11 +30,9 @@ if TYPE_CHECKING:
     from softcard.core.settings import DeviceSettings
     from softcard.host.acceldev.port import LocalPort
     from softcard.testing.watch import Watch
+    from softcard.trace.code import Loaded
 
 DEVICES: Final = ("refsi", "acceldev", "gpu", "fletcher")
-MODES: Final = {"lints": {"lints": "raise"}, "coherence": {"coherence": "strict"}}
-"""The names that ``--softcard-check`` accepts in addition to names of checks, and their device settings."""
-TIME_LIMIT_SECONDS: Final = 60.0
 LONGEST_NAME: Final = 100
 """The maximum length of a test's name in the file name of its trace, since file systems accept 255 bytes."""
 
@@ -41,10 +42,13 @@ class _Opened:
     """A device that a test has opened through a fixture, and the recorder of its events.
 
     `findings` returns the findings of level error; the first `reported` of them have been reported already.
+    `programs` returns the code that is loaded on the device.
     """
 
+    name: str
     watch: Watch | None
     findings: Callable[[], list[AnyFinding]]
+    programs: Callable[[], Iterable[Loaded]]
     device_findings: object = None
     """The device's own list of findings, to exclude it from `_AllFindings`."""
     reported: int = 0
@@ -77,9 +81,12 @@ class _AllFindings:
         return [each for found, seen in known if id(found) not in but for each in found[seen:]]
 
 
+_OPTIONS: Final = pytest.StashKey[Options]()
 _OPENED: Final = pytest.StashKey[list[_Opened]]()
 _ALL_FINDINGS: Final = pytest.StashKey[_AllFindings]()
 _OWN: Final = pytest.StashKey[list["AnyFinding"]]()
+_REPORT: Final = pytest.StashKey[Any]()
+"""The `FailureReport` of a test that has failed."""
 _FAILED_BY_FINDINGS: Final = pytest.StashKey[bool]()
 """True for a test that failed because of findings, which its failure shows."""
 _SUMMARY: Final = "softcard_findings"
@@ -88,83 +95,22 @@ MOST_SUMMARISED: Final = 20
 """The maximum number of findings in the terminal summary; all are in the sections of their tests."""
 
 
-# ---- the command line ------------------------------------------------------------------------------------------------
+# ---- options ---------------------------------------------------------------------------------------------------------
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Register the plug-in's options."""
-    group = parser.getgroup("softcard", "Softcard: simulated accelerators for tests")
-    group.addoption("--softcard-engine", choices=("jit", "reference"), help="engine that runs kernels (default: jit)")
-    group.addoption(
-        "--softcard-check",
-        type=_checks,
-        default=(),
-        metavar="CHECKS",
-        help=f"checks to switch on, separated by commas: {', '.join(MODES)}, memory, init, ..., all",
-    )
-    group.addoption(
-        "--softcard-trace",
-        choices=("failed", "all", "off"),
-        default="failed",
-        help="tests to keep traces of: failed ones (default), all, or none (off, fastest)",
-    )
-    group.addoption(
-        "--softcard-trace-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder for traces (default: softcard/ in pytest's folder for temporary files)",
-    )
-    group.addoption(
-        "--softcard-trace-format",
-        choices=("jsonl", "chrome", "text", "html"),
-        default="jsonl",
-        help="format of traces (default: jsonl; chrome is for Perfetto, html is a report for the browser)",
-    )
-    group.addoption(
-        "--softcard-time-limit",
-        type=_seconds,
-        default=TIME_LIMIT_SECONDS,
-        metavar="SECONDS",
-        help=f"time limit of one kernel, in seconds (default: {TIME_LIMIT_SECONDS:g})",
-    )
-
-
-def _checks(text: str) -> tuple[str, ...]:
-    names = tuple(filter(None, (each.strip() for each in text.split(","))))
-    from softcard.core.checks import CHECKS
-    from softcard.core.errors import close_to
-
-    known = (*MODES, *CHECKS, "all")
-    for name in names:
-        if name not in known:
-            raise _wrong(f"unknown check {name}, expected some of {', '.join(known)}{close_to(name, known)}")
-    return names
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise _wrong(f"{text} is not a time limit, expected a number of seconds above 0")
-    return seconds
-
-
-def _wrong(message: str) -> Exception:
-    from argparse import ArgumentTypeError
-
-    return ArgumentTypeError(message)
+    add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the plug-in's markers, and enable the requested checks for devices opened without a fixture."""
-    if wanted := config.getoption("--softcard-check"):
+    options = config.stash[_OPTIONS] = Options.of(config)
+    if options.check:
         from softcard.core.checks import set_default_checks
         from softcard.core.findings import OBSERVERS
         from softcard.core.settings import set_usual
 
-        set_default_checks(",".join(each for each in wanted if each not in MODES))
-        modes = {name: value for each in wanted if each in MODES for name, value in MODES[each].items()}
-        set_usual({"on_finding": "keep", **modes})  # the plug-in reports findings itself
+        set_default_checks(",".join(options.checks))
+        set_usual({"on_finding": "keep", **options.modes})  # the plug-in reports findings itself
         config.addinivalue_line("filterwarnings", "ignore::softcard.core.lint.FindingWarning")
         everywhere = config.stash[_ALL_FINDINGS] = _AllFindings()
         OBSERVERS.append(everywhere.add)
@@ -197,7 +143,12 @@ def softcard_refsi(request: pytest.FixtureRequest) -> Iterator[RefSi]:
     arguments, settings = _open_arguments(request, "refsi", Settings)
     device = RefSi.open(*arguments, **settings)
     log = device.port.log
-    yield from _watched(request, "refsi", device, device.port.probes, lambda: () if log is None else log.kept)
+
+    def programs() -> Iterable[Loaded]:
+        return () if device.program is None else (device.program,)
+
+    found = (lambda: ()) if log is None else (lambda: log.kept)
+    yield from _watched(request, "refsi", device, device.port.probes, found, programs)
 
 
 @pytest.fixture
@@ -220,7 +171,7 @@ def softcard_gpu(request: pytest.FixtureRequest) -> Iterator[Gpu]:
     arguments, settings = _open_arguments(request, "gpu", Settings)
     device = Gpu.open(*arguments, **settings)
     findings = device.device.findings
-    yield from _watched(request, "gpu", device, device.device.probes, lambda: findings)
+    yield from _watched(request, "gpu", device, device.device.probes, lambda: findings, lambda: device.executables)
 
 
 @pytest.fixture
@@ -248,19 +199,16 @@ def _open_arguments(
     """Return the positional and keyword arguments with which the fixture `name` opens the device of a test."""
     from softcard.core.settings import KernelSettings
 
-    config = request.config
-    options: dict[str, Any] = {"time_limit_seconds": config.getoption("--softcard-time-limit")}
-    options["on_finding"] = "keep"  # the plug-in reports findings itself
-    if engine := config.getoption("--softcard-engine"):
-        options["engine"] = engine
-    wanted = config.getoption("--softcard-check")
-    for mode in (each for each in wanted if each in MODES):
-        options |= MODES[mode]
+    options = request.config.stash[_OPTIONS]
+    usual: dict[str, Any] = {"time_limit_seconds": options.time_limit, **options.modes}
+    usual["on_finding"] = "keep"  # the plug-in reports findings itself
+    if options.engine is not None:
+        usual["engine"] = options.engine
     unchecked = kind.unchecked() if issubclass(kind, KernelSettings) else frozenset[str]()
-    if checks := [each for each in wanted if each not in MODES and each not in unchecked]:
-        options["check"] = ",".join(checks)
+    if checks := [each for each in options.checks if each not in unchecked]:
+        usual["check"] = ",".join(checks)
     known = {each.name for each in fields(kind)}
-    settings = {key: value for key, value in options.items() if key in known}
+    settings = {key: value for key, value in usual.items() if key in known}
     marker = request.node.get_closest_marker(f"softcard_{name}")
     if marker is not None:
         arguments, settings = marker.args or arguments, settings | marker.kwargs
@@ -278,6 +226,7 @@ def _watched(
     device: AbstractContextManager[Any],
     probes: Probes,
     found: Callable[[], Iterable[Any]] = tuple,
+    programs: Callable[[], Iterable[Loaded]] = tuple,
 ) -> Iterator[Any]:
     watch = None
 
@@ -285,13 +234,13 @@ def _watched(
         return [each for each in found() if not _is_warning(each)]
 
     with device:
-        traced = request.config.getoption("--softcard-trace")
-        if traced != "off":
+        options = request.config.stash[_OPTIONS]
+        if options.trace != "off":
             from softcard.testing.watch import Watch
 
-            form = request.config.getoption("--softcard-trace-format")
-            watch = Watch(name, probes, _path(request, name), form, whole=traced == "all")
-        opened = _Opened(watch, errors, found())
+            path = _path(request.node, name)
+            watch = Watch(name, probes, path, options.trace_format, whole=options.trace == "all")
+        opened = _Opened(name, watch, errors, programs, found())
         request.node.stash.setdefault(_OPENED, []).append(opened)
         try:
             yield device
@@ -330,15 +279,16 @@ def _text(item: pytest.Item, findings: Iterable[AnyFinding]) -> str:
     return as_text(findings, item.config.get_terminal_writer().fullwidth)
 
 
-def _path(request: pytest.FixtureRequest, name: str) -> Path:
-    """Return the path of the trace file of a test's device, without suffix.
+def _path(item: pytest.Item, name: str) -> Path:
+    """Return the path of a file about a test, without suffix: the trace of the device `name`, or the report.
 
     It is unique for each test, and the same in every run.
     """
-    folder = request.config.getoption("--softcard-trace-dir")
+    folder = item.config.stash[_OPTIONS].trace_dir
     if folder is None:
-        folder = request.getfixturevalue("tmp_path_factory").getbasetemp() / "softcard"
-    test = request.node.nodeid
+        factory = getattr(item.config, "_tmp_path_factory", None)  # absent with the option -p no:tmpdir
+        folder = Path(gettempdir() if factory is None else factory.getbasetemp()) / "softcard"
+    test = item.nodeid
     readable = re.sub(r"\W+", "-", test.rpartition("/")[2])[:LONGEST_NAME].strip("-")
     return Path(folder).absolute() / f"{readable}-{crc32(test.encode()):08x}-{name}"
 
@@ -373,6 +323,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     """Fail a test if a device that it opened without a fixture has new findings after the test."""
     result = yield
     if late := _found_elsewhere(item):
+        item.stash[_OWN] = [*item.stash.get(_OWN, []), *late]
         _fail(item, "a device found when it was closed:", late)
     return result
 
@@ -413,12 +364,47 @@ def pytest_runtest_makereport(
         width = item.config.get_terminal_writer().fullwidth
         for watch in (each.watch for each in opened if each.watch is not None):
             report.sections.append((f"softcard {watch.name}: last events", watch.last(width)))
-            report.sections.append((f"softcard {watch.name}: trace", watch.write()))
+            report.sections.append((f"softcard {watch.name}: trace", _shown_file(watch.write)))
             item.user_properties.append((f"softcard_{watch.name}_trace", str(watch.path)))
+    if report.failed and (opened or own) and item.config.stash[_OPTIONS].report != "off":
+        path = _shown_file(lambda: str(_written_report(item, report, findings)))
+        report.sections.append(("softcard report", path))
+        item.user_properties.append(("softcard_report", path))
     if report.when == "teardown":
         item.stash[_OPENED] = []  # events must not outlive their test
         item.stash[_OWN] = []
     return report
+
+
+def _shown_file(write: Callable[[], str]) -> str:
+    """Return the path of the file that `write` writes, or the reason why it cannot be written."""
+    try:
+        return write()
+    except OSError as error:
+        return f"cannot be written: {error}; name another folder with --softcard-trace-dir"
+
+
+def _written_report(item: pytest.Item, report: pytest.TestReport, findings: list[AnyFinding]) -> Path:
+    """Write the HTML report of a test that failed in the phase of `report`, and return its path."""
+    from softcard.testing.failure_report import FailureReport
+
+    page: FailureReport | None = item.stash.get(_REPORT, None)
+    if page is None:
+        page = item.stash[_REPORT] = FailureReport(item.nodeid, _path(item, "report"))
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = str(report.longrepr) if crash is None else str(crash.message)
+    page.failed(str(report.when), next(iter(message.splitlines()), ""), report.longreprtext)
+    opened = item.stash.get(_OPENED, [])
+    for each in opened:
+        page.code(each.programs(), each.name)
+    return page.write([each.watch for each in opened if each.watch is not None], findings)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Return a short id for a parameter that is a device's settings, a kernel or code."""
+    from softcard.testing.parameter_ids import id_of
+
+    return id_of(val, argname)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -69,6 +69,11 @@ class Watch:
         if self._trace is not None:
             self._trace.close()
 
+    @property
+    def events(self) -> list[Event]:
+        """The kept events."""
+        return list(self._events)
+
     def last(self, width: int = 0) -> str:
         """Return the last events, with lints, as lines of text; lines longer than `width`, if it is not 0, are cut.
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from softcard.trace.reading import Record
 from softcard.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
+    from softcard.core.diagnostics import Diagnostic
     from softcard.trace.code import Listing, Loaded
+
+PAGE_COLUMNS: Final = 100
+"""The width of the text of a finding in an HTML report."""
+FRAME_HEIGHT: Final = "80vh"
+"""The height of a report in a notebook."""
 
 
 class HtmlTrace(TraceWriter):
@@ -19,7 +26,7 @@ class HtmlTrace(TraceWriter):
 
     `title` is the heading of the report, by default the file's name. `docs` is the address of Softcard's
     documentation, for links from rules and operations; "" for no links. All events are kept in memory, about 1 KB
-    each."""
+    each. A notebook shows the closed writer as the report itself."""
 
     def __init__(self, to: str | os.PathLike[str] | TextIO, title: str = "", docs: str = "") -> None:
         from softcard.trace.timeline import Timeline  # here, since it imports NumPy
@@ -30,10 +37,23 @@ class HtmlTrace(TraceWriter):
         self._timeline = Timeline()
         self._code: list[Listing] = []
         self._notes: list[str] = []
+        self._page = ""
 
     def write(self, record: Record) -> None:
         """Store one event for the report."""
         self._timeline.take(record)
+
+    def finding(self, found: Diagnostic, text: str) -> None:
+        """Add the finding of a check; `text` is the diagnostic for people, at most `PAGE_COLUMNS` wide."""
+        from softcard.trace.timeline import DIAGNOSTIC
+
+        record: Record = {"time": 0, "event": "finding", "check": found.check, "message": found.message}
+        record[DIAGNOSTIC] = text
+        if found.rule is not None:
+            record["rule"] = found.rule.id
+        if found.pc is not None:
+            record["pc"] = hex(found.pc)
+        self.write(record)
 
     def code(self, loaded: Loaded, counts: Mapping[int, int] | None, name: str = "") -> None:
         """Show the code that a program executed, with counts: disassembly, and sources if they are found.
@@ -54,6 +74,12 @@ class HtmlTrace(TraceWriter):
         if text not in self._notes:
             self._notes.append(text)
 
+    def _repr_html_(self) -> str:
+        """Return the finished report as a frame of a notebook."""
+        if not self._page:
+            return f"<p>{escape(self._title)}: the report can be shown when its trace is closed</p>"
+        return f'<iframe srcdoc="{escape(self._page)}" style="width:100%;height:{FRAME_HEIGHT};border:0"></iframe>'
+
     def finish(self) -> None:
         """Write the report to the file."""
         from importlib.metadata import PackageNotFoundError, version
@@ -64,4 +90,5 @@ class HtmlTrace(TraceWriter):
             made_by = version("softcard")
         except PackageNotFoundError:  # a source tree that is not installed
             made_by = ""
-        self._out.write(write_page(self._timeline, self._title, made_by, self._docs, self._code, self._notes))
+        self._page = write_page(self._timeline, self._title, made_by, self._docs, self._code, self._notes)
+        self._out.write(self._page)

@@ -90,7 +90,7 @@ def test_the_encoding_of_windows_is_a_setting(capfd: Capture, host: str, tmp_pat
     assert "2^(n-1), set window_scale to driver" in err
     assert run(capfd, "--profile", "spec", "--window-scale", "driver", "--", host, right, "8") == (0, RIGHT, "")
     code, _, err = run(capfd, "--profile", "refsidrv", "--check", "memory", "--", host, right, "8")
-    assert (code, "(on the command line --profile spec --window-scale driver)" in err) == (3, True)
+    assert (code, "also set window_scale='driver' (--window-scale driver)" in err) == (3, True)
     code, _, err = run(capfd, "--window-scale", "document", "--", host, right, "8")
     assert (code, err.split("[")[0].strip()) == (
         1,

@@ -96,9 +96,9 @@ def test_ends(how: str) -> None:
     assert status == 128 + number, there.said
     assert there.leaves() == (False, set())
     why = b"did not end within 1 s" if how == "time limit" else b"the device was closed while the kernel ran"
-    assert b"= note: on agent gfx900" in there.said
+    assert b"on agent gfx900" in there.said
     assert why in there.said
-    assert b", kernel endless_kernel\r\n" in there.said
+    assert b", kernel endless_kernel" in there.said
     assert b", 1 did not finish; " in there.said
     assert there.said.endswith(b"checked in part: 1 kernel did not finish; there were no findings until then\r\n")
 

@@ -203,7 +203,7 @@ def test_the_check_of_memory_knows_the_bounds_of_a_drivers_private_memory(bench:
             continue
         assert len(reported) == 1, reported
         assert (
-            f"memory/private-out-of-bounds: write of 4 bytes at offset {at:#x} of private memory "
+            f"error[memory/private-out-of-bounds]: write of 4 bytes at offset {at:#x} of private memory "
             f"is out of bounds: a work-item has {size} bytes"
         ) in reported[0]
     blocks = len(list(rig.device.memory))

@@ -47,7 +47,7 @@ def test_where_an_instruction_is(tmp_path: Path) -> None:
         def place(*paths: Path) -> CodePlace | None:
             return _locate(gpu.device, lambda: CodeFiles(Files(paths)), HERE, store)
 
-        assert place(other, program) == CodePlace(name, "beyond", source)
+        assert place(other, program) == CodePlace(name, "beyond", source, column=7)
         assert place(other) == place() == _locate(gpu.device, None, HERE, store) == CodePlace(name, "beyond")
         assert _locate(gpu.device, lambda: CodeFiles(Files([program])), HERE, 0) is None
         code = loaded_at(gpu.device, store)

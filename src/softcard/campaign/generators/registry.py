@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Generator:
     """A program generator. `version` must change whenever the program of some seed changes.
 
-    The function `maker` of `module` draws a program as a tree. `suffix` is the file name suffix of such programs.
+    The function `maker` of the module `module` of ``softcard.campaign`` draws a program as a tree. `suffix` is the file
+    name suffix of such programs.
     `kind` is the name of the generator whose programs are compiled and run in the same way; "" stands for the
     name of this generator. `everywhere` is True if a program has the same result on all agents."""
 
@@ -46,7 +47,7 @@ class Generator:
 
     @property
     def _loaded(self) -> Any:
-        return import_module(f"softcard.campaign.generators.{self.module}")
+        return import_module(f"softcard.campaign.{self.module}")
 
 
 COMPILED: Final = ("opencl", "rv64")
@@ -58,14 +59,15 @@ def _all(*generators: Generator) -> Mapping[str, Generator]:
 
 
 GENERATORS: Final = _all(
-    Generator("opencl", 1, "opencl", ".opencl.cl", "OpenCL C: a kernel over 256 work-items in groups of 128",
+    Generator("opencl", 1, "generators.opencl", ".opencl.cl", "OpenCL C: a kernel over 256 work-items in groups of 128",
               everywhere=True),
-    Generator("opencl-small", 1, "opencl", ".opencl.cl", "the same with a few variables and statements", "make_small",
-              "opencl", everywhere=True),
-    Generator("gcn", 1, "gcn", ".gcn.s", "GCN assembly: 256 work-items, the same result on both engines"),
-    Generator("refsi", 1, "command_text", ".refsi.txt", "command buffers of RefSi", "make_refsi"),
-    Generator("acceldev", 1, "command_text", ".acceldev.txt", "user commands of Acceldev", "make_acceldev"),
-    Generator("aql", 1, "command_text", ".aql.txt", "sequences of AQL packets", "make_aql", everywhere=True),
-    Generator("rv64", 1, "rv64", ".rv64.c", "C for RV64: a program that prints what it computed"),
-    Generator("rv64-small", 1, "rv64", ".rv64.c", "the same with a few variables and statements", "make_small", "rv64"),
+    Generator("opencl-small", 1, "generators.opencl", ".opencl.cl", "the same with a few variables and statements",
+              "make_small", "opencl", everywhere=True),
+    Generator("gcn", 1, "generators.gcn", ".gcn.s", "GCN assembly: 256 work-items, the same result on both engines"),
+    Generator("refsi", 1, "perform_commands", ".refsi.txt", "command buffers of RefSi", "make_refsi"),
+    Generator("acceldev", 1, "perform_commands", ".acceldev.txt", "user commands of Acceldev", "make_acceldev"),
+    Generator("aql", 1, "perform_commands", ".aql.txt", "sequences of AQL packets", "make_aql", everywhere=True),
+    Generator("rv64", 1, "generators.rv64", ".rv64.c", "C for RV64: a program that prints what it computed"),
+    Generator("rv64-small", 1, "generators.rv64", ".rv64.c", "the same with a few variables and statements",
+              "make_small", "rv64"),
 )  # fmt: skip

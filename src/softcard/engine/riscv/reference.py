@@ -36,7 +36,7 @@ from softcard.isa.riscv.state import (
 )
 
 OnRetire = Callable[[Hart, Insn], None]
-Observe = Callable[[Evaluator], Any]
+Observe = Callable[[Evaluator], Evaluator]
 """A function that takes a hart's evaluator and returns one that checks observe."""
 
 ICACHE_ENTRIES = 1024

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypedDict, TypeVar, Unpack, overload
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -132,6 +133,7 @@ class Gpu(RichDisplay):
         self._loaded: dict[bytes | str, Executable] = {}
         self._hidden: dict[tuple[int, Dim3, int], Hidden] = {}
         """Cached hidden arguments by queue, global offset and printf buffer."""
+        self._executables: WeakSet[Executable] = WeakSet()
         self._lock = threading.RLock()
 
     @classmethod
@@ -299,7 +301,16 @@ class Gpu(RichDisplay):
             name: self.address(value) if isinstance(value, np.ndarray) else int(value)
             for name, value in (externals or {}).items()
         }
-        return Executable(self.device, read(code, self.device.agent.name), places, any_target=any_target)
+        made = Executable(self.device, read(code, self.device.agent.name), places, any_target=any_target)
+        with self._lock:
+            self._executables.add(made)
+        return made
+
+    @property
+    def executables(self) -> list[Executable]:
+        """The code objects in the agent's memory, by address."""
+        with self._lock:
+            return sorted((each for each in self._executables if each.is_loaded), key=lambda each: each.base)
 
     def compile(
         self, source: str, language: str = ".cl", *, options: Sequence[str] = (), version: str | None = None

@@ -119,6 +119,11 @@ class RefSi(RefSiDriver):
 
     # ---- programs ------------------------------------------------------------------------------------------------
 
+    @property
+    def program(self) -> Program | None:
+        """The program that was loaded last; None if no program is loaded."""
+        return self._program
+
     def load_elf(self, source: bytes | str | PathLike[str]) -> Program:
         """Load an ELF file into device memory; it replaces the program that was loaded before.
 

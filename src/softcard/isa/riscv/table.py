@@ -53,7 +53,7 @@ class Expansion:
         """Parse the text of an expansion, such as ``addi rd, rd, imm``.
 
         If an operand in the text is the name of an `Operand`, its value is copied from that field of the compressed
-        instruction. Any other operand is a constant."""
+        instruction. All other operands are constants."""
         name, _, given = text.partition(" ")
         row = BASE[name]
         parts, words = (re.findall(r"[\w']+", operands) for operands in (given, row.operands))

@@ -148,7 +148,7 @@ MISTAKES: dict[str, tuple[Callable[[], CommandBuffer], str, int]] = {
     ),
     "dma-control": (lambda: buffer().store_imm64(CTRL, 1).wait_dma().finish(), "started with dimension 0", 0),
     "dma-planes": (lambda: buffer().store_imm64(CTRL, 0x31).wait_dma().finish(), "lets its third dimension overlap", 0),
-    "dma-wait": (lambda: buffer().dma_1d(DRAM, DRAM + 64, 8).finish(), "not waited for", 64),
+    "dma-wait": (lambda: buffer().dma_1d(DRAM, DRAM + 64, 8).finish(), "without a wait for its last DMA transfer", 64),
 }
 
 
