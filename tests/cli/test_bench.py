@@ -141,7 +141,7 @@ def test_each_launch_gets_the_arrays_as_they_were_given(
     ("arguments", "said"),
     [
         (["nonsense"], "unknown interface 'nonsense', expected one of refsi, "),
-        (["--arg", "7"], "--arg, --grid, --group and --agent require --kernel FILE"),
+        (["--arg", "7"], "--arg, --grid, --group, --agent and --time-limit require --kernel FILE"),
         (["--kernel", "-"], "give a file instead of standard input"),
         (["--kernel", "CODE", "a", "b"], "expected one kernel, got a, b"),
         (["--kernel", "CODE", "nope"], "unknown kernel 'nope'"),

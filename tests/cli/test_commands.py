@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import typer
@@ -13,7 +15,7 @@ import typer
 import softcard
 from softcard.attach.library import NoLibraryCompiler
 from softcard.cli import app, main, refsi
-from softcard.cli.app import COMMANDS
+from softcard.cli.app import COMMANDS, tree
 from softcard.cli.demo_cases import BODIES
 from softcard.cli.demo_cases import check_findings as findings
 from softcard.cli.exits import exit_code
@@ -86,10 +88,10 @@ def test_other_forms_of_input(capsys: Capture, tmp_path: Path, text: str) -> Non
 def test_form_can_be_said(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "buffer"
     path.write_text("12345678")
-    assert run(capsys, "refsi", "decode", "--form", "binary", str(path))[1].startswith(
+    assert run(capsys, "refsi", "decode", "--as", "binary", str(path))[1].startswith(
         "0x0000: .chunk 0x3837363534333231"
     )
-    assert run(capsys, "refsi", "decode", "--form", "words", str(path))[1].startswith("0x0000: .chunk 0xbc614e")
+    assert run(capsys, "refsi", "decode", "--as", "words", str(path))[1].startswith("0x0000: .chunk 0xbc614e")
 
 
 def test_encode_and_decode_are_inverse(capsys: Capture, tmp_path: Path, good: str) -> None:
@@ -129,12 +131,32 @@ def test_lint_options(capsys: Capture, tmp_path: Path) -> None:
 
 USAGE = {
     ("nonsense",): "No such command",
+    ("rnu",): "No such command 'rnu'. Did you mean 'run'?",
+    ("refsi", "decod"): "No such command 'decod'. Did you mean 'decode'",
+    ("run", CODE, "saxpy", "--gird", "64"): "--grid",
+    ("run", CODE, "saxyp"): "unknown kernel 'saxyp'; close to it: saxpy",
+    ("run", CODE, "saxpy", "--time-limit", "-1"): "--time-limit is -1, expected a number of seconds above 0",
+    ("describe", "refis"): "close to it: refsi",
+    ("describe", "refsi", "--json", "--format", "svd"): "--json and --format svd choose the format of the same output",
+    ("disasm", "--agent", "gfx99", "--word", "0"): "; close to it: gfx909, ",
+    ("exec", "--agent", "gfx9o0", "true"): "; close to it: gfx950, ",
+    ("exec", "--time-limit", "1", "true"): "--time-limit requires --device rocm, --device refsi or --agent NAME",
+    ("exec", "--error-exitcode", "3", "true"): "--error-exitcode requires --check, with at least one of memory, ",
+    (
+        "fletcher",
+        "new",
+        "name",
+        "/no/schema",
+        "-o",
+        "-",
+    ): "--output is -, expected a folder: the command writes several",
+    ("exec", "--device", "rcom", "true"): "; close to it: rocm",
     ("refsi", "decode", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
     ("refsi", "lint", "/"): "cannot read /: Is a directory",
     ("refsi", "play", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
     ("refsi", "play", "--engine", "magic"): "magic",
     ("refsi", "play", "--step-limit", "-1"): "step-limit",
-    ("describe", "refsi", "--as", "poem"): "poem",
+    ("describe", "refsi", "--format", "poem"): "poem",
     ("run", "k.co", "--grid", "9" * 5000): "9' is not a size, expected one like 1024",
     (
         "run",
@@ -150,7 +172,7 @@ USAGE = {
         "--group",
         "64x4294967296",
     ): "size '64x4294967296' is too small or too large, expected 1 to 4294967295",
-    ("run", CODE, "saxpy", "--agent", "gfx90"): "unknown agent 'gfx90', expected one of gfx700,",
+    ("run", CODE, "saxpy", "--agent", "gfx90"): "unknown agent 'gfx90', expected one of rv64gc, gfx700,",
     ("run", CODE, "saxpy", "--arg", "f16=1e9"): "argument 'f16=1e9': 1000000000.0 does not fit float16",
     ("run", CODE, "saxpy", "--arg", "f16:2:1,1e9"): "1000000000.0 does not fit float16",
     ("run", CODE, "saxpy", "--arg", "local:-1"): "argument 'local:-1': the size of LDS must be 0 to 65536 bytes",
@@ -165,7 +187,7 @@ USAGE = {
         "--time-limit",
         "nan",
         "true",
-    ): "time_limit_seconds is nan, expected a number of",
+    ): "--time-limit is nan, expected a number of seconds above 0",
     ("exec", "--offset", "3", "true"): "--offset is 0x3, expected a multiple of 4",
     ("rv64", "--isa", "rv32i", "/no/such/file"): "'rv32i' must be an instruction set of 64-bit harts",
     (
@@ -174,7 +196,7 @@ USAGE = {
         "100",
         "/no/such/file",
     ): "vector registers must have a power of two of bits, 64 to 65536, not 100",
-    ("rv64", "--time-limit", "inf", "/no/such/file"): "time_limit_seconds is inf, expected a number of seconds",
+    ("rv64", "--time-limit", "inf", "/no/such/file"): "--time-limit is inf, expected a number of seconds above 0",
     (
         "serve",
         "acceldev",
@@ -221,7 +243,7 @@ def test_bad_text_files(capsys: Capture, tmp_path: Path) -> None:
     assert code == 1
     assert err == f"{path}:2: error: 'four' is not a number, expected decimal or 0x hex\n   |\n 2 | 3 four\n"
     path.write_bytes(b"\xff")
-    code, _, err = run(capsys, "refsi", "decode", "--form", "words", str(path))
+    code, _, err = run(capsys, "refsi", "decode", "--as", "words", str(path))
     assert (code, err) == (2, f"error: {path} has byte 0xff at 0x0, expected text in ASCII\n")
 
 
@@ -303,7 +325,7 @@ def test_a_vcd_without_its_package(capsys: Capture, tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "vcd", None)
     path = tmp_path / "run.jsonl"
     path.write_text('{"time": 0, "event": "command-started"}\n')
-    code, _, err = run(capsys, "trace", str(path), "--to", "vcd")
+    code, _, err = run(capsys, "trace", str(path), "--format", "vcd")
     assert (code, err) == (2, "error: VCD needs pyvcd: pip install 'softcard[vcd]'\n")
 
 
@@ -327,6 +349,62 @@ def test_help(capsys: Capture) -> None:
 
 
 # ---- from outside --------------------------------------------------------------------------------------------------
+
+
+def options_of(group: typer.Typer, name: str = "") -> Iterator[tuple[str, dict[str, tuple[Any, Any]]]]:
+    """Every command with its options by name: the type of the value, and what typer knows of the option.
+
+    In annotations, typer stores the first name as the default.
+    """
+    for below in group.registered_groups:
+        assert below.typer_instance is not None
+        yield from options_of(below.typer_instance, f"{name} {below.name}".strip())
+    for command in group.registered_commands:
+        assert command.callback is not None
+        hints = get_type_hints(command.callback, include_extras=True).values()
+        options = [(get_args(hint)[0], option) for hint in hints for option in getattr(hint, "__metadata__", ())]
+        full = f"{name} {command.name or command.callback.__name__}".strip()
+        yield full, {word: each for each in options for word in (each[1].default, *(each[1].param_decls or ()))}
+
+
+def test_options_have_one_name_on_all_commands() -> None:
+    commands = dict(options_of(tree(list(COMMANDS))))
+    assert len(commands) > 30
+    for name, options in commands.items():
+        assert not {"--to", "--form", "--sarif", "--timeout"} & set(options), name
+        forms = list(options["--format"][0]) if "--format" in options and "asm" not in name else []
+        assert ("json" in forms) == ("--json" in options), name
+        if "--json" in options:
+            assert (options["--json"][0], options["--json"][1].help) == (bool, "Short for --format json."), name
+        assert ("-o" in options) == ("--output" in options), name
+        if "--as" in options:
+            assert name.partition(" ")[0] in ("inspect", "check", "refsi"), name
+    for name in ("run", "exec"):
+        assert {"--time-limit", "--error-exitcode", "--format", "--json"} <= set(commands[name])
+
+
+def test_a_narrow_terminal(tmp_path: Path) -> None:
+    """Of 40 columns: help, errors of options and diagnostics fit, without words that are lost."""
+    (tmp_path / "bad.bin").write_bytes(BAD.to_bytes())
+    for arguments, status, text in (
+        (["--help"], 0, "Show the content of a file."),
+        (["rnu"], 2, "No such command 'rnu'. Did you mean 'run'?"),
+        (
+            ["check", "bad.bin", "--as", "refsi"],
+            1,
+            "error[header-opcode]: header 0x00000000c0000a00: unknown opcode 10",
+        ),
+        (["check", "bed.bin"], 2, "error: cannot read bed.bin: No such file or directory; close to it: bad.bin"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "softcard", *arguments], capture_output=True, text=True, check=False, cwd=tmp_path,
+            env=os.environ | {"COLUMNS": "40", "PYTHONPATH": str(Path(softcard.__file__).parents[1])},
+        )  # fmt: skip
+        shown = done.stdout + done.stderr
+        assert done.returncode == status, shown
+        summary = "RefSi command buffer: "  # a terminal wraps this line
+        assert all(len(line) <= 40 for line in shown.splitlines() if not line.startswith(summary)), shown
+        assert text in " ".join(shown.replace("│", " ").split()), shown
 
 
 def outside(code: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
@@ -367,7 +445,9 @@ def test_a_closed_pipe_ends_all_commands_alike(tmp_path: Path) -> None:
     trace.write_text('{"time": 1, "event": "signal-changed", "address": "0x10", "value": 1}\n' * 3000)
     code.write_bytes(bare_code_object(bytes.fromhex("000080bf" * 3000 + "000081bf"), "gfx900", name="k"))
     commands = [
-        ["trace", trace], ["trace", trace, "-o", "-"], ["trace", trace, "--to", "jsonl"], ["inspect", code, "--json"],
+        ["trace", trace], ["trace", trace, "-o", "-"], ["trace", trace, "--format", "jsonl"], ["--help"],
+        ["run", "--help"], ["refsi", "--help"], ["inspect", code, "--json"],
+        ["inspect", code, trace], ["check", code, code, "--format", "sarif"],
         ["inspect", code], ["disasm", code], ["report", trace, "-o", "-"], ["describe", "refsi"],
         ["devices"], ["check", code], ["asm", "--agent", "gfx900", "-o", "-", "-"],
     ]  # fmt: skip
@@ -383,6 +463,16 @@ def test_a_closed_pipe_ends_all_commands_alike(tmp_path: Path) -> None:
             _, err = process.communicate(b"s_endpgm\n")
         assert (process.returncode, b"roken" in err, b"rror" in err) == (0, False, False), (command, err)
     assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("arguments", [["rnu"], ["run"], ["check", "/no/such/file"]])
+def test_a_closed_standard_error_keeps_the_status(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        command = [sys.executable, "-m", "softcard", *arguments]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=closed, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
 
 
 def test_standard_output_as_a_file(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -34,28 +34,28 @@ def test_devices(capsys: Capture) -> None:
     ],
 )  # fmt: skip
 def test_describe(capsys: Capture, form: str, text: str) -> None:
-    assert text in said(capsys, "describe", "refsi", "--as", form)
+    assert text in said(capsys, "describe", "refsi", "--format", form)
 
 
 @pytest.mark.parametrize("device", ["refsi", "refsi/cmp", "refsi/dma", "refsi/counters", "acceldev", "fletcher"])
 def test_every_device_in_every_form(capsys: Capture, device: str) -> None:
     for form in ("md", "text", "c", "rdl", "svd", "json"):
-        assert said(capsys, "describe", device, "--as", form)
+        assert said(capsys, "describe", device, "--format", form)
 
 
 def test_one_register_file_is_one_document(capsys: Capture) -> None:
-    assert json.loads(said(capsys, "describe", "refsi/dma", "--as", "json"))["name"] == "DMA"
-    assert len(json.loads(said(capsys, "describe", "refsi", "--as", "json"))) == 3
+    assert json.loads(said(capsys, "describe", "refsi/dma", "--format", "json"))["name"] == "DMA"
+    assert len(json.loads(said(capsys, "describe", "refsi", "--format", "json"))) == 3
 
 
 @pytest.mark.parametrize("what", ["refsi/commands", "acceldev/commands", "hsa/packets", "amdcl2/packets"])
 def test_commands_and_packets(capsys: Capture, what: str) -> None:
-    found = json.loads(said(capsys, "describe", what, "--as", "json"))
+    found = json.loads(said(capsys, "describe", what, "--format", "json"))
     for form in ("md", "text"):
-        text = said(capsys, "describe", what, "--as", form)
+        text = said(capsys, "describe", what, "--format", form)
         assert all(each["name"] in text for layout in found for each in [layout, *layout["fields"]])
-    assert main(["describe", what, "--as", "c"]) == 2
+    assert main(["describe", what, "--format", "c"]) == 2
     assert (
         capsys.readouterr().err
-        == "error: --as c requires registers; for commands and packets choose md, text or json\n"
+        == "error: --format c requires registers; for commands and packets choose md, text or json\n"
     )

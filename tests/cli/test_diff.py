@@ -217,7 +217,7 @@ def test_command_buffers_by_command(diff: Diff) -> None:
 
 
 def test_documents_are_compared_by_name(diff: Diff, capsys: Capture) -> None:
-    main(["describe", "acceldev", "--as", "json"])
+    main(["describe", "acceldev", "--json"])
     text = capsys.readouterr().out
     document = json.loads(text)
     registers = document["registers"]

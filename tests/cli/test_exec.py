@@ -83,6 +83,17 @@ def test_a_report_of_devices_that_a_program_opens(capfd: Capture, tmp_path: Path
     assert (code, err, report.exists()) == (0, "report: no device was used, no report was written\n", False)
 
 
+@pytest.mark.parametrize(("option", "text"), [("--trace-file", '{"time":'), ("--profile-file", '{"$schema":')])
+def test_records_on_standard_output(
+    capfd: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script").write_text("open m\ncb 0x10000000000 0 \n")
+    player = compiled("player", tmp_path)
+    code, out, _ = run(capfd, "--device", "refsi", option, "-", "sh", "-c", f"{player} < script > /dev/null")
+    assert (code, text in out, Path("-").exists()) == (0, True, False)
+
+
 def test_a_report_has_the_code_that_a_program_loaded(capfd: Capture, tmp_path: Path) -> None:
     """The host's file is named by its script, so it takes --code to know names."""
     script, kernels = tmp_path / "script", VECTORS / "kernels.elf"

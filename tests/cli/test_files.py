@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import typer
 
-from softcard.cli import main
+from softcard.cli import files, main
 from softcard.cli.app import COMMANDS, tree
 from softcard.cli.exits import UsageError
 from softcard.cli.files import read_file
@@ -38,7 +38,7 @@ READS = {
     ("asm", "file"): ["asm", "FILE"],
     ("bench", "kernel"): ["bench", "--kernel", "FILE"],
     ("campaign", "file"): ["campaign", "FILE", "-o", "OUT"],
-    ("check", "path"): ["check", "FILE"],
+    ("check", "paths"): ["check", "FILE"],
     ("diff", "one"): ["diff", "FILE", CODE],
     ("diff", "other"): ["diff", CODE, "FILE"],
     ("disasm", "file"): ["disasm", "FILE"],
@@ -47,7 +47,7 @@ READS = {
     ("fletcher check", "schemas"): ["fletcher", "check", "FILE"],
     ("fletcher map", "schemas"): ["fletcher", "map", "FILE"],
     ("fletcher new", "schemas"): ["fletcher", "new", "name", "FILE"],
-    ("inspect", "file"): ["inspect", "FILE"],
+    ("inspect", "files"): ["inspect", "FILE"],
     ("refsi build", "file"): ["refsi", "build", "FILE"],
     ("refsi decode", "file"): ["refsi", "decode", "FILE"],
     ("refsi encode", "file"): ["refsi", "encode", "FILE"],
@@ -79,7 +79,7 @@ WRITES = {
     ("exec", "findings"): [*EXEC, "--check", "memory", "--findings", "FILE", "true"],
     ("exec", "profile_file"): [*EXEC, "--profile-file", "FILE", "true"],
     ("exec", "report"): ["exec", "--report", "FILE", "true"],
-    ("exec", "json_file"): [*EXEC, "--json", "FILE", "true"],
+    ("exec", "summary_file"): [*EXEC, "--summary-file", "FILE", "true"],
     ("exec", "trace_file"): [*EXEC, "--trace-file", "FILE", "true"],
     ("run", "findings"): ["run", CODE, "saxpy", *SAXPY, "--check", "memory", "--findings", "FILE"],
     ("run", "report"): ["run", CODE, "saxpy", *SAXPY, "--report", "FILE"],
@@ -267,6 +267,42 @@ def test_what_is_forbidden(capsys: Capture, which: tuple[str, str]) -> None:
         with as_plain_user():
             status, err = run(capsys, arguments, FILE=str(path))
         assert (status, err) == (2, f"error: cannot read {path}: Permission denied\n")
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["check"], ["run"], ["disasm"], ["exec"]], ids=" ".join)
+def test_a_misspelt_file(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    """The message names files of the same folder with names that are close."""
+    verb = "run" if command == ["exec"] else "read"
+    for name in ("kernels.co", "kernel.co", "unlike"):
+        (tmp_path / name).write_bytes(b"")
+    missing = tmp_path / "kernle.co"
+    expected = f"error: cannot {verb} {missing}: No such file or directory; close to it: kernel.co, kernels.co\n"
+    assert run(capsys, [*command, str(missing)]) == (2, expected)
+    monkeypatch.setattr(files, "MOST_NEAR", 0)
+    assert run(capsys, [*command, str(missing)]) == (2, f"{expected.partition(';')[0]}\n")
+
+
+@pytest.mark.parametrize("which", [each for each in WRITES if each[0] not in ("exec", "refsi build")], ids=" ".join)
+def test_a_folder_that_is_read_only(capsys: Capture, which: tuple[str, str]) -> None:
+    """Not of commands that start programs, which a plain user might not be able to."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        copies = {CODE: folder / "kernels.co", PROGRAM: folder / "program.clo"}
+        for original, copied in copies.items():
+            shutil.copyfile(original, copied)
+        texts = {"text": "s_endpgm\n", "words": "0\n", "exit.s": ".globl _start\n_start: li a7, 93\necall\n"}
+        texts["events"] = '{"event": "command-started", "time": 0}\n'
+        for file, text in texts.items():
+            (folder / file).write_text(text)
+        names = {each.partition(".")[0].upper(): str(folder / each.partition(".")[0]) for each in texts}
+        arguments = [str(copies.get(each, each)) for each in WRITES[which]]
+        assert run(capsys, arguments, **names, FILE=str(folder / "out.json"))[0] in (0, 1)  # what it imports is there
+        (folder / "out.json").unlink()
+        folder.chmod(0o555)
+        with as_plain_user():
+            status, err = run(capsys, arguments, **names, FILE=str(folder / "out.json"))
+        reason = f"error: cannot write {folder / 'out.json'}: Permission denied"
+        assert (status, err.splitlines()[-1]) == (2, reason)
 
 
 @pytest.mark.parametrize("which", WRITES, ids=" ".join)

@@ -106,6 +106,36 @@ def findings(capsys: Capture, path: Path, *options: str) -> tuple[int, list[tupl
     return code, [(each["level"], each["check"], each["byte"], each["rule"]) for each in json.loads(out)]
 
 
+def test_several_files(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot be read, or is no such file, does not stop the others; the worst status counts."""
+    monkeypatch.chdir(tmp_path)
+    for name, data in (("good", MADE[FileKind.REFSI]()), ("run", TRACE.encode()), ("odd", b"\x93garbage\0")):
+        Path(name).write_bytes(data)
+    code, out, err = run(capsys, "inspect", "good", "run")
+    assert (code, err) == (0, "")
+    assert out.startswith("==> good <==\nRefSi command buffer: 2 commands, ")
+    assert "\n\n==> run <==\n" in out
+    code, out, _ = run(capsys, "inspect", "good", "run", "--format", "json")
+    assert [each["file"] for each in json.loads(out)] == ["good", "run"]
+    assert json.loads(out)[0]["content"] == json.loads(run(capsys, "inspect", "good", "--json")[1])
+    code, out, err = run(capsys, "inspect", "odd", "missing", "good")
+    assert (code, "WRITE_REG64" in out) == (2, True)
+    assert "error: file starts with 93 67 61 72" in err
+    assert "error: cannot read missing: No such file or directory" in err
+
+    assert run(capsys, "check", "good", "good")[0] == 0
+    code, out, err = run(capsys, "check", "good", "run")
+    assert (code, err) == (1, "")
+    assert out.startswith("==> good <==\nRefSi command buffer: 0 errors, 0 warnings, 0 notes\n\n==> run <==\n")
+    code, out, _ = run(capsys, "check", "good", "run", "run", "--json")
+    assert (code, [each["file"] for each in json.loads(out)]) == (1, ["run", "run"])
+    code, out, err = run(capsys, "check", "run", "odd", "--format", "sarif")
+    [found] = json.loads(out)["runs"][0]["results"]
+    assert (code, found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]) == (1, "run")
+    assert "error: file starts with 93 67 61 72" in err
+    assert run(capsys, "check", "missing", "run")[0] == 2
+
+
 def test_mistakes_in_command_buffers(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "words"
     path.write_text("0xc0080200 # count of 4\n0x10002\n0xc0000100\n")
@@ -151,7 +181,7 @@ def test_words_that_are_no_instruction(capsys: Capture, tmp_path: Path) -> None:
 def test_sarif(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("0xc0080200 0x10002 0xc0000100\n")
-    code, out, _ = run(capsys, "check", str(path), "--sarif")
+    code, out, _ = run(capsys, "check", str(path), "--format", "sarif")
     document = json.loads(out)
     assert (code, document["version"]) == (1, "2.1.0")
     [found] = document["runs"]
@@ -189,12 +219,6 @@ def test_sarif(capsys: Capture, tmp_path: Path) -> None:
             TRACE.encode(),
             2,
             "--memory-model, --order and --pcie require a code object",
-        ),
-        (
-            ["check", "FILE", "--json", "--sarif"],
-            b"",
-            2,
-            "--json, --sarif and --format choose the format",
         ),
         (["check", "FILE", "--profile", "x"], b"", 2, "unknown profile 'x', expected spec or refsidrv"),
         (["inspect", "FILE", "--as", "trace"], b"{}\n", 1, 'the object is not an event, expected "time"'),

@@ -433,6 +433,13 @@ def test_raw_code_of_risc_v(capsys: Capture, tmp_path: Path) -> None:
         ([], 1, "kernel saxpy takes 3 arguments"),
         (["--agent", "gfx900"], 1, "the code object is for gfx803, but the agent is gfx900"),
         (["--agent", "gfx1"], 2, "unknown agent 'gfx1'"),
+        (
+            ["--arg", "f32:8:rnadom"],
+            2,
+            "argument 'f32:8:rnadom' has the unknown content 'rnadom', expected numbers, @FILE, zeros, ones, range, "
+            "random; close to it: random",
+        ),
+        (["--arg", "f23:8"], 2, "f64; close to it: f32"),
     ],
 )
 def test_mistakes(capsys: Capture, arguments: list[str], code: int, message: str) -> None:
@@ -465,6 +472,25 @@ k:
     sw zero, 0(zero)
     .byte 111, 110, 101, 10, 0
 """
+
+
+@pytest.mark.parametrize("suffix", [".cl", ".hip", ".s", ".bin"])
+def test_an_unknown_agent_is_refused_before_the_compiler(capsys: Capture, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"k{suffix}"
+    path.write_text("this is nothing\n")
+    code, out, err = run(capsys, "run", str(path), "--agent", "gfx99")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: unknown agent 'gfx99', expected one of rv64gc, gfx700")
+    assert "; close to it: gfx909, " in err
+
+
+@pytest.mark.parametrize(("agent", "endless"), [("gfx900", "again: s_branch again\n"), ("rv64gc", "again: j again\n")])
+def test_a_time_limit_ends_a_kernel(capsys: Capture, tmp_path: Path, agent: str, endless: str) -> None:
+    path = tmp_path / "endless.s"
+    path.write_text(endless)
+    code, _, err = run(capsys, "run", str(path), "--agent", agent, "--engine", "reference", "--time-limit", "0.2")
+    assert code == 1
+    assert "did not end within 0.2 s" in err
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -52,6 +52,15 @@ def test_findings_are_said_and_are_a_failure(file: str, capsys: pytest.CaptureFi
     assert capsys.readouterr().out.endswith("checked: no findings\n")
 
 
+@pytest.mark.parametrize("form", ["text", "json", "sarif"])
+def test_the_status_for_findings_can_be_chosen(file: str, form: str) -> None:
+    """A kernel that fails otherwise, or has no findings, keeps its status."""
+    options = ["--check", "memory", "--error-exitcode", "77", "--format", form]
+    assert main(["run", file, *ARGUMENTS, *options]) == 77
+    assert main(["run", file, *ARGUMENTS[:2], "60", *ARGUMENTS[3:], *options]) == 0
+    assert main(["run", file, *ARGUMENTS, "--expect", "2=9", *options]) == 1
+
+
 def test_formats(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(form: str) -> str:
         assert main(["run", file, *ARGUMENTS, "--check", "memory", "--format", form]) == 1
@@ -137,6 +146,9 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
         (["--findings", "a.json"], "--findings and --suppressions require --check"),
         (["--format", "sarif"], "--format sarif requires --check: it is a format of findings"),
         (["--format", "sarif", "--json"], "--json and --format sarif choose the format of the same output"),
+        (["--error-exitcode", "3"], "--error-exitcode requires --check, with at least one of memory, "),
+        (["--check", "memory", "--error-exitcode", "0"], "--error-exitcode"),
+        (["--check", "memory", "--error-exitcode", "256"], "--error-exitcode"),
         (["--check", "memory", "--equal-stores"], "--equal-stores requires --check races"),
         (["--poison", "0x100000000"], "--poison: 0x100000000 does not fit 32 bits"),
     ],

@@ -48,7 +48,7 @@ def signals(tmp_path: Path) -> Path:
     ids=["perfetto", "text", "jsonl"],
 )
 def test_a_trace_becomes_what_the_device_would_have_written(form, writer, sample, tmp_path):
-    assert main(["trace", str(sample), "--to", form, "-o", str(tmp_path / "out")]) == 0
+    assert main(["trace", str(sample), "--format", form, "-o", str(tmp_path / "out")]) == 0
     wanted = io.StringIO()
     with writer(wanted) as trace:
         for event in EVENTS:
@@ -57,7 +57,7 @@ def test_a_trace_becomes_what_the_device_would_have_written(form, writer, sample
 
 
 def test_waves(signals, capsys):
-    assert main(["trace", str(signals), "--to", "vcd"]) == 0
+    assert main(["trace", str(signals), "--format", "vcd"]) == 0
     names, changes, time = {}, [], 0
     for token in tokenize(io.BytesIO(capsys.readouterr().out.encode())):
         if token.kind is TokenKind.VAR:
@@ -82,7 +82,7 @@ def test_waves(signals, capsys):
 
 
 def test_profiles_hold_what_is_nested_and_others_what_overlaps(signals, capsys):
-    assert main(["trace", str(signals), "--to", "speedscope"]) == 0
+    assert main(["trace", str(signals), "--format", "speedscope"]) == 0
     document = json.loads(capsys.readouterr().out)
     frames = [frame["name"] for frame in document["shared"]["frames"]]
     profiles = {
@@ -96,7 +96,7 @@ def test_profiles_hold_what_is_nested_and_others_what_overlaps(signals, capsys):
 
 
 def test_nested_spans_share_a_profile(sample, capsys):
-    assert main(["trace", str(sample), "--to", "speedscope"]) == 0
+    assert main(["trace", str(sample), "--format", "speedscope"]) == 0
     document = json.loads(capsys.readouterr().out)
     frames = [frame["name"] for frame in document["shared"]["frames"]]
     [device] = [profile for profile in document["profiles"] if profile["name"] == "device"]

@@ -8,7 +8,7 @@ import gc
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -102,6 +102,8 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import and return the command that is called."""
+        if args[0] not in COMMANDS:
+            self._suggest(ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
             group: Any = typer.main.get_command(tree([name]))
@@ -109,6 +111,13 @@ class LazyGroup(TyperGroup):
             _hide_types_of_flags(command)
             _escape_output(command)
         return name, command, rest
+
+    def _suggest(self, ctx: Any, name: str) -> None:
+        """End with an error if the unknown name is similar to commands; typer knows only those that are loaded."""
+        from difflib import get_close_matches
+
+        if near := get_close_matches(name, COMMANDS):
+            ctx.fail(f"No such command {name!r}. Did you mean {', '.join(map(repr, near))}?")
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the group's own options."""
@@ -221,6 +230,14 @@ def main(arguments: list[str] | None = None) -> int:
     return ExitCode.USAGE
 
 
+def _is_of_closed_pipe(ended: SystemExit) -> bool:
+    """Return True if rich has ended the command since the reader of help, or of an error in a box, closed the pipe."""
+    at = ended.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_code.co_name == "on_broken_pipe"
+
+
 @contextmanager
 def _rare_collections() -> Iterator[None]:
     before = gc.get_threshold()
@@ -251,12 +268,16 @@ def _run(words: list[str]) -> int:
     try:
         app(args=words, prog_name="softcard")
     except SystemExit as ended:
+        if _is_of_closed_pipe(ended):
+            cause = ended.__context__ and ended.__context__.__context__  # of the error by the pipe: the one in the box
+            return ExitCode.OK if cause is None else ExitCode.USAGE
         return ended.code if isinstance(ended.code, int) else ExitCode.OK if ended.code is None else ExitCode.GUEST
     except SoftcardError as error:
         if "--debug" in words:
             show_whole(error)
             raise
-        report(error)
+        with suppress(BrokenPipeError):
+            report(error)
         return exit_code(error)
     except Exception as error:  # any other exception is a bug in Softcard, and is reported as one
         if "--debug" in words or (isinstance(error, OSError) and error.filename is None and error.errno in LOST):

@@ -276,8 +276,7 @@ def _of_program(data: bytes, function: str) -> Lines:
 
 
 def _agent(name: str) -> str:
-    if name != RISCV:
-        check_processor(name, RISCV)
+    check_processor(name, RISCV)
     return name
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from softcard.cli.exits import ExitCode, UsageError
-from softcard.cli.files import write_file, writing
-from softcard.cli.options import JsonOption
+from softcard.cli.files import check_folder, write_file, writing
+from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
 from softcard.core.display import count
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def campaign(
         str, typer.Option(metavar="ID", help="Run only this task, in this process, and print its result.")
     ] = "",
     as_json: JsonOption = False,
+    form: ResultFormatOption = ResultFormat.TEXT,
 ) -> None:
     """Run a matrix of programs, compilers and seeds, on many machines.
 
@@ -74,6 +75,7 @@ def campaign(
     from softcard.campaign.plan import read_plan
     from softcard.campaign.task import CampaignError
 
+    as_json = is_json(form, as_json)
     try:
         plan = read_plan(file)
         if only:
@@ -81,6 +83,7 @@ def campaign(
         elif output is None:
             raise UsageError("--output is missing: give the folder for the results")
         else:
+            check_folder(output)
             status = _all(plan, output, scheduler, workers or os.cpu_count() or 1, as_json)
     except CampaignError as error:
         usage = UsageError(error.message, path=error.path)
@@ -210,7 +213,8 @@ def compare(
     other: Annotated[str, typer.Argument(metavar="[NAME=VALUE]", help="The NAME=VALUE to be compared with it.")] = "",
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the differences as JUnit XML.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the differences as an HTML page.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print counts and differences as JSON.")] = False,
+    as_json: JsonOption = False,
+    form: ResultFormatOption = ResultFormat.TEXT,
 ) -> None:
     """Compare two campaigns, or two columns of one.
 
@@ -227,6 +231,7 @@ def compare(
     from softcard.campaign.compare import compare_columns
     from softcard.campaign.task import CampaignError, column
 
+    as_json = is_json(form, as_json)
     try:
         if other:
             found = compare_columns(_rows(folder), one, other)

@@ -10,7 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from softcard.cli.exits import UsageError
-from softcard.cli.options import beginning
+from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, beginning, chosen_format, is_json
+from softcard.core.errors import close_to
 from softcard.core.register import RegisterMap
 
 
@@ -62,16 +63,15 @@ def _devices() -> list[dict[str, str]]:
 
 
 def devices(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON list of objects with name, interface and what.")
-    ] = False,
+    as_json: JsonOption = False,
+    form: ResultFormatOption = ResultFormat.TEXT,
 ) -> None:
     """List the available devices, agents and built-in kernels.
 
     softcard devices | grep HSA
     """
     found = _devices()
-    if as_json:
+    if is_json(form, as_json):
         print(json.dumps(found, indent=2))
         return
     for each in found:
@@ -105,10 +105,9 @@ def describe(
     ],
     form: Annotated[
         Form,
-        typer.Option(
-            "--as", help="Output format: Markdown, text, JSON; for registers also C header, SystemRDL, CMSIS-SVD."
-        ),
+        typer.Option("--format", help="Markdown, text, JSON; for registers also C header, SystemRDL, CMSIS-SVD."),
     ] = Form.MD,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a device's registers, commands or packets: for people, or as a file for tools.
 
@@ -119,23 +118,27 @@ def describe(
     Names of commands and packets: refsi/commands, acceldev/commands,
     hsa/packets, amdcl2/packets.
 
-      softcard describe acceldev --as c > acceldev_regs.h
+      softcard describe acceldev --format c > acceldev_regs.h
 
-      softcard describe hsa/packets --as text"""
+      softcard describe hsa/packets --format text"""
     from softcard.report import registers as exports
     from softcard.report.register_formats import to_svd
 
+    form = chosen_format(form, as_json, Form.MD)
     if device in LAYOUTS:
         from softcard.report import layouts
 
         writer = {Form.MD: layouts.to_markdown, Form.TEXT: layouts.to_text, Form.JSON: layouts.to_json}.get(form)
         if writer is None:
-            raise UsageError(f"--as {form.value} requires registers; for commands and packets choose md, text or json")
+            raise UsageError(
+                f"--format {form.value} requires registers; for commands and packets choose md, text or json"
+            )
         print(writer(layouts.layouts(LAYOUTS[device])), end="")
         return
     maps = _maps()
     if device not in maps:
-        raise UsageError(f"unknown device {device!r}, expected one of {', '.join(_subjects())}")
+        known = f"{', '.join(_subjects())}{close_to(device, _subjects())}"
+        raise UsageError(f"unknown device {device!r}, expected one of {known}")
     if form is Form.SVD:
         print(to_svd(device.replace("/", "_"), maps[device]), end="")
     elif form is Form.JSON:

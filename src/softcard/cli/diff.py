@@ -15,7 +15,7 @@ import typer
 
 from softcard.cli.exits import ExitCode, UsageError
 from softcard.cli.files import MAX_FILE_BYTES, open_file, reading
-from softcard.cli.options import JsonOption
+from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
 from softcard.core.errors import SoftcardError, WireError
 from softcard.core.files import read_at_most
 
@@ -77,6 +77,7 @@ def diff(
         bool, typer.Option("--all", help="Documents and code: show all differences, however many.")
     ] = False,
     as_json: JsonOption = False,
+    form: ResultFormatOption = ResultFormat.TEXT,
 ) -> None:
     """Show where two records of runs, or two files, begin to differ.
 
@@ -93,6 +94,7 @@ def diff(
       softcard diff before.jsonl after.jsonl --ignore time
 
       softcard diff old.co new.co"""
+    as_json = is_json(form, as_json)
     wanted = DiffOptions(tuple(ignore or ()), context, every)
     if str(one) == str(other) == "-":
         raise UsageError("standard input (-) can be only one of the two files: give the other one as a file")

@@ -26,7 +26,7 @@ import typer
 from softcard import __version__
 from softcard.cli.exits import ExitCode
 from softcard.cli.files import MAX_CODE_BYTES, read_file
-from softcard.cli.options import JsonOption
+from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
 from softcard.cli.tables import show
 from softcard.core.errors import SoftcardError
 from softcard.device.acceldev import native_commands as acceldev
@@ -81,6 +81,7 @@ def doctor(
         bool, typer.Option("--warm", help="Compile all code that would otherwise be compiled at first use.")
     ] = False,
     as_json: JsonOption = False,
+    form: ResultFormatOption = ResultFormat.TEXT,
 ) -> None:
     """Show what this machine can do, and the commands that add missing parts.
 
@@ -94,6 +95,7 @@ def doctor(
 
     Exit status 1 if a required part is broken. Optional parts that are missing,
     or not compiled yet, do not count."""
+    as_json = is_json(form, as_json)
     sources = [(str(file), read_file(file, MAX_CODE_BYTES)) for file in files or []]
     folder = default_folder()
     objects = ObjectCache(folder)
@@ -243,7 +245,7 @@ EXTRAS: Final = {
     "dask": "softcard campaign: many runs on many machines",
     "kernels": "a compiler of OpenCL C, and of C for RISC-V (ziglang)",
     "testing": "the pytest plug-in, and strategies for hypothesis",
-    "vcd": "softcard trace --to vcd",
+    "vcd": "softcard trace --format vcd",
 }
 """The purpose of each optional dependency group (extra) of the package."""
 BUNDLES: Final = frozenset({"all", "dev"})

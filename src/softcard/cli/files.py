@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from softcard.cli.exits import UsageError
-from softcard.core.errors import WireError
+from softcard.core.errors import WireError, close_to
 from softcard.core.files import Unreadable, read_at_most
 
 MAX_FILE_BYTES: Final = 64 << 20
 """The maximum size in bytes of files whose content is shown."""
+MOST_NEAR: Final = 1000
+"""The number of files in a folder among which similar names are searched."""
 MAX_CODE_BYTES: Final = 1 << 30
 """The maximum size in bytes of code objects: libraries of kernels can have hundreds of MiB."""
 
@@ -24,9 +29,22 @@ def reading(path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+        raise UsageError(f"cannot read {path}: {error.strerror or error}{near(path, error)}") from None
     except Unreadable as error:
         raise UsageError(f"cannot read {path}: {error.why}") from None
+
+
+def near(path: Path | str, error: OSError) -> str:
+    """Return an addition to the message about a file that does not exist: the similar names in its folder."""
+    if error.errno != errno.ENOENT:
+        return ""
+    wanted = Path(path)
+    try:
+        with os.scandir(wanted.parent) as entries:
+            names = [entry.name for entry in islice(entries, MOST_NEAR)]
+    except (OSError, ValueError):
+        return ""
+    return close_to(wanted.name, names)
 
 
 @contextmanager
@@ -68,6 +86,12 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
 def is_standard_output(path: Path | None) -> bool:
     """Return True if an option names standard output: ``-``."""
     return path is not None and str(path) == "-"
+
+
+def check_folder(path: Path) -> None:
+    """Raise `UsageError` if --output names standard output, but a command writes several files to a folder."""
+    if is_standard_output(path):
+        raise UsageError("--output is -, expected a folder: the command writes several files")
 
 
 def write_file(path: Path, data: bytes | str) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from softcard.cli.exits import ExitCode, UsageError, usage_errors
-from softcard.cli.files import parse_number, reading, writing
+from softcard.cli.files import check_folder, parse_number, reading, writing
 from softcard.cli.options import OffsetOption
 from softcard.cli.tables import Terminal, show_diagnostics
 from softcard.core.errors import SoftcardError, WireError
@@ -128,6 +128,7 @@ def new(
     name of its RecordBatch. It does not overwrite any file.
 
       softcard fletcher new turnover trades.as --custom c:64:minimum -o sim"""
+    check_folder(folder)
     batches = read_files(schemas)
 
     from softcard.device.fletcher.map.build import fletcher_map

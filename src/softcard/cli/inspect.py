@@ -5,37 +5,53 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 
-from softcard.cli.exits import ExitCode, UsageError
+from softcard.cli.exits import ExitCode, UsageError, exit_code, report
 from softcard.cli.file_kinds import HEAD_BYTES, NAMES, FileKind, is_trace, kind_of
 from softcard.cli.files import MAX_CODE_BYTES, MAX_FILE_BYTES, open_file, read_file, reading
-from softcard.cli.options import Format, FormatOption, HartsOption, JsonOption, check_processor, complete_processors
+from softcard.cli.options import (
+    Format,
+    FormatOption,
+    HartsOption,
+    JsonOption,
+    ResultFormat,
+    ResultFormatOption,
+    check_processor,
+    chosen_format,
+    complete_processors,
+    is_json,
+)
 from softcard.cli.records import annotate, formatted
 from softcard.cli.tables import show_diagnostics
-from softcard.core.diagnostics import Diagnostic, diagnostics_of
+from softcard.core.diagnostics import Diagnostic, diagnostic_of, diagnostics_of
 from softcard.core.display import count
-from softcard.core.errors import WireError
+from softcard.core.errors import SoftcardError, WireError, close_to
 from softcard.core.findings import Level
 from softcard.device.hsa.memory.memory_model import Order
 from softcard.device.refsi.registers import M1_HARTS
 
 Document = dict[str, Any]
 """The content of a file as JSON data: numbers, strings, lists, dicts."""
+FilesArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FILE]...", help="The files to read; by default, and for -, standard input."),
+]
 CODE: Final = {FileKind.HSA: "hsa_code", FileKind.AMDCL2: "amdcl2", FileKind.RISCV: "riscv_program"}
 """The report module of each kind of file with code."""
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="The file to read; - for standard input.")] = Path("-"),
+    files: FilesArgument = None,
     as_json: JsonOption = False,
+    form: ResultFormatOption = ResultFormat.TEXT,
     kernel: Annotated[str, typer.Option("--kernel", help="Show only this kernel or function.")] = "",
     code: Annotated[bool, typer.Option("--code/--no-code", help="Show the disassembled code, or leave it out.")] = True,
     agent: Annotated[
@@ -60,38 +76,73 @@ def inspect(
     Acceldev: commands. Arrow schemas: fields and Fletcher's registers. Traces:
     events by kind, and what went wrong.
 
-    Exit status 1 if the file cannot be decoded as the kind of file that it is.
+    The content of each of several files is below its name; in JSON, it is an
+    object with file and content.
+
+    Exit status 1 if a file cannot be decoded as the kind of file that it is.
     Unusual content that can be decoded only gives a warning.
 
       softcard inspect saxpy.co --kernel saxpy"""
+    as_json = is_json(form, as_json)
     check_processor(agent)
-    with open_file(file) as source:
-        try:
-            with reading(file):
-                head = source.read(HEAD_BYTES)
-            if kind is FileKind.TRACE or (kind is None and is_trace(head)):
-                document, lines = _trace(head, source, file)
-            else:
-                with reading(file):
-                    data = head + source.read(MAX_FILE_BYTES + 1 - len(head))
-                if len(data) > MAX_FILE_BYTES:
-                    raise UsageError(f"{file} is larger than {MAX_FILE_BYTES} bytes")
-                chosen = kind or kind_of(data, file.name)
-                document, lines = described(chosen, data, kernel, code, agent, zeros)
-        except WireError as error:
-            raise error.at("file", str(file)) from None
+
+    def described_file(file: Path, source: BinaryIO) -> Described:
+        with reading(file):
+            head = source.read(HEAD_BYTES)
+        if kind is FileKind.TRACE or (kind is None and is_trace(head)):
+            return _trace(head, source, file)
+        with reading(file):
+            data = head + source.read(MAX_FILE_BYTES + 1 - len(head))
+        if len(data) > MAX_FILE_BYTES:
+            raise UsageError(f"{file} is larger than {MAX_FILE_BYTES} bytes")
+        return described(kind or kind_of(data, file.name), data, kernel, code, agent, zeros)
+
+    chosen = files or [Path("-")]
+    documents: list[Document] = []
+
+    def show(file: Path) -> None:
+        with open_file(file) as source:
+            try:
+                document, lines = described_file(file, source)
+            except WireError as error:
+                raise error.at("file", str(file)) from None
+        if as_json:
+            documents.append(document if len(chosen) == 1 else {"file": str(file), "content": document})
+            return
+        for line in lines:
+            print(line)
+
+    status = _of_each(chosen, show, with_headings=not as_json)
     if as_json:
-        print(json.dumps(document, indent=2))
-        return
-    for line in lines:
-        print(line)
+        print(json.dumps(documents if len(chosen) > 1 else documents[0], indent=2))
+    raise typer.Exit(status)
+
+
+def _of_each(files: Sequence[Path], act: Callable[[Path], None], *, with_headings: bool) -> ExitCode:
+    """Call `act` for each file, with the file's name printed above if there are several.
+
+    An error of one of several files is printed, and the next file follows. Return the worst exit status of the errors.
+    """
+    if len(files) == 1:
+        act(files[0])
+        return ExitCode.OK
+    worst = ExitCode.OK
+    for number, file in enumerate(files):
+        if with_headings:
+            print("\n" * (number > 0) + f"==> {file} <==", flush=True)
+        try:
+            act(file)
+        except SoftcardError as error:
+            report(error)
+            worst = max(worst, exit_code(error))
+    return worst
 
 
 Described = tuple[Document, Iterator[str]]
 """The type of a file's content in two forms: as JSON data, and as lines of text."""
 
 
-def _trace(head: bytes, source: Any, file: Path) -> Described:
+def _trace(head: bytes, source: BinaryIO, file: Path) -> Described:
     from softcard.cli.traces import lines_of
     from softcard.trace.reading import read_records
     from softcard.trace.timeline import describe, lines
@@ -130,11 +181,8 @@ def described(
 
 
 def check(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to read; - for standard input.")] = Path("-"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as a JSON array.")] = False,
-    sarif: Annotated[
-        bool, typer.Option("--sarif", help="Print the findings as SARIF 2.1.0, for code hosts and editors.")
-    ] = False,
+    paths: FilesArgument = None,
+    as_json: JsonOption = False,
     form: FormatOption = Format.TEXT,
     kind: Annotated[
         FileKind | None, typer.Option("--as", help="The kind of file, if its content does not show it.")
@@ -185,39 +233,44 @@ def check(
     loads: an atomic store is the same instruction as an ordinary one and is not
     listed, nor are loads from private memory.
 
-    Exit status 1 if there are errors, 0 if there are only warnings and notes.
+    Several files make one report. Exit status 1 if there are errors, 0 if there
+    are only warnings and notes.
 
-      softcard check commands.bin --sarif > commands.sarif
+      softcard check commands.bin --format sarif > commands.sarif
     """
-    forms = [name for name, is_given in ((Format.JSON, as_json), (Format.SARIF, sarif)) if is_given]
-    forms += [form] if form is not Format.TEXT else []
-    if len(set(forms)) > 1:
-        raise UsageError("--json, --sarif and --format choose the format of the same output: give one of them")
+    form = chosen_format(form, as_json)
     if profile not in ("spec", "refsidrv"):
         raise UsageError(f"unknown profile {profile!r}, expected spec or refsidrv")
     check_processor(agent)
-    data = read_file(path, MAX_CODE_BYTES)
     orders = memory_model or order is not None or pcie
-    try:
-        chosen = kind or kind_of(data, path.name)
-        if orders and chosen is not FileKind.HSA:
-            raise UsageError(
-                f"--memory-model, --order and --pcie require a code object, but {path} is of kind {NAMES[chosen]}"
-            )
-        findings = _only(only, chosen, _findings(chosen, data, agent, profile, harts))
-        if orders:
-            from softcard.check import files
+    chosen = paths or [Path("-")]
+    found: list[Diagnostic] = []
 
-            findings += files.memory_orders(data, agent, order.value if order else "", pcie)
-    except WireError as error:
-        raise error.at("file", str(path)) from None
-    if forms:
-        print(formatted(forms[0], path, findings), end="")
-    else:
-        for line in _orders(data, agent) if memory_model else ():
-            print(line)
-        print_diagnostics(path, NAMES[chosen], findings)
-    raise typer.Exit(ExitCode.GUEST if any(each.level is Level.ERROR for each in findings) else ExitCode.OK)
+    def look_at(path: Path) -> None:
+        data = read_file(path, MAX_CODE_BYTES)
+        try:
+            what = kind or kind_of(data, path.name)
+            if orders and what is not FileKind.HSA:
+                raise UsageError(
+                    f"--memory-model, --order and --pcie require a code object, but {path} is of kind {NAMES[what]}"
+                )
+            findings = _only(only, what, _findings(what, data, agent, profile, harts))
+            if orders:
+                from softcard.check import files
+
+                findings += files.memory_orders(data, agent, order.value if order else "", pcie)
+        except WireError as error:
+            raise error.at("file", str(path)) from None
+        if form is Format.TEXT:
+            for line in _orders(data, agent) if memory_model else ():
+                print(line)
+            print_diagnostics(path, NAMES[what], findings)
+        found.extend(findings if len(chosen) == 1 else [_in_file(diagnostic_of(each), path) for each in findings])
+
+    status = _of_each(chosen, look_at, with_headings=form is Format.TEXT)
+    if form is not Format.TEXT:
+        print(formatted(form, chosen[0], found), end="")
+    raise typer.Exit(max(status, ExitCode.GUEST if any(each.level is Level.ERROR for each in found) else ExitCode.OK))
 
 
 def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int) -> Iterator[Diagnostic]:
@@ -254,7 +307,7 @@ def _only(names: str, kind: FileKind, findings: Iterator[Diagnostic]) -> list[Di
     wanted, known = list(filter(None, names.split(","))), CHECKS.get(kind, ())
     for name in wanted:
         if name not in known:
-            listed = f"one of {', '.join(known)}" if known else "no --only: it has no checks"
+            listed = f"one of {', '.join(known)}{close_to(name, known)}" if known else "no --only: it has no checks"
             raise UsageError(f"unknown check {name!r} for a file of kind {NAMES[kind]}, expected {listed}")
     return [each for each in findings if not wanted or each.check in wanted]
 

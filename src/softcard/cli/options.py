@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import typer
 
-from softcard.cli.exits import UsageError
+from softcard.cli.exits import UsageError, usage_errors
 from softcard.cli.files import parse_number, reading
 from softcard.core.checks import CHECKS, checks_of, having, read_suppressions
 from softcard.core.errors import WireError
+from softcard.core.limits import VARIABLE as LIMIT_VARIABLE
+from softcard.core.limits import checked_time_limit, default_time_limit
 
 # ---- completion ------------------------------------------------------------------------------------------------------
 
@@ -67,15 +69,28 @@ def beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 
 # ---- output ----------------------------------------------------------------------------------------------------------
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 TEXT: Final = "text"
+JSON: Final = "json"
+JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
+
+
+class ResultFormat(StrEnum):
+    """The formats of a result."""
+
+    TEXT = TEXT
+    JSON = JSON
+
+
+ResultFormatOption = Annotated[
+    ResultFormat, typer.Option("--format", help="Print the result as text, or as one JSON document.")
+]
 
 
 class Format(StrEnum):
     """The formats of findings."""
 
     TEXT = TEXT
-    JSON = "json"
+    JSON = JSON
     SARIF = "sarif"
     JUNIT = "junit"
     GITHUB = "github"
@@ -88,6 +103,68 @@ FormatOption = Annotated[
         help="Print findings as text, JSON, SARIF 2.1.0, JUnit XML, or annotations for workflows of GitHub.",
     ),
 ]
+
+AnyFormat = TypeVar("AnyFormat", bound=StrEnum)
+
+
+def chosen_format(form: AnyFormat, as_json: bool, usual: str = TEXT) -> AnyFormat:
+    """Return the output format that --format and --json choose; `usual` is the format without these options.
+
+    Raise `UsageError` if the two options choose different formats.
+    """
+    if not as_json:
+        return form
+    if form not in (usual, JSON):
+        raise UsageError(f"--json and --format {form} choose the format of the same output: give one of them")
+    return type(form)(JSON)
+
+
+def is_json(form: ResultFormat, as_json: bool) -> bool:
+    """Return True if --format or --json chooses JSON as the format of a result."""
+    return chosen_format(form, as_json) is ResultFormat.JSON
+
+
+# ---- limits ----------------------------------------------------------------------------------------------------------
+
+TimeLimitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        help=f"Time limit of a kernel, or of a program of `rv64`; by default that of the variable {LIMIT_VARIABLE}.",
+    ),
+]
+ErrorExitCodeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--error-exitcode",
+        min=1,
+        max=255,
+        metavar="N",
+        help="Exit status if a check finds errors in a program, or in a kernel, that otherwise succeeds.",
+    ),
+]
+
+
+def time_limit_of(seconds: float | None) -> float | None:
+    """Return the time limit of a kernel in seconds, the value of --time-limit, or without the option the default.
+
+    Raise `UsageError` for an invalid limit.
+    """
+    with usage_errors():
+        if seconds is None:
+            return default_time_limit()
+    try:
+        return checked_time_limit(seconds)
+    except WireError:
+        raise UsageError(f"--time-limit is {seconds:g}, expected a number of seconds above 0") from None
+
+
+def check_error_exitcode(status: int | None, check: str) -> None:
+    """Raise `UsageError` if --error-exitcode is given without a check that could find errors."""
+    if status is not None and not check:
+        raise UsageError(f"--error-exitcode requires --check, with at least one of {', '.join(CHECKS)}")
+
 
 # ---- engines ---------------------------------------------------------------------------------------------------------
 
@@ -213,11 +290,9 @@ def check_processor(name: str, *more: str) -> None:
     if not name:
         return
     from softcard.image.hsa import targets
-    from softcard.isa.gcn.target import TARGETS
 
-    processor, _ = targets.of_target_id(name)
-    if targets.read_as(processor) not in TARGETS:
-        raise UsageError(f"unknown agent {name!r}, expected one of {', '.join((*more, *TARGETS))}")
+    with usage_errors():
+        targets.check_processor(name, *more)
 
 
 def check_outputs(findings: Path | None, suppressions: Path | None, check: str, equal_stores: bool = False) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from softcard import __version__
 from softcard.cli.files import is_standard_output, write_file, writing
 from softcard.cli.options import TEXT
+from softcard.cli.output import exact
 from softcard.core.diagnostics import DOCS_VARIABLE
 from softcard.core.display import count
 
@@ -241,6 +242,11 @@ NO_MACHINE_CODE = "Kernels of Fletcher devices are models or Python functions: t
 NOT_COUNTED = "Instructions were not counted: {}."
 
 
+def _opened(path: Path) -> Path | TextIO:
+    """Return standard output for ``-``, and otherwise `path`."""
+    return exact(sys.stdout) if is_standard_output(path) else path
+
+
 class ExecRecords:
     """The trace, profile and report writers of a program's devices.
 
@@ -262,12 +268,14 @@ class ExecRecords:
             from softcard.trace import JsonlTrace
 
             with writing(trace):
-                self._followers.append(stack.enter_context(JsonlTrace(trace)).follow)
+                self._followers.append(stack.enter_context(JsonlTrace(_opened(trace))).follow)
         if profile is not None:
             from softcard.trace.speedscope import SpeedscopeTrace
 
             with writing(profile):
-                scope = stack.enter_context(SpeedscopeTrace(profile, Path(command[0]).name if command else "device"))
+                scope = stack.enter_context(
+                    SpeedscopeTrace(_opened(profile), Path(command[0]).name if command else "device")
+                )
             self._followers.append(scope.follow)
             self._wanted.append(scope.listing)
         if report is not None:

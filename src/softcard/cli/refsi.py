@@ -47,7 +47,7 @@ STEP_LIMIT = 2_000_000_000
 """The maximum number of instructions of a command in a script; a command that exceeds it counts as an endless loop."""
 
 Buffer = Annotated[Path, typer.Argument(metavar="FILE", help="The command buffer; - for standard input.")]
-FormOption = Annotated[Form, typer.Option("--form", help="Format of FILE.")]
+FormOption = Annotated[Form, typer.Option("--as", help="The form of FILE, if its content does not show it.")]
 ProfileOption = Annotated[
     Profile, typer.Option(help="Behaviour of the document (spec) or of the reference driver (refsidrv).")
 ]

@@ -38,7 +38,7 @@ class Form(Enum):
 
 def trace(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A trace in JSON lines; - for standard input.")],
-    to: Annotated[Form, typer.Option("--to", help="Output format.")] = Form.TEXT,
+    to: Annotated[Form, typer.Option("--format", help="Output format.")] = Form.TEXT,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write to; by default standard output.")
     ] = None,
@@ -48,7 +48,7 @@ def trace(
     perfetto: JSON for ui.perfetto.dev and chrome://tracing. vcd: registers, signals and interrupts as waves, for
     GTKWave or Surfer. speedscope: a profile of each unit. text: a line per event, for people and diff.
 
-    Example: softcard trace run.jsonl --to perfetto -o run.json
+    Example: softcard trace run.jsonl --format perfetto -o run.json
     """
     device = path.name.partition(".")[0] or "device"
     with records(path) as events:

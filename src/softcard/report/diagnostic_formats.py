@@ -210,13 +210,14 @@ def _escaped(text: str, more: str = "") -> str:
 # ---- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def to_json(findings: Iterable[AnyFinding]) -> list[Document]:
-    """Return findings of runs and diagnostics of files as plain values, with all their fields."""
-    return [each.as_dict() if isinstance(each, Finding) else _plain(diagnostic_of(each)) for each in findings]
+def to_json(path: Path, findings: Iterable[AnyFinding]) -> list[Document]:
+    """Return findings of runs and diagnostics of the file at `path` as plain values, with all their fields."""
+    return [each.as_dict() if isinstance(each, Finding) else _plain(path, diagnostic_of(each)) for each in findings]
 
 
-def _plain(found: Diagnostic) -> Document:
+def _plain(path: Path, found: Diagnostic) -> Document:
     return {
+        "file": found.position.file or str(path),
         "level": found.level.value,
         "check": found.check,
         "message": found.message,
@@ -236,7 +237,7 @@ def _plain(found: Diagnostic) -> Document:
 
 Findings = Sequence[AnyFinding]
 FORMATS: Final[dict[str, Callable[[Path, Findings, str], str]]] = {
-    "json": lambda path, found, version: json.dumps(to_json(found), indent=2) + "\n",
+    "json": lambda path, found, version: json.dumps(to_json(path, found), indent=2) + "\n",
     "sarif": lambda path, found, version: json.dumps(to_sarif(path, found, version), indent=2) + "\n",
     "junit": to_junit,
     "github": lambda path, found, version: to_github(path, found),

@@ -154,6 +154,14 @@ def test_exec_prints_findings_in_other_formats(capfd: Capture, host: str, form: 
     assert f"--format {form} requires --check, and --agent, --device rocm or refsi" in err
 
 
+def test_exec_has_a_status_for_findings(capfd: Capture, host: str) -> None:
+    """Instead of 0; a program that fails by itself keeps its status."""
+    command = ["exec", "--device", "refsi", "--profile", "spec", "--check", "memory", "--error-exitcode", "77"]
+    assert run(capfd, *command, "--time-limit", "60", "--", host, "past")[0] == 77
+    assert run(capfd, *command, "--", "sh", "-c", f"{host} past; exit 3")[0] == 3
+    assert run(capfd, *command, "--", "true")[0] == 0
+
+
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 def test_exec_reports_what_checks_find(capfd: Capture, host: str, tmp_path: Path, engine: str) -> None:
     """On standard error behind the program, in a file, and in the report, as of ROCm's; the status is its own."""

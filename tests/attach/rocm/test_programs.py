@@ -227,7 +227,7 @@ def test_sparse_matrices(agent: str) -> None:
 def test_exec(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     reported, trace = tmp_path / "told.json", tmp_path / "trace.jsonl"
     report = tmp_path / "run.html"
-    words = ["--json", str(reported), "--trace-file", str(trace), "--time-limit", "60", "--report", str(report)]
+    words = ["--summary-file", str(reported), "--trace-file", str(trace), "--time-limit", "60", "--report", str(report)]
     code = main(["exec", "--agent", "gfx803", "--agent", "gfx900", *words, "--", hip_program("programs"), "wild"])
     out, err = capfd.readouterr()
     assert (code, out, err.splitlines()[-1]) == (128 + signal.SIGABRT, "", f"report: {report}")
@@ -300,7 +300,16 @@ def test_exec_names_lines(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     """Of the source: findings, faults, the report and the profile, where the program has debug information."""
     found, reported, profile = tmp_path / "found.sarif", tmp_path / "told.json", tmp_path / "profile.json"
     report = tmp_path / "run.html"
-    words = ["--check", "memory", "--findings", str(found), "--json", str(reported), "--profile-file", str(profile)]
+    words = [
+        "--check",
+        "memory",
+        "--findings",
+        str(found),
+        "--summary-file",
+        str(reported),
+        "--profile-file",
+        str(profile),
+    ]
     words += ["--report", str(report)]
     code = main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs", debug=True), "beyond"])
     _, err = capfd.readouterr()
@@ -361,7 +370,7 @@ def test_exec_with_checks(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
         "memory,init",
         "--findings",
         str(found),
-        "--json",
+        "--summary-file",
         str(reported),
         "--profile-file",
         str(profile),

@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +46,7 @@ class DeviceOptions:
     agents: tuple[str, ...] = ()
     engine: str = "jit"
     time_limit: float | None = None
-    json_file: Path | None = None
+    summary_file: Path | None = None
     trace_file: Path | None = None
     profile_file: Path | None = None
     check: str = ""
@@ -71,6 +71,8 @@ class DeviceOptions:
     """RefSi's encoding of the window field SCALE_A; "" if the user gave none."""
     form: Format = Format.TEXT
     """The format in which findings are printed."""
+    findings: list[Finding] = field(default_factory=list, compare=False)
+    """The findings of the checks on all devices."""
 
     @property
     def program(self) -> str:
@@ -169,6 +171,7 @@ def refsi(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
     check = wanted.check if profile == "spec" or wanted.check != default_checks() else ""
     suppressions = wanted.suppressions if check else None
     settings = settings_of(profile, window_scale, wanted.engine, check, suppressions, wanted.equal_stores)
+    settings["time_limit_seconds"] = wanted.time_limit
     if profile == "spec" and not wanted.profile:
         say(CHECKED_PROFILE)
     library = build_library()
@@ -292,8 +295,8 @@ def rocm(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
             say(line)
         findings = [] if checked is None else checked.findings
         _report_findings(wanted, findings, RunSummary() if checked is None else checked.ran)
-        if wanted.json_file is not None:
-            verdicts.write(wanted.json_file, findings)
+        if wanted.summary_file is not None:
+            verdicts.write(wanted.summary_file, findings)
         if not server.sessions:
             say(not_opened(os.environ))
 
@@ -303,6 +306,7 @@ def _report_findings(wanted: DeviceOptions, findings: Sequence[Finding], ran: Ru
 
     `ran` is the summary of what was run.
     """
+    wanted.findings.extend(findings)
     if wanted.check:
         print_findings(findings, sys.stderr, ran, wanted.form, Path(wanted.program))
     if wanted.findings_file is not None:

@@ -16,16 +16,18 @@ import typer
 
 from softcard.cli.attach.exec_devices import ATTACHMENTS, DeviceOptions
 from softcard.cli.exits import UsageError
-from softcard.cli.files import reading
+from softcard.cli.files import near, reading
 from softcard.cli.options import (
     CheckOption,
     Engine,
     EngineOption,
     EqualStoresOption,
+    ErrorExitCodeOption,
     FindingsOption,
     FletcherKernelOption,
     Format,
     FormatOption,
+    JsonOption,
     MapOption,
     MapProfile,
     OffsetOption,
@@ -35,16 +37,22 @@ from softcard.cli.options import (
     SchemaOption,
     SuppressionsOption,
     ThreadedOption,
+    TimeLimitOption,
     TraceWavesOption,
     WindowScaleOption,
+    check_error_exitcode,
     check_outputs,
     checked,
+    chosen_format,
     complete_cards,
     poison_of,
+    time_limit_of,
 )
 from softcard.cli.output import Output
 from softcard.cli.records import reporting
 from softcard.core.checks import default_checks
+from softcard.core.errors import close_to
+from softcard.core.findings import Level
 
 SIGNALLED: Final = 128
 """The number added to a signal's number for the exit status of a program that the signal ended, as in shells."""
@@ -102,12 +110,10 @@ def exec_program(
         typer.Option("--no-large-bar", help="ROCm: loads from and stores to GPU memory by the program raise SIGSEGV."),
     ] = False,
     engine: EngineOption = Engine.JIT,
-    time_limit: Annotated[
-        float | None, typer.Option("--time-limit", metavar="SECONDS", help="ROCm: time limit of a kernel.")
-    ] = None,
-    json_file: Annotated[
+    time_limit: TimeLimitOption = None,
+    summary_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="ROCm: write errors, findings and calls to FILE, as JSON."),
+        typer.Option("--summary-file", metavar="FILE", help="ROCm: write errors, findings and calls to FILE, as JSON."),
     ] = None,
     trace_file: Annotated[
         Path | None,
@@ -124,7 +130,9 @@ def exec_program(
     equal_stores: EqualStoresOption = False,
     poison: PoisonOption = "",
     findings: FindingsOption = None,
+    error_exitcode: ErrorExitCodeOption = None,
     form: FormatOption = Format.TEXT,
+    as_json: JsonOption = False,
     trace_waves: TraceWavesOption = 0,
     registers_at: RegistersAtOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print events of the device.")] = False,
@@ -143,7 +151,9 @@ def exec_program(
     The command starts the device, sets the environment variables by which the
     program finds it, and closes the device when the program ends. The device's
     events and the program's mistakes are printed on standard error. The exit
-    status is the program's, or 128 plus the number of the signal that ended it.
+    status is the program's, or 128 plus the number of the signal that ended it;
+    with --error-exitcode N it is N if the program ends with 0 and a check has
+    found an error.
 
       softcard exec --kernel sum -- ./sum_host data.arrow
 
@@ -154,10 +164,12 @@ def exec_program(
       softcard exec --agent gfx900 -- ./program args"""
     for name in devices or ():
         if name not in ATTACHMENTS:
-            raise UsageError(f"unknown device {name!r}, expected one of {', '.join(ATTACHMENTS)}")
+            known = f"{', '.join(ATTACHMENTS)}{close_to(name, ATTACHMENTS)}"
+            raise UsageError(f"unknown device {name!r}, expected one of {known}")
+    form = chosen_format(form, as_json)
     wanted = DeviceOptions(
         kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload,
-        tuple(agents or ()), engine.value, time_limit, json_file, trace_file, profile_file,
+        tuple(agents or ()), engine.value, time_limit_of(time_limit), summary_file, trace_file, profile_file,
         checked(check) or default_checks(), suppressions, equal_stores, findings, tuple(program), tuple(code or ()),
         trace_waves=trace_waves, registers_at=tuple(registers_at or ()), poison=poison_of(poison),
         window_scale=window_scale or "", large_bar=not no_large_bar, form=form,
@@ -176,7 +188,10 @@ def exec_program(
         raise UsageError("--registers-at requires --report FILE.html, which shows the registers")
     if (check or findings or suppressions) and not has_checks:
         raise UsageError("--check, --findings and --suppressions require --device rocm, --device refsi or --agent NAME")
+    if time_limit is not None and not has_checks:
+        raise UsageError("--time-limit requires --device rocm, --device refsi or --agent NAME")
     check_outputs(findings, suppressions, wanted.check, equal_stores)
+    check_error_exitcode(error_exitcode, wanted.check if has_checks else "")
     if form is not Format.TEXT and not (wanted.check and has_checks):
         raise UsageError(f"--format {form} requires --check, and --agent, --device rocm or refsi")
     for path in code or ():
@@ -191,6 +206,8 @@ def exec_program(
             say = (lambda line: None) if quiet else output.say
             environment |= stack.enter_context(ATTACHMENTS[name](wanted, say))
         status = _run(program, environment)
+    if not status and any(each.level is Level.ERROR for each in wanted.findings):
+        status = error_exitcode or status
     raise typer.Exit(status)
 
 
@@ -201,7 +218,8 @@ def _run(program: list[str], environment: Mapping[str, str]) -> int:
     try:
         started = subprocess.Popen(program, env=environment)
     except OSError as error:
-        raise UsageError(f"cannot run {program[0]}: {error.strerror or error}") from None
+        similar = near(program[0], error) if os.sep in program[0] else ""
+        raise UsageError(f"cannot run {program[0]}: {error.strerror or error}{similar}") from None
     with _passed_on(started):
         status = started.wait()
     return SIGNALLED - status if status < 0 else status

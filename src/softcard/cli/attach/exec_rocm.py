@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from softcard.attach.rocm.library import ORDER_VARIABLE
 from softcard.cli.attach.serving import RepeatLimiter, rule_of
-from softcard.cli.exits import usage_errors
 from softcard.cli.files import write_file
 from softcard.cli.records import RunSummary
 from softcard.cli.running.registers_at import SNAPSHOTS
@@ -20,7 +19,6 @@ from softcard.cli.tables import diagnostic_text
 from softcard.core.checks import having
 from softcard.core.diagnostics import Note, of_error
 from softcard.core.event import Event
-from softcard.core.limits import checked_time_limit, default_time_limit
 from softcard.device.kfd.device import KfdDevice
 from softcard.device.kfd.events import Called, KernelLint, LaunchRefused, ProcessClosed, ProcessOpened, QueueFailed
 
@@ -51,13 +49,11 @@ def environment(checks: frozenset[str]) -> dict[str, str]:
 
 
 def options(wanted: DeviceOptions) -> dict[str, Any]:
-    """Return the settings of the GPUs. Without --time-limit, an environment variable sets the kernels' time limit."""
-    with usage_errors():
-        limit = default_time_limit() if wanted.time_limit is None else checked_time_limit(wanted.time_limit)
+    """Return the settings of the GPUs."""
     skipped = str(wanted.suppressions) if wanted.suppressions else None
     return {
         "engine": wanted.engine,
-        "time_limit_seconds": limit,
+        "time_limit_seconds": wanted.time_limit,
         "check": wanted.check,
         "suppressions": skipped,
         "equal_stores": wanted.equal_stores,

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final
@@ -21,16 +22,21 @@ from softcard.cli.options import (
     Engine,
     EngineOption,
     JsonOption,
+    ResultFormat,
+    ResultFormatOption,
     SeedOption,
     Tier,
     TierOption,
+    TimeLimitOption,
     complete_agents,
     complete_interfaces,
+    is_json,
+    time_limit_of,
 )
 from softcard.cli.running.bench_cases import BENCHES, INTERFACES, Bench, recorded
 from softcard.cli.running.run import SEED, parsed, prepared
 from softcard.cli.tables import Terminal, show
-from softcard.core.errors import SoftcardError
+from softcard.core.errors import SoftcardError, close_to
 from softcard.image.arrow_schema import ArrowMissing
 
 SECONDS: Final = 1.0
@@ -62,7 +68,9 @@ def bench(
     tier: TierOption = Tier.AUTO,
     seed: SeedOption = SEED,
     seconds: Annotated[float, typer.Option(min=0, max=3600, help="Seconds to run each measurement.")] = SECONDS,
+    time_limit: TimeLimitOption = None,
     as_json: JsonOption = False,
+    form: ResultFormatOption = ResultFormat.TEXT,
 ) -> None:
     """Measure how fast this machine is, or a kernel of your own.
 
@@ -79,12 +87,14 @@ def bench(
       softcard bench hsa refsi
 
       softcard bench --kernel k.co saxpy --arg 2.5 --arg f32:1048576 --arg f32:1048576"""
+    as_json = is_json(form, as_json)
     chosen = names or []
     if kernel is not None:
         if len(chosen) > 1:
             raise UsageError(f"expected one kernel, got {', '.join(chosen)}")
         values = {"--arg": arguments or [], "--grid": [grid], "--group": [group], "--agent": [agent]}
         values |= {"--engine": [engine.value], "--tier": [tier.value], "--seed": [str(seed)]}
+        values |= {"--time-limit": ["" if time_limit is None else str(time_limit_of(time_limit))]}
         options = [word for name, texts in values.items() for text in texts if text for word in (name, text)]
         document = _kernel(kernel, chosen[0] if chosen else "", options, values, seconds)
         if as_json:
@@ -92,13 +102,13 @@ def bench(
         else:
             _show_kernel(document)
         return
-    if arguments or grid or group or agent:
-        raise UsageError("--arg, --grid, --group and --agent require --kernel FILE")
+    if arguments or grid or group or agent or time_limit is not None:
+        raise UsageError("--arg, --grid, --group, --agent and --time-limit require --kernel FILE")
     for name in chosen:
         if name not in INTERFACES:
             raise UsageError(
                 f"unknown interface {name!r}, expected one of {', '.join(INTERFACES)}; use --kernel FILE for your "
-                "own kernel"
+                f"own kernel{close_to(name, INTERFACES)}"
             )
     rows = list(_measured([each for each in BENCHES if not chosen or each.interface in chosen], seconds))
     if as_json:
@@ -156,6 +166,8 @@ def _kernel(
         raise UsageError("bench reads the file several times: give a file instead of standard input")
     values = parsed(values_of["--arg"], int(values_of["--seed"][0]))
     how = Options(values_of["--agent"][0], values_of["--engine"][0], values_of["--tier"][0])
+    if limit := values_of["--time-limit"][0]:
+        how = replace(how, time_limit=float(limit))
     sizes = values_of["--grid"][0], values_of["--group"][0]
     found, name, (grid, group) = prepared(file, name, sizes, values, how, RawHeader())
     results: list[Any] = []

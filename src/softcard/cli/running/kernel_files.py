@@ -16,6 +16,7 @@ from softcard.cli.options import check_processor
 from softcard.cli.running.kernel_values import Lds
 from softcard.cli.running.registers_at import SNAPSHOTS, snapshot_at
 from softcard.core.errors import WireError, close_to
+from softcard.core.limits import default_time_limit
 
 if TYPE_CHECKING:
     from softcard.cli.records import Report
@@ -60,6 +61,8 @@ class Options:
     check: str = ""
     suppressions: str | None = None
     equal_stores: bool = False
+    time_limit: float | None = field(default_factory=default_time_limit)
+    """The time limit of a kernel in seconds; None for none."""
     poison: int | None = None
     """The word that fills undefined registers and memory; None for the device's default."""
     waves: int = 0
@@ -71,11 +74,12 @@ class Options:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The device settings about checks, which every interface has; empty without --check."""
+        """The device settings about checks and limits, which every interface has."""
+        limits = {"time_limit_seconds": self.time_limit}
         if not self.check:
-            return {}
+            return limits
         how = {"suppressions": self.suppressions, "equal_stores": self.equal_stores, "on_finding": "keep"}
-        return {"check": self.check, **how}
+        return {"check": self.check, **how, **limits}
 
     @property
     def counts(self) -> bool:
@@ -191,6 +195,7 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
 
 
 def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
+    check_processor(options.agent, RISCV)
     data = read_file(path, MAX_CODE_BYTES)
     if path.suffix in C_SUFFIXES:
         from softcard.host.refsi.compile import compile_kernels

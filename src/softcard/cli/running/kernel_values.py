@@ -13,6 +13,7 @@ import numpy as np
 
 from softcard.cli.exits import UsageError
 from softcard.cli.files import read_file, write_file, writing
+from softcard.core.errors import close_to
 
 TYPES: Final = {
     "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "i32": np.int32, "u32": np.uint32,
@@ -75,6 +76,9 @@ def _array(dtype: np.dtype[Any], size: str | None, content: str, text: str, seed
     if content in _MAKERS:
         with np.errstate(over="ignore"):  # a number too large for half precision becomes infinite
             return _MAKERS[content](shape, dtype, np.random.default_rng(seed))
+    if content.isidentifier() and content.lower() not in ("inf", "infinity", "nan"):
+        known = f"numbers, @FILE, {', '.join(_MAKERS)}{close_to(content, _MAKERS)}"
+        raise UsageError(f"argument {text!r} has the unknown content {content!r}, expected {known}")
     values = [_scalar(dtype, part, text) for part in content.split(",")]
     count = int(np.prod(shape))
     if len(values) not in (1, count):
@@ -108,7 +112,8 @@ def _scalar(dtype: np.dtype[Any], number: str, text: str) -> Any:
 
 def _dtype(name: str, text: str) -> np.dtype[Any]:
     if name not in TYPES:
-        raise UsageError(f"argument {text!r} has the unknown type {name!r}, expected one of {', '.join(TYPES)}")
+        known = f"{', '.join(TYPES)}{close_to(name, TYPES)}"
+        raise UsageError(f"argument {text!r} has the unknown type {name!r}, expected one of {known}")
     return np.dtype(TYPES[name])
 
 

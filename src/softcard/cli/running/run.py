@@ -22,6 +22,7 @@ from softcard.cli.options import (
     Engine,
     EngineOption,
     EqualStoresOption,
+    ErrorExitCodeOption,
     FindingsOption,
     Format,
     FormatOption,
@@ -33,11 +34,15 @@ from softcard.cli.options import (
     SuppressionsOption,
     Tier,
     TierOption,
+    TimeLimitOption,
     TraceWavesOption,
+    check_error_exitcode,
     check_outputs,
     checked,
+    chosen_format,
     complete_agents,
     poison_of,
+    time_limit_of,
 )
 from softcard.cli.output import exact
 from softcard.cli.records import RunSummary, print_findings, reporting, write_findings
@@ -118,6 +123,7 @@ def run(
     both_engines: BothEnginesOption = False,
     tier: TierOption = Tier.AUTO,
     seed: SeedOption = SEED,
+    time_limit: TimeLimitOption = None,
     as_json: JsonOption = False,
     form: FormatOption = Format.TEXT,
     report: ReportOption = None,
@@ -131,6 +137,7 @@ def run(
     equal_stores: EqualStoresOption = False,
     poison: PoisonOption = "",
     findings: FindingsOption = None,
+    error_exitcode: ErrorExitCodeOption = None,
     machine_model: Annotated[
         Model, typer.Option(help="HSA: machine model; in the small one, pointers have 32 bits.")
     ] = Model.LARGE,
@@ -174,7 +181,7 @@ def run(
     or harts then run on the reference engine.
 
     Exit status 1 if the kernel fails, an array is not as expected, the engines
-    differ, or a check finds an error.
+    differ, or a check finds an error (then N with --error-exitcode N).
 
       softcard run k.co saxpy --arg 2.5 --arg f32:64:range --arg f32:64
 
@@ -198,17 +205,17 @@ def run(
     except WireError as error:
         raise UsageError(str(error)) from None
     check = checked(check) or default_checks()
-    if as_json and form not in (Format.TEXT, Format.JSON):
-        raise UsageError(f"--json and --format {form} choose the format of the same output: give one of them")
+    form = chosen_format(form, as_json)
     if form not in (Format.TEXT, Format.JSON) and not check:
         raise UsageError(f"--format {form} requires --check: it is a format of findings")
-    as_json = as_json or form is Format.JSON
+    as_json = form is Format.JSON
     check_outputs(findings, suppressions, check, equal_stores)
+    check_error_exitcode(error_exitcode, check)
     skipped = str(suppressions) if suppressions else None
     options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
     options = replace(options, with_lines=report is not None, check=check, suppressions=skipped, waves=trace_waves)
     options = replace(options, equal_stores=equal_stores, registers_at=tuple(registers_at or ()))
-    options = replace(options, poison=poison_of(poison))
+    options = replace(options, poison=poison_of(poison), time_limit=time_limit_of(time_limit))
     if registers_at and report is None:
         raise UsageError("--registers-at requires --report FILE.html, which shows the registers")
     if registers_at and both_engines:
@@ -254,8 +261,10 @@ def run(
             _show(document)
         if check:
             print_findings(options.findings, sys.stdout, RunSummary(1, outcome.result.instructions), form, file)
-    if wrong or engines_differ or any(each.level is Level.ERROR for each in options.findings):
+    if wrong or engines_differ:
         raise typer.Exit(ExitCode.GUEST)
+    if any(each.level is Level.ERROR for each in options.findings):
+        raise typer.Exit(error_exitcode or ExitCode.GUEST)
 
 
 Sizes = tuple[tuple[int, ...] | None, tuple[int, ...] | None]

@@ -12,7 +12,17 @@ import typer
 
 from softcard.cli.exits import ExitCode, usage_errors
 from softcard.cli.files import MAX_CODE_BYTES, read_file, write_file
-from softcard.cli.options import BothEnginesOption, Engine, EngineOption
+from softcard.cli.options import (
+    BothEnginesOption,
+    Engine,
+    EngineOption,
+    JsonOption,
+    ResultFormat,
+    ResultFormatOption,
+    TimeLimitOption,
+    is_json,
+    time_limit_of,
+)
 from softcard.core.errors import SoftcardError
 
 if TYPE_CHECKING:
@@ -54,11 +64,10 @@ def rv64(
         int, typer.Option(min=1, max=64, metavar="BYTES", help="Bytes per line of the signature.")
     ] = 4,
     step_limit: Annotated[int, typer.Option(min=0, help="Maximum number of instructions; 0 for no limit.")] = 0,
-    time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds; 0 for no limit.")] = 0.0,
+    time_limit: TimeLimitOption = None,
     statistics: Annotated[bool, typer.Option("--statistics", help="Print run statistics on standard error.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print status, console, registers and counts as JSON instead.")
-    ] = False,
+    as_json: JsonOption = False,
+    form: ResultFormatOption = ResultFormat.TEXT,
 ) -> None:
     """Run an RV64 program by itself; the exit status is the program's.
 
@@ -73,14 +82,14 @@ def rv64(
       softcard rv64 --isa rv64gc_zbb --statistics program.elf one two
 
       softcard rv64 --signature out.sig add-01.elf"""
-    from softcard.core.limits import checked_time_limit
     from softcard.host.rv64.run import ISA, RV64, checked_vlen
     from softcard.isa.riscv.isa import isa_of
     from softcard.isa.riscv.state import check_vlen
 
+    as_json = is_json(form, as_json)
     with usage_errors():
         check_vlen(checked_vlen(vlen, isa_of(isa or ISA)))
-        checked_time_limit(time_limit or None)
+    limit = time_limit_of(time_limit)
     data = _program(program)
     input_data = read_file(stdin) if stdin is not None else b""
     kinds = ["reference", "jit"] if both_engines else [engine.value]
@@ -96,7 +105,7 @@ def rv64(
                 stdin=input_data,
                 engine=kind,
                 step_limit=step_limit or None,
-                time_limit_seconds=time_limit or None,
+                time_limit_seconds=limit,
                 on_write=on_write,
             )
         except SoftcardError as error:

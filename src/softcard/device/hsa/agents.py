@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from softcard.core.errors import BeyondModel, WireError
+from softcard.core.errors import BeyondModel, WireError, close_to
 from softcard.core.register import Field, Register
 from softcard.engine.gcn.memory_type import Mtype
 from softcard.isa.gcn.target import GFX7, GFX8, GFX9, Target, target
@@ -141,7 +141,9 @@ def agent(name: str) -> Agent:
     try:
         return AGENTS[name]
     except KeyError:
-        raise WireError(f"unknown agent {name!r}, expected one of {', '.join(AGENTS)}") from None
+        raise WireError(
+            f"unknown agent {name!r}, expected one of {', '.join(AGENTS)}{close_to(name, AGENTS)}"
+        ) from None
 
 
 _MTYPES: Final = {int(mtype): mtype.name for mtype in Mtype}

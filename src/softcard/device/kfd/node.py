@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from softcard.core.errors import WireError
+from softcard.core.errors import WireError, close_to
 from softcard.device.hsa.agents import SIMDS_PER_CU, Agent, agent
 from softcard.isa.gcn.target import GFX9
 
@@ -147,7 +147,8 @@ def nodes(names: Iterable[str]) -> tuple[Node, ...]:
     made = []
     for number, name in enumerate(names, 1):
         if name not in PRODUCTS:
-            raise WireError(f"the kernel driver has no agent {name!r}, expected one of {', '.join(PRODUCTS)}")
+            known = f"{', '.join(PRODUCTS)}{close_to(name, PRODUCTS)}"
+            raise WireError(f"the kernel driver has no agent {name!r}, expected one of {known}")
         made.append(Node(number, agent(name), PRODUCTS[name]))
     if not 0 < len(made) <= MOST_NODES:
         raise WireError(f"{len(made)} agents were given, expected 1 to {MOST_NODES}")

@@ -21,6 +21,7 @@ from typing import Final
 
 from softcard.core.errors import BeyondModel, WireError
 from softcard.host.compiling import Clang, CompileError, NoCompiler, clangs, run
+from softcard.image.hsa import targets
 from softcard.ir.object_cache import ObjectCache, default_folder
 
 VERSIONS: Final = {"V2": 2, "V3": 3, "V4": 4, "V5": 5, "V6": 6}
@@ -192,6 +193,7 @@ def _version(processor: str, version: str | None, options: Sequence[str]) -> tup
 
     That option selects the version; otherwise it is `version`, or the processor's default. Raise `WireError` if
     option and `version` differ."""
+    targets.check_processor(processor)
     rest = [option for option in options if not _VERSION_OPTION.fullmatch(option)]
     asked = [found[1] for option in options if (found := _VERSION_OPTION.fullmatch(option))]
     if not asked:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from softcard.core.errors import WireError, close_to
+
 MACH_MASK: Final = 0xFF
 MACHINES: Final = {
     0x20: "gfx600", 0x21: "gfx601", 0x22: "gfx700", 0x23: "gfx701", 0x24: "gfx702", 0x25: "gfx703", 0x26: "gfx704",
@@ -93,6 +95,15 @@ def read_as(name: str) -> str:
     The result has all instructions of `name`. For example, gfx940 and gfx941 were samples of gfx942 that were
     never sold."""
     return _READ_AS.get(name, name)
+
+
+def check_processor(name: str, *more: str) -> None:
+    """Raise `WireError` unless `name` is a modelled AMD processor with optional features, or one of `more`."""
+    from softcard.isa.gcn.target import TARGETS  # here, since readers of files need no tables of instructions
+
+    if name not in more and read_as(of_target_id(name)[0]) not in TARGETS:
+        known = (*more, *TARGETS)
+        raise WireError(f"unknown agent {name!r}, expected one of {', '.join(known)}{close_to(name, known)}")
 
 
 def of_version(major: int, minor: int, stepping: int) -> str:
