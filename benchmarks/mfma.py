@@ -52,6 +52,7 @@ TARGETS: Final = {
     ("gfx942", "v_smfmac_f32_32x32x16_f16"): None,
     ("gfx950", "v_mfma_f32_32x32x16_f16"): None,
     ("gfx950", "v_mfma_f32_32x32x64_f8f6f4"): None,
+    ("gfx950", "v_mfma_scale_f32_32x32x64_f8f6f4"): None,
 }
 """GFLOP/s with AVX-512; a third without."""
 PRODUCTS: Final = {"gfx908": 55.0, "gfx90a": 45.0, "gfx942": 14.0}
@@ -96,6 +97,9 @@ def one(matrix: Matrix, rounds: int, target: float | None, loop: Any) -> Row:
     shapes = library.shapes(kernel)
     index = np.full(64, 0x4444_4444, np.uint32)
     shapes.own.index = index.ctypes.data
+    scales = np.full(64, 127, np.uint32)
+    if matrix.is_scaled:
+        shapes.own.scale_a = shapes.own.scale_b = scales.ctypes.data
     a, b = elements(rng, matrix.a, matrix.a_registers), elements(rng, matrix.b, matrix.b_registers)
     c = elements(rng, matrix.d, matrix.d_registers)
     d = np.zeros_like(c)

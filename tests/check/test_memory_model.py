@@ -9,6 +9,7 @@ from softcard.core.errors import WireError
 from softcard.device.hsa.memory.memory_model import Order, lower
 from softcard.isa.gcn.asm.assembler import assemble
 from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.target import target
 
 # The tables as the document prints them: segment | operation | orders | scopes | machine code sequence.
@@ -144,7 +145,7 @@ def orders(source: str, processor: str = "gfx803") -> list[Order]:
 def found(source: str, processor: str = "gfx803", private_buffer: bool = False):
     gfx = target(processor)
     code = assemble(gfx, source.replace("|", "\n"), CODE)
-    return atomics(CODE, lambda pc: decode(gfx, code[pc - CODE : pc - CODE + 12], pc), private_buffer)
+    return atomics(CODE, lambda pc: decode(gfx, code[pc - CODE : pc - CODE + LONGEST], pc), private_buffer)
 
 
 MINE = "buffer_load_dword v3, v2, s[{n}:{m}], 0 offen glc"

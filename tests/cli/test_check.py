@@ -10,6 +10,7 @@ import pytest
 import softcard
 from softcard.cli import main
 from softcard.host.hsa.compile import LINE_TABLES, compile_opencl, text_of_file
+from softcard.image.assembly.files import assemble_code_object
 from softcard.image.hsa.records import KernelDescriptor
 from softcard.image.hsa.writer import KernelSource, write_code_object
 from softcard.isa.gcn.asm.assembler import assemble
@@ -67,6 +68,33 @@ def test_generic_code_is_read_as_that_of_its_generation(capsys: Capture, tmp_pat
     code, out, _ = run(capsys, str(path), "--memory-model")
     assert code == 0
     assert "global_atomic_add v[1:2], v4, off" in out
+
+
+@pytest.mark.parametrize(("offset", "register"), [(12, ""), (8, "v8")])
+def test_registers_that_a_kernel_does_not_allocate(capsys: Capture, tmp_path: Path, offset: int, register: str) -> None:
+    path = tmp_path / "k.co"
+    path.write_bytes(
+        assemble_code_object(
+            f"""
+            .amdgcn_target "amdgcn-amd-amdhsa--gfx90a"
+            k:
+                v_mov_b32 v7, 0
+                v_accvgpr_write_b32 a3, v8
+                s_endpgm
+            .rodata
+            .amdhsa_kernel k
+                .amdhsa_next_free_vgpr 16
+                .amdhsa_next_free_sgpr 8
+                .amdhsa_accum_offset {offset}
+            .end_amdhsa_kernel
+            """
+        )
+    )
+    code, out, _ = run(capsys, str(path), "--check", "registers")
+    assert code == bool(register)
+    text = "error[registers]: v_accvgpr_write_b32 a3, v8 uses v8, but the kernel allocates v0 to v7 and a0 to a7 "
+    assert (text in out) == bool(register)
+    assert not register or ("(k)" in out and "hsa/allocated-registers" in out)
 
 
 # ---- waits

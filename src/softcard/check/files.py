@@ -13,7 +13,11 @@ from softcard.core.rule import Rule
 
 TEXT_OF_COMMAND: Final = "user command"
 _GPU: Final = ("object", "instruction", "waits")
-CHECKS: Final = {"hsa": _GPU, "amdcl2": _GPU, "riscv": ("attributes", "loadable", "symbols", "kernels", "segment")}
+CHECKS: Final = {
+    "hsa": (*_GPU, "registers"),
+    "amdcl2": _GPU,
+    "riscv": ("attributes", "loadable", "symbols", "kernels", "segment"),
+}
 """The names of the static checks of code, by kind of file."""
 
 
@@ -126,6 +130,31 @@ def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Diagnostic]:
     yield from (each.diagnostic() for each in check_design([read_arrow(data)], bus_width=bus_width).findings)
 
 
+def registers(data: bytes, agent: str = "") -> Iterator[Diagnostic]:
+    """Yield the kernels of a code object whose code names a vector register that they do not allocate.
+
+    They are kernels for gfx90a and later processors, where accumulation registers follow the vector registers.
+    """
+    import numpy as np
+
+    from softcard.device.hsa.rules import ALLOCATED_REGISTERS
+    from softcard.image.hsa.code_object import read_code_object
+    from softcard.isa.gcn.allocation import beyond_allocation
+
+    found = read_code_object(data, agent)
+    loaded = bytes(found.load(BASE, dict.fromkeys(found.missing, 0)).data)
+    for name, kernel in sorted(found.kernels.items()):
+        if kernel.target is None or kernel.rsrc3 is None or kernel.entry % 4:
+            continue
+        words = np.frombuffer(loaded, np.uint32, (len(loaded) - kernel.entry) // 4, kernel.entry)
+        beyond, _ = beyond_allocation(kernel.target, words, kernel.entry, kernel.vgprs, kernel.accs)
+        if beyond is not None:
+            pc, rule = beyond.insn.pc, ALLOCATED_REGISTERS
+            yield Diagnostic(
+                Level.ERROR, "registers", beyond.message, f"pc {pc:#x} ({name})", pc=pc, kernel=name, rule=rule
+            )
+
+
 def memory_orders(data: bytes, agent: str, order: str, pcie: bool) -> Iterator[Diagnostic]:
     """Yield the atomics of a code object that lack the memory order `order` at agent scope.
 
@@ -152,15 +181,16 @@ def atomics_of(found: Any, name: str, agent: str = "") -> Any:
     from softcard.check.memory_model import atomics
     from softcard.image.hsa import targets
     from softcard.isa.gcn.encoding.decode import decode
+    from softcard.isa.gcn.encoding.formats import LONGEST
     from softcard.isa.gcn.target import target
 
-    chosen, kernel = target(targets.read_as(agent or found.target)), found.kernel(name)
+    chosen, kernel = target(targets.read_as(targets.of_target_id(agent)[0] or found.target)), found.kernel(name)
     data = bytes(found.load(BASE).data)
 
     def fetch(pc: int) -> Any:
         if not BASE <= pc < BASE + len(data):
             raise WireError(f"execution would leave the code object, at offset {pc - BASE:#x}")
-        return decode(chosen, data[pc - BASE : pc - BASE + 12], pc)
+        return decode(chosen, data[pc - BASE : pc - BASE + LONGEST], pc)
 
     properties = kernel.header.kernel_code_properties
     return atomics(BASE + kernel.entry, fetch, bool(properties.enable_sgpr_private_segment_buffer))

@@ -17,14 +17,13 @@ from softcard.image.hsa import targets
 from softcard.image.hsa.code_object import CodeObject, read_code_object
 from softcard.image.hsa.records import KernelCode, Rsrc1
 from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import Mode
 from softcard.isa.gcn.target import TARGETS, Target, target
 
 BASE: Final = 0x10_0000
 """The address at which the analysis assumes the code to be loaded; findings give offsets from it."""
-LONGEST: Final = 12
-"""The maximum number of bytes of an instruction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def code_object_waits(data: bytes, agent: str = "") -> Iterator[Diagnostic]:
 
 def codes_of(found: CodeObject, agent: str = "") -> list[Code]:
     """Return the machine code in a code object; an empty list if its processor is not modelled."""
-    processor = targets.read_as(agent or found.target)
+    processor = targets.read_as(targets.of_target_id(agent)[0] or found.target)
     if processor not in TARGETS:
         return []
     loaded = bytes(found.load(BASE, dict.fromkeys(found.missing, 0)).data)

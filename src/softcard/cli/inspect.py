@@ -284,7 +284,7 @@ def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int)
         document: dict[str, Any] = import_module(f"softcard.report.{CODE[kind]}").describe(data, target=agent)
         if kind is FileKind.AMDCL2:
             return chain(files.code(document), waits.program_waits(data, agent))
-        found = chain(files.code(document), waits.code_object_waits(data, agent))
+        found = chain(files.code(document), waits.code_object_waits(data, agent), files.registers(data, agent))
         return files.with_source_lines(data, agent, found)
     if kind is FileKind.REFSI:
         from softcard.cli.file_kinds import to_binary

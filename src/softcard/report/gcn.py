@@ -27,6 +27,7 @@ FAMILY_TESTS: Final = {
     **dict.fromkeys(("flat", "global", "scratch"), ("test_flat.py",)),
     **dict.fromkeys(("mubuf", "mtbuf"), ("test_buffer.py", "test_buffer_format.py")),
     "mai": ("test_gfx9_vectors.py", "test_cdna.py"),
+    "vop3px": ("test_scaled.py", "test_matrix.py"),
     "smem": ("test_smem.py",),
     "ds": ("test_ds.py",),
     "mimg": ("test_image.py", "test_image_sample.py"),

@@ -251,8 +251,11 @@ FILLING: Final = (bytes(4), bytes.fromhex("000080bf"), bytes.fromhex("00009fbf")
 def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = "") -> dict[str, object]:
     """Return the content of a code object as data, or only that of one `kernel`; with `code`, also the disassembly.
 
-    `target` overrides the processor that the file names. `WireError` is raised if the file is not a code object."""
+    `target` overrides the processor that the file names; its features select an entry of an offload bundle.
+    `WireError` is raised if the file is not a code object.
+    """
     found = read_code_object(data, target)
+    target = targets.of_target_id(target)[0] or target
     kernels = [found.kernel(kernel)] if kernel else list(found.kernels.values())
     processor = targets.read_as(target or found.target)
     if target and processor not in TARGETS and target not in targets.MACHINES.values():

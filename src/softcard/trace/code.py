@@ -39,8 +39,6 @@ GAP: Final = 64
 
 It applies to code without symbols.
 """
-LONGEST: Final = 12
-"""The size in bytes of the longest instruction."""
 ENDS: Final = ("s_endpgm", "c.jr")
 """The operations that end a function: execution does not continue at the next instruction."""
 FUNCTION: Final = 2
@@ -190,6 +188,13 @@ class GcnText:
         self._target = target
         self.name = target.name
 
+    @property
+    def longest(self) -> int:
+        """The size in bytes of the longest instruction."""
+        from softcard.isa.gcn.encoding.formats import LONGEST
+
+        return LONGEST
+
     def rows(self, code: bytes, pc: int, names: Mapping[int, str]) -> Iterator[Row]:
         """Yield a `Row` for each instruction of `code`, which begins at address `pc`; `names` are labels by address."""
         from softcard.isa.gcn.asm.listing import listing
@@ -207,6 +212,8 @@ class RiscvText:
     """A disassembler for RISC-V, whose operations all have the accuracy "exact"."""
 
     name = "rv64"
+    longest = 4
+    """The size in bytes of the longest instruction."""
 
     def rows(self, code: bytes, pc: int, names: Mapping[int, str]) -> Iterator[Row]:
         """Yield a `Row` for each instruction of `code`, which begins at address `pc`; `names` are labels by address."""
@@ -241,7 +248,7 @@ def made_listing(
     silent = tuple(extent[0] for extent in symbols if extent not in extents)
     left = [pc for pc in executed if not any(at <= pc < at + size for _, at, size in extents)]
     pieces = _pieces(left, name_at)
-    extents += [(each, at, last - at + LONGEST) for each, at, last in pieces]
+    extents += [(each, at, last - at + isa.longest) for each, at, last in pieces]
     lasts = {at: last for _, at, last in pieces}
     names = {at: each for each, at, _ in symbols}
     found: list[Function] = []
@@ -258,7 +265,7 @@ def made_listing(
                 row.bound,
                 place(row.pc),
             )
-            for row in isa.rows(_bytes(read, at, size), at, names)
+            for row in isa.rows(_bytes(read, at, size, isa.longest), at, names)
         )
         rows = _until_end(rows, lasts[at])[:room] if at in lasts else rows[:room]
         room -= len(rows)
@@ -307,9 +314,12 @@ def _pieces(executed: Sequence[int], name_at: Callable[[int], str]) -> list[tupl
     return [(name_at(run[0]) or f"{run[0]:#x}", run[0], run[-1]) for run in runs]
 
 
-def _bytes(read: Read, address: int, size: int) -> bytes:
-    """Return `size` bytes of code from memory, or fewer if memory ends within the last instruction."""
-    for less in range(0, LONGEST, 2):
+def _bytes(read: Read, address: int, size: int, longest: int) -> bytes:
+    """Return `size` bytes of code from memory, or fewer if memory ends within the last instruction.
+
+    An instruction has up to `longest` bytes.
+    """
+    for less in range(0, longest, 2):
         try:
             return read(address, size - less)
         except SoftcardError:

@@ -12,7 +12,7 @@ import numpy as np
 from softcard.core.errors import SoftcardError
 from softcard.isa.gcn.encoding.decode import VOP3B_NAMES, decode, lane_patterns
 from softcard.isa.gcn.encoding.encode import encode, find_format, names_of
-from softcard.isa.gcn.encoding.formats import KINDS
+from softcard.isa.gcn.encoding.formats import KINDS, MATRIX_FORMS
 from softcard.isa.gcn.encoding.shape import WITH_ACC, Slot, data_fields, slots
 from softcard.isa.gcn.insn import Insn, Op
 from softcard.isa.gcn.operations import table
@@ -65,7 +65,7 @@ FORMS: Final = {
     "vopc": "VOPC",
     "vop3p": "VOP3P", "vintrp": "VINTRP", "ds": "DS", "flat": "FLAT", "global": "FLAT", "scratch": "FLAT",
     "mubuf": "MUBUF",
-    "mtbuf": "MTBUF", "mimg": "MIMG", "exp": "EXP", "mai": "MAI",
+    "mtbuf": "MTBUF", "mimg": "MIMG", "exp": "EXP", "mai": "MAI", "vop3px": "VOP3PX",
 }  # fmt: skip
 
 
@@ -230,7 +230,7 @@ class Maker:
                 fields[name] = self.below(1 << max(width, 1))
         if form == "VOP3P" and plain:
             fields["op_sel_hi"] = 7
-        matrix = matrices().get((self.target.name, op.name)) if form == "MAI" else None
+        matrix = matrices().get((self.target.name, op.name)) if form in MATRIX_FORMS else None
         if matrix is not None:
             fields |= self._matrix(matrix)
         for name in ("src0", "src1", "src2") if form in ("VOP3A", "VOP3B", "VOP3P") else ():
@@ -239,6 +239,9 @@ class Maker:
 
     def _matrix(self, matrix: Matrix) -> dict[str, int]:
         """The fields of a matrix instruction, mostly with a meaning."""
+        if matrix.is_scaled:
+            formats = {name: self.below(len(FORMATS)) for name in ("cbsz", "blgp")}
+            return formats | {"op_sel": self.below(4), "op_sel_hi": self.below(4)}
         if matrix.is_sparse or self.chance(0.02):
             return {"cbsz": self.below(8), "abid": self.below(16), "blgp": self.below(8) * (not matrix.is_sparse)}
         if matrix.takes_formats:

@@ -16,7 +16,7 @@ from softcard.isa.gcn.encoding.encode import encode
 from softcard.isa.gcn.insn import Insn, Op
 from softcard.isa.gcn.operations.mai import use_of
 from softcard.isa.gcn.operations.table import OPS
-from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, matrices
+from softcard.isa.gcn.semantics.matrix.table import FORMATS, matrices
 from softcard.isa.gcn.state import VGPRS
 from softcard.isa.gcn.target import Target, target
 from tests.agree.gcn import fuzz, shadowed, values
@@ -29,13 +29,14 @@ from tests.isa.gcn.semantics.matrix_oracle import Array, Fields
 from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields
 
 A, B, INDEX, C, D = 16, 24, 32, 64, 128
+SCALES = 34, 37
 """Registers of the operands, of either file; those below hold addresses."""
 
 OF_TARGET = {
     (name, op.name): op
     for name in ("gfx908", "gfx90a", "gfx942", "gfx950")
     for op in OPS
-    if op.family == "mai" and op.on(target(name))
+    if op.family in ("mai", "vop3px") and op.on(target(name))
 }
 
 
@@ -53,12 +54,6 @@ def decoded(name: str, code: bytes) -> Insn:
     return decode(target(name), list(np.frombuffer(code, np.uint32).tolist()), 0)
 
 
-def fields_for(rng: np.random.Generator, matrix: Matrix) -> Fields:
-    made = random_fields(rng, matrix)
-    made.scales = None
-    return made
-
-
 def made(rng: np.random.Generator, key: tuple[str, str], wanted: Fields, is_constant: bool = False) -> bytes:
     """One instruction with registers of random files, D in place of C half of the time."""
     name, matrix, op = key[0], matrices()[key], OF_TARGET[key]
@@ -74,8 +69,14 @@ def made(rng: np.random.Generator, key: tuple[str, str], wanted: Fields, is_cons
             fields["src2"] = int(rng.choice([128, 129, 193, 242, 245, 240]))
         elif rng.random() < 0.5:
             fields["vdst"] = c + C
+        form = "MAI"
+        if matrix.is_scaled:
+            form, (one, other) = "VOP3PX", wanted.scale_bytes
+            del fields["abid"]
+            fields |= {"scale_a": 256 + SCALES[0], "scale_b": 256 + SCALES[1]}
+            fields |= {"op_sel": one & 1 | (other & 1) << 1, "op_sel_hi": one >> 1 | other & 2}
         try:
-            code = encode(target(name), op, "MAI", fields)
+            code = encode(target(name), op, form, fields)
             assert decoded(name, code).op is op
         except SoftcardError:
             continue
@@ -94,10 +95,11 @@ def program(rng: np.random.Generator, name: str, code: bytes) -> Program:
     return Program(builder.target, tuple(builder.items))
 
 
-def state_of(rng: np.random.Generator, a: Array, b: Array, c: Array, index: Array | None) -> Start:
+def state_of(rng: np.random.Generator, a: Array, b: Array, c: Array, fields: Fields | None = None) -> Start:
     state = start(rng, bad=0.0, tame=True)
     state.vgprs = values.rows(rng, 192)
-    for first, rows in ((A, a), (B, b), (C, c), (INDEX, index)):
+    index, scales = (None, None) if fields is None else (fields.index, fields.scales)
+    for first, rows in ((A, a), (B, b), (C, c), (INDEX, index), *zip(SCALES, scales or (None, None), strict=True)):
         if rows is not None:
             rows = rows.reshape(-1, 64)
             state.vgprs[first : first + len(rows)] = rows
@@ -114,11 +116,11 @@ def rows_of(outcome: Outcome, first: int, count: int) -> Any:
 def test_all_tiers_agree_with_numpy(key: tuple[str, str]) -> None:
     matrix, rng = matrices()[key], np.random.default_rng(11)
     for _ in range(2):
-        fields = fields_for(rng, matrix)
+        fields = random_fields(rng, matrix)
         a, b, c = oracle.registers(rng, matrix, fields)
         code = made(rng, key, fields)
         use = use_of(decoded(key[0], code))
-        text, state = program(rng, key[0], code), state_of(rng, a, b, c, fields.index)
+        text, state = program(rng, key[0], code), state_of(rng, a, b, c, fields)
         wanted = oracle.product(matrix, a, b, c, fields)
         expected = on_reference(key[0], text.code(), state)
         assert not expected.error
@@ -134,7 +136,7 @@ def test_all_tiers_agree_with_numpy(key: tuple[str, str]) -> None:
 @pytest.mark.parametrize("key", [key for key in ALL if not matrices()[key].is_sparse], ids=str)
 def test_a_constant_is_every_element_of_c(key: tuple[str, str]) -> None:
     matrix, rng = matrices()[key], np.random.default_rng(12)
-    fields = fields_for(rng, matrix)
+    fields = random_fields(rng, matrix)
     a, b, c = oracle.registers(rng, matrix, fields)
     for _ in range(2):
         code = made(rng, key, fields, is_constant=True)
@@ -143,7 +145,7 @@ def test_a_constant_is_every_element_of_c(key: tuple[str, str]) -> None:
         parts = (use.constant, use.constant >> 32) if matrix.d.bits == 64 else (use.constant,)
         for n, part in enumerate(parts):
             c[n :: len(parts)] = part & 0xFFFF_FFFF
-        text, state = program(rng, key[0], code), state_of(rng, a, b, c, None)
+        text, state = program(rng, key[0], code), state_of(rng, a, b, c, fields)
         expected = on_reference(key[0], text.code(), state)
         wanted = oracle.product(matrix, a, b, c, fields)
         assert (rows_of(expected, use.d, len(use.d_rows)) == wanted).all()
@@ -194,11 +196,65 @@ def test_indices_are_read_before_d_is_written(first: int) -> None:
     code = encode(target(key[0]), OF_TARGET[key], "MAI", fields)
     a, b, c = oracle.registers(rng, matrix)
     wanted = oracle.product(matrix, a, b, c, Fields(index=c[first].copy()))
-    text, state = Program(target(key[0]), (Item(code),)), state_of(rng, a, b, c, None)
+    text, state = Program(target(key[0]), (Item(code),)), state_of(rng, a, b, c)
     expected = on_reference(key[0], text.code(), state)
     assert (rows_of(expected, C, len(c)) == wanted).all()
     for engine in every():
         assert not differences(expected, engine(key[0], text.code(), state)), engine
+
+
+@pytest.mark.parametrize("scales", [(64, 65), (67, 64), (66, 66), (16, 24)])
+def test_scales_are_read_before_d_is_written(scales: tuple[int, int]) -> None:
+    """D over one or both registers of scales, and scales in registers of A and B."""
+    rng, key = np.random.default_rng(17), ("gfx950", "v_mfma_scale_f32_16x16x128_f8f6f4")
+    matrix, op = matrices()[key], OF_TARGET[key]
+    fields = {"vdst": C, "src0": 256 + A, "src1": 256 + B, "src2": 256 + C, "op_sel": 1, "op_sel_hi": 2}
+    code = encode(target(key[0]), op, "VOP3PX", fields | {"scale_a": 256 + scales[0], "scale_b": 256 + scales[1]})
+    a, b, c = oracle.registers(rng, matrix)
+    text, state = Program(target(key[0]), (Item(code),)), state_of(rng, a, b, c)
+    one, other = (state.vgprs[each].copy() for each in scales)
+    wanted = oracle.product(matrix, a, b, c, Fields(scales=(one, other), scale_bytes=(1, 2)))
+    expected = on_reference(key[0], text.code(), state)
+    assert (rows_of(expected, C, len(c)) == wanted).all()
+    for engine in every():
+        assert not differences(expected, engine(key[0], text.code(), state)), engine
+
+
+@pytest.mark.slow(seconds=60)
+def test_instructions_with_scales_differ_in_any_word() -> None:
+    """Instructions of four words that are translated together: formats, files, bytes of scales, registers."""
+    rng, name = np.random.default_rng(18), "gfx950"
+    for _ in range(3):
+        builder = Builder(rng, target(name))
+        keys = [key for key in ALL if matrices()[key].is_scaled]
+        for _ in range(24):
+            key = keys[int(rng.integers(len(keys)))]
+            builder.items.append(Item(made(rng, key, random_fields(rng, matrices()[key]), bool(rng.random() < 0.2))))
+        text, state = Program(builder.target, tuple(builder.items)), start(rng, bad=0.0, tame=True)
+        state.vgprs = values.rows(rng, 192)
+        expected = on_reference(name, text.code(), state)
+        assert not expected.error
+        for engine in every():
+            lines = differences(expected, engine(name, text.code(), state))
+            assert not lines, "\n".join([str(engine), listing(text.target, text.code()), *lines])
+
+
+def test_an_illegal_instruction_with_scales_is_found_among_others() -> None:
+    """C overlaps D in the second one; it differs in the fourth word only."""
+    rng, name = np.random.default_rng(19), "gfx950"
+    op = OF_TARGET[name, "v_mfma_scale_f32_32x32x64_f8f6f4"]
+    fields = {"vdst": 64, "src0": 272, "src1": 280, "src2": 320, "scale_a": 256, "scale_b": 257}
+    good = encode(target(name), op, "VOP3PX", fields)
+    bad = int.from_bytes(good, "little") & ~(0x1FF << 114) | 328 << 114
+    text = Program(target(name), (Item(good), Item(bad.to_bytes(16, "little")), Item(good)))
+    state = start(rng, bad=0.0, tame=True)
+    expected = on_reference(name, text.code(), state)
+    assert (
+        "IllegalInstruction: illegal instruction: the addend must be exactly the registers of the result"
+        in expected.error
+    )
+    for engine in every():
+        assert not differences(expected, engine(name, text.code(), state)), engine
 
 
 def test_illegal_registers_are_found_among_others() -> None:
@@ -247,7 +303,7 @@ def undefined_program(rng: np.random.Generator, key: tuple[str, str], code: byte
 def test_undefined_bits_are_the_same_on_all_tiers(key: tuple[str, str]) -> None:
     matrix, rng = matrices()[key], np.random.default_rng(14)
     for number in range(4):
-        fields = fields_for(rng, matrix)
+        fields = random_fields(rng, matrix)
         code = made(rng, key, fields, is_constant=number == 3 and not matrix.is_sparse)
         text, state = undefined_program(rng, key, code), start(rng, bad=0.0, tame=True)
         expected = on_reference(key[0], text.code(), state)

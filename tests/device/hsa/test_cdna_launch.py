@@ -5,20 +5,27 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from softcard.core.errors import SoftcardError
+from softcard.device.hsa.launch import first_state
 from softcard.device.hsa.launch.first_state import Scratch, Surroundings, launch
 from softcard.device.hsa.launch.plan import DispatchRefused
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
 from softcard.engine.gcn.api import Dispatch
 from softcard.engine.gcn.group import start_wave
+from softcard.host.hsa.gpu import Gpu
+from softcard.image.assembly.files import assemble_code_object
 from softcard.image.hsa.records import KernelDescriptor, Rsrc1, Rsrc3, complaints
+from softcard.ir.object_cache import ObjectCache
+from softcard.isa.gcn import allocation
 from softcard.isa.gcn.state import FLAT_SCRATCH, Wave, aligned
 from softcard.isa.gcn.target import target
-from tests.device.hsa.rig import KERNARG, Bench, dispatch
+from tests.device.hsa.rig import ENTRY, KERNARG, Bench, dispatch
 
 Make = Callable[..., Bench]
 CDNA = ("gfx90a", "gfx942", "gfx950")
@@ -243,6 +250,103 @@ def test_accum_offset(bench: Make, agent: str, fields: dict[str, Any], text: str
         header = KernelDescriptor.parse(rig.device.memory.read(kernel, 64))
         found = complaints(header, target=target(agent))
         assert any(text.split(", [")[0] in each for each in found), found
+
+
+REGISTERS: list[tuple[str, str, dict[str, Any], str]] = [
+    (
+        "gfx90a", "v_mov_b32 v8, 0", {"vgprs": 16, "accum_offset": 8},
+        "v_mov_b32_e32 v8, 0 uses v8, but the kernel allocates v0 to v7 and a0 to a7",
+    ),
+    ("gfx942", "v_add_f32 v1, v2, v9", {"vgprs": 8}, "uses v9, but the kernel allocates v0 to v7 and no"),
+    ("gfx950", "global_load_dwordx4 v[6:9], v[0:1], off", {"vgprs": 8}, "uses v8, but"),
+    ("gfx90a", "v_accvgpr_read_b32 v0, a8", {"vgprs": 16, "accum_offset": 8}, "uses a8, but the kernel"),
+    ("gfx90a", "ds_write_b64 v0, a[8:9]", {"vgprs": 16, "accum_offset": 8}, "uses a8, but the kernel"),
+    ("gfx942", "v_mfma_f32_16x16x16_f16 a[0:3], v[0:1], v[2:3], a[0:3]", {"vgprs": 8}, "uses a0, but"),
+    ("gfx942", "v_add_f32_dpp v1, v200, v2 row_shl:1", {"vgprs": 8}, "uses v200, but"),
+    (
+        "gfx950", "v_mfma_scale_f32_16x16x128_f8f6f4 v[0:3], v[4:11], v[12:19], v[20:23], v30, v32",
+        {"vgprs": 32}, "uses v32, but the kernel allocates v0 to v31",
+    ),
+    (
+        "gfx942", "s_branch 1\n s_endpgm\n v_mov_b32 v16, 0\n s_cbranch_scc1 65532", {"vgprs": 16},
+        "lower one, at pc 0x{pc:x} (entry+0xc)",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("agent", "code", "fields", "text"), REGISTERS)
+def test_allocated_registers(bench: Make, agent: str, code: str, fields: dict[str, Any], text: str) -> None:
+    """Code that names a register beyond the allocated ones is refused before it runs, with the instruction."""
+    rig = bench(agent)
+    kernel = rig.kernel(f"s_nop 0\n {code}\n s_endpgm", **fields)
+    with pytest.raises(DispatchRefused) as caught:
+        launched(rig, kernel)
+    assert text.format(pc=kernel + ENTRY + 12) in str(caught.value)
+    assert "[hsa/allocated-registers" in str(caught.value)
+
+
+def test_registers_are_searched_for_where_code_is_reached(bench: Make) -> None:
+    """Words after the end, data, and exactly the allocated registers; new code at the same place is searched again."""
+    rig = bench("gfx90a")
+    lines = (
+        "v_mov_b32 v7, 0", "v_accvgpr_mov_b32 a7, a7", "s_branch 2", ".long 0x7eff02ff", "v_mov_b32 v9, 0", "s_endpgm",
+        "v_mov_b32 v200, 0",
+    )  # fmt: skip
+    kernel = rig.kernel("\n".join(lines), vgprs=16, accum_offset=8)
+    assert launched(rig, kernel).vgpr_count == 8
+    rig.device.memory.write(kernel + ENTRY, rig.code("v_mov_b32 v8, 0"))
+    with pytest.raises(DispatchRefused, match="uses v8, but the kernel allocates v0 to v7 and a0 to a7"):
+        launched(rig, kernel)
+    rig.device.memory.write(kernel + ENTRY, rig.code("v_mov_b32 v7, 0"))
+    assert launched(rig, kernel)
+
+
+def test_known_code_is_not_searched_again(bench: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Results without a finding are on disk: another process does not load the instruction set for them."""
+    stored = ObjectCache(tmp_path)
+    monkeypatch.setattr(first_state, "_cache", lambda: stored)
+    counts: list[int] = []
+
+    def counted(*parts: Any) -> allocation.Search:
+        counts.append(1)
+        return search(*parts)
+
+    search = allocation.beyond_allocation
+    monkeypatch.setattr(allocation, "beyond_allocation", counted)
+    good, bad = "v_mov_b32 v7, 0\n s_endpgm", "v_mov_b32 v8, 0\n s_endpgm"
+    for number in range(2):
+        rig = bench("gfx90a")
+        assert launched(rig, rig.kernel(good))
+        assert len(counts) == 1 + number
+        with pytest.raises(DispatchRefused, match="uses v8"):
+            launched(rig, rig.kernel(bad))
+    stored = ObjectCache(tmp_path)
+    rig = bench("gfx90a")
+    assert launched(rig, rig.kernel(good))
+    assert len(counts) == 3
+
+
+@pytest.mark.parametrize("engine", ["reference", "jit"])
+def test_a_kernel_without_enough_registers_does_not_run(engine: str) -> None:
+    text = """
+    .amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+    k:
+        s_endpgm
+        v_mov_b32 v200, 0
+    bad:
+        v_mov_b32 v8, 0
+        s_endpgm
+    """
+    kernels = "".join(
+        f".amdhsa_kernel {name}\n .amdhsa_next_free_vgpr 8\n .amdhsa_next_free_sgpr 8\n .amdhsa_accum_offset 8\n"
+        " .end_amdhsa_kernel\n"
+        for name in ("k", "bad")
+    )
+    with Gpu.open("gfx942", engine=engine) as gpu:
+        loaded = gpu.load(assemble_code_object(f"{text}\n.rodata\n{kernels}"))
+        gpu.run(loaded, "k", 64)
+        with pytest.raises(SoftcardError, match=r"v_mov_b32_e32 v8, 0 uses v8, .*, at pc 0x\w+ \(entry\+0x0\)"):
+            gpu.run(loaded, "bad", 64)
 
 
 def test_rsrc3_reserved() -> None:

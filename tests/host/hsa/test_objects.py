@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from softcard.core.errors import RuleError, WireError
+from softcard.host.hsa.executable import read
 from softcard.host.hsa.gpu import Gpu, demo_code
 from softcard.image.assembly.program import assemble as assemble_file
 from softcard.image.elf import layout as elf
@@ -272,6 +273,46 @@ def test_mixed_precision_is_that_of_the_processor() -> None:
         assert describe(data)["code"][0]["lines"][0]["text"].startswith(text)
 
 
+GENERIC = """
+.amdgcn_target "amdgcn-amd-amdhsa--gfx9-4-generic"
+.amdhsa_code_object_version 6
+.text
+k:
+    s_load_dwordx2 s[4:5], s[0:1], 0x0
+    v_lshlrev_b32 v2, 4, v0
+    v_mov_b32 v4, 1.0
+    s_nop 1
+    v_mfma_f32_16x16x4_f32 v[8:11], v4, v4, 2.0
+    s_waitcnt lgkmcnt(0)
+    s_nop 9
+    global_store_dwordx4 v2, v[8:11], s[4:5]
+    s_endpgm
+.rodata
+.p2align 6
+.amdhsa_kernel k
+    .amdhsa_user_sgpr_kernarg_segment_ptr 1
+    .amdhsa_next_free_vgpr 12
+    .amdhsa_accum_offset 12
+    .amdhsa_next_free_sgpr 8
+    .amdhsa_kernarg_size 8
+.end_amdhsa_kernel
+"""
+
+
+@pytest.mark.parametrize("agent", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_generic_code_with_matrices_runs_on_the_processors_that_it_covers(agent: str, engine: str) -> None:
+    data = assemble_file(GENERIC).elf()
+    assert read_code_object(data).elf.header.flags & 0xFF00_00FF == 0x0100_005F
+    with Gpu.open(agent, engine=engine, check="waits,init", on_finding="keep") as gpu:
+        out = np.zeros(256, np.float32)
+        gpu.run(data, "k", 64, 64, [out])
+        assert (out == 6).all()
+        assert not gpu.findings
+    with Gpu.open("gfx90a") as gpu, pytest.raises(RuleError, match="the code object is for gfx9-4-generic"):
+        gpu.load(data)
+
+
 # -- bundles and stripped files
 
 
@@ -285,6 +326,19 @@ def test_the_entry_of_the_agent_runs() -> None:
         check(agent, bundle(parts))
     with Gpu.open("gfx700") as gpu, pytest.raises(WireError, match="an offload bundle with the entries host-"):
         gpu.run(bundle(parts), "k", 64)
+
+
+def test_the_entry_with_the_settings_of_the_agent_runs() -> None:
+    names = ("gfx908:sramecc-", "gfx908:sramecc+:xnack+", "gfx908:sramecc+:xnack-")
+    parts = {f"hipv4-amdgcn-amd-amdhsa--{name}": assemble_file(TARGET_ID.format(name)).elf() for name in names}
+    with Gpu.open("gfx908") as gpu:
+        gpu.run(gpu.load(bundle(parts)), "k", 64)
+        assert read(bundle(parts), "gfx908").features == {"sramecc": "on", "xnack": "off"}
+        del parts["hipv4-amdgcn-amd-amdhsa--gfx908:sramecc+:xnack-"]
+        with pytest.raises(RuleError, match="the code object requires sramecc off, but agent gfx908 has sramecc on"):
+            gpu.load(bundle(parts | {"hipv4-amdgcn-amd-amdhsa--gfx908:sramecc+:xnack+": b""}))
+    for name in names[:2]:
+        assert describe(bundle(parts), target=name)["target"] == "gfx908"
 
 
 def test_entries_are_described_by_processor() -> None:

@@ -69,6 +69,46 @@ def test_generic_entries_come_after_exact_ones():
     assert pick(data, "gfx906").target == "gfx9-generic"
 
 
+PREFIX = "hipv4-amdgcn-amd-amdhsa--"
+FEATURES = bundle({f"{PREFIX}gfx90a:xnack-": b"off", f"{PREFIX}gfx90a:xnack+": b"on", f"{PREFIX}gfx906": b"any"})
+
+
+@pytest.mark.parametrize(
+    ("processor", "settings", "content"),
+    [
+        ("gfx90a", {"xnack": "off", "sramecc": "on"}, b"off"),
+        ("gfx90a", {"xnack": "on"}, b"on"),
+        ("gfx90a:xnack+", {}, b"on"),
+        ("gfx90a:sramecc+:xnack-", {}, b"off"),
+        ("gfx90a:xnack+", {"xnack": "off"}, b"on"),  # a target ID takes precedence
+        ("gfx90a", {}, b"off"),  # the first one
+        ("gfx906", {"xnack": "on"}, b"any"),  # an entry without a feature fits either setting
+        ("gfx906:sramecc-:xnack+", {}, b"any"),
+    ],
+)
+def test_an_entry_fits_the_settings_of_features(processor, settings, content):
+    assert pick(FEATURES, processor, settings=settings).content == content
+
+
+def test_entries_with_other_settings_do_not_fit():
+    name = f"{PREFIX}gfx942:sramecc-"
+    data = bundle({name: b"1", f"{PREFIX}gfx90a": b"2"})
+    with pytest.raises(WireError) as caught:
+        pick(data, "gfx942", settings={"sramecc": "on", "xnack": "off"}, or_only=True)
+    assert f"with the entries {name}, {PREFIX}gfx90a: expected an entry for gfx942:sramecc+:xnack-" in str(caught.value)
+    alone = bundle({name: b"1"})
+    assert pick(alone, "gfx942", settings={"sramecc": "on"}, or_only=True).content == b"1"
+    with pytest.raises(WireError, match="expected an entry for gfx942:sramecc"):
+        pick(alone, "gfx942", settings={"sramecc": "on"})
+
+
+def test_a_generic_entry_with_a_setting_comes_after_an_exact_one_that_fits():
+    data = bundle({f"{PREFIX}gfx942:xnack+": b"1", f"{PREFIX}gfx9-4-generic:xnack-": b"2"})
+    assert pick(data, "gfx942:xnack-").content == b"2"
+    assert pick(data, "gfx942").content == b"1"
+    assert [each.features for each in entries(data)] == [{"xnack": "on"}, {"xnack": "off"}]
+
+
 @pytest.mark.parametrize(
     ("processor", "text"), [("gfx700", "expected an entry for gfx700"), ("", "name the processor of the wanted entry")]
 )

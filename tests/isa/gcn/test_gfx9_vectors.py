@@ -24,7 +24,7 @@ PROCESSORS: Final = (
     "gfx950",
 )  # fmt: skip
 """In the order of the table's columns."""
-COUNTS: Final = dict(zip(PROCESSORS, (1831, 1831, 1845, 1831, 1831, 1828, 1887, 1823, 1893, 1855, 2000), strict=True))
+COUNTS: Final = dict(zip(PROCESSORS, (1831, 1831, 1845, 1831, 1831, 1828, 1887, 1823, 1893, 1855, 2002), strict=True))
 """Slots by processor."""
 NO_DPP: Final = ("v_cvt_f64_i32_dpp", "v_cvt_f64_f32_dpp", "v_cvt_f64_u32_dpp")
 """Before gfx90a LLVM 22 takes them, while AMD's Vega manual lists them among the operations without DPP."""

@@ -259,7 +259,7 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
     if options.agent:
         with usage_errors():
             agent_of(options.agent)
-    code = read_code_object(data, options.agent)
+    code = read_code_object(data, options.agent, settings=AGENTS[options.agent].settings if options.agent else {})
     agent = options.agent or (code.target if code.target in AGENTS else DEFAULT_GPU)
 
     @contextmanager

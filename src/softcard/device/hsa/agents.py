@@ -69,6 +69,16 @@ class Agent:
         return target(self.name)
 
     @property
+    def settings(self) -> dict[str, str]:
+        """The settings of features that code must fit: "on" or "off" by name; empty if any code fits.
+
+        Only agents with matrix instructions require code with their settings.
+        """
+        if not self.target.matrix:
+            return {}
+        return {"xnack": "on" if self.xnack else "off", "sramecc": "on" if self.sramecc else "off"}
+
+    @property
     def isa(self) -> str:
         """The name of the agent's ISA, such as ``AMD:AMDGPU:8:0:3``; the stepping is decimal."""
         version = self.name.removeprefix("gfx")

@@ -247,14 +247,12 @@ def fits(code: CodeObject, agent: str, any_target: bool = False) -> None:
 
 def _fits_settings(code: CodeObject, agent: Agent) -> None:
     """Raise a `RuleError` if a code object relies on a setting of xnack or sramecc that the agent does not have."""
-    if not agent.target.matrix:
-        return
-    for feature, is_on in (("xnack", agent.xnack), ("sramecc", agent.sramecc)):
-        wanted, own = code.features.get(feature, "any"), "on" if is_on else "off"
-        if wanted not in ("any", own):
-            text = f"the code object requires {feature} {wanted}, but agent {agent.name} has {feature} {own}"
-            sign = "+" if is_on else "-"
-            raise RuleError(f"{text}: compile it for {agent.name}:{feature}{sign}, or load it with any_target=True")
+    for feature, own in agent.settings.items():
+        if not targets.accepts({feature: own}, code.features):
+            stated = code.features[feature]
+            text = f"the code object requires {feature} {stated}, but agent {agent.name} has {feature} {own}"
+            wanted = targets.target_id(agent.name, {feature: own})
+            raise RuleError(f"{text}: compile it for {wanted}, or load it with any_target=True")
 
 
 def fits_model(code: CodeObject, device: HsaDevice) -> None:
@@ -288,7 +286,8 @@ def has_code(code: CodeObject) -> None:
 def read(source: bytes | bytearray | str | Path, agent: str = "") -> CodeObject:
     """Return a code object from its bytes or its file; of an offload bundle, return the entry for `agent`.
 
-    If a bundle has a single entry, that entry is returned for any agent. `fits` later reports a wrong processor, and
-    explains how to load the code object nevertheless.
+    The entry fits the agent's settings of xnack and sramecc. If a bundle has a single entry, that entry is returned for
+    any agent. `fits` later reports a wrong processor, and explains how to load the code object nevertheless.
     """
-    return read_code_object(bytes_of(source, "a code object"), agent, or_only=True)
+    settings = AGENTS[agent].settings if agent in AGENTS else {}
+    return read_code_object(bytes_of(source, "a code object"), agent, settings=settings, or_only=True)

@@ -359,7 +359,7 @@ class GcnMachine:
     align_is_power = False
 
     def __init__(self, processor: str = "") -> None:
-        self._wanted, features = targets.of_name(f"amdgcn-amd-amdhsa--{processor}") if processor else ("", {})
+        self._wanted, features = targets.of_target_id(processor) if processor else ("", {})
         if processor and self._wanted not in TARGETS and targets.read_as(self._wanted) not in TARGETS:
             raise WireError(f"unknown processor {processor!r}, expected one of {', '.join(TARGETS)}")
         self._features = features

@@ -12,8 +12,9 @@ Bundle Format", versions 1 to 3."""
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from softcard.core.errors import BeyondModel, SoftcardError, WireError
@@ -38,6 +39,8 @@ Values are the size in bytes of each number, and the sizes of all these fields. 
 unpacked bundle; if there are two, the first is the size of the packed bundle.
 """
 _HASH_BYTES: Final = 8
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
+"""No settings of features: code with any features fits."""
 
 
 class EntryHeader(Record, size=24):
@@ -64,8 +67,13 @@ class Entry:
 
     @property
     def target(self) -> str:
-        """The processor at the end of the entry's name."""
-        return targets.of_entry(self.name)
+        """The processor in the entry's name."""
+        return targets.of_entry(self.name)[0]
+
+    @property
+    def features(self) -> dict[str, str]:
+        """The features in the entry's name: "on" or "off" by name of the feature."""
+        return targets.of_entry(self.name)[1]
 
 
 def is_bundle(data: bytes) -> bool:
@@ -212,21 +220,32 @@ def _entries(file: CheckedBytes) -> Iterator[Entry]:
         at = name_at + header.name_size
 
 
-def pick(data: bytes, processor: str = "", *, or_only: bool = False) -> Entry:
+def pick(
+    data: bytes, processor: str = "", *, settings: Mapping[str, str] = NO_SETTINGS, or_only: bool = False
+) -> Entry:
     """Return the bundle's entry for `processor`, or the only GPU entry if `processor` is "".
 
-    With `or_only`, return the only GPU entry even if it is for another processor; the caller then reports the mismatch.
-    Raise a `WireError` that lists all entries if none fits.
+    `processor` may be a target ID (``gfx90a:xnack-``). `settings` are the agent's settings of features that the target
+    ID does not name: "on" or "off" by name. An entry with another setting does not fit; an entry that does not name a
+    feature fits either setting. With `or_only`, return the only GPU entry even if it does not fit; the caller then
+    reports the mismatch. Raise a `WireError` that lists all entries if none fits.
     """
     found = entries(data)
     devices = [each for each in found if each.target and each.size]
-    exact = [each for each in devices if each.target == processor]
-    fitting = exact or [each for each in devices if targets.runs_on(each.target, processor)]
+    if processor:
+        name, features = targets.of_target_id(processor)
+        processor, settings = name or processor, {**settings, **features}
+    own = [each for each in devices if targets.accepts(settings, each.features)]
+    exact = [each for each in own if each.target == processor]
+    fitting = exact or [each for each in own if targets.runs_on(each.target, processor)]
+    fitting = [each for each in fitting if each.features == fitting[0].features]
     if not fitting and (or_only or not processor) and len({each.target for each in devices}) == 1:
         fitting = devices
     what = "an offload bundle" if is_bundle(data) else "a host file"
     if not fitting:
-        wanted = f"expected an entry for {processor}" if processor else "name the processor of the wanted entry"
+        wanted = "name the processor of the wanted entry"
+        if processor:
+            wanted = f"expected an entry for {targets.target_id(processor, settings)}"
         listed = ", ".join(each.name for each in found) or "none"
         raise WireError(f"the file is {what} with the entries {listed}: {wanted}").at("byte", 0)
     if not is_bundle(data) and len({each.content for each in fitting}) > 1:

@@ -315,15 +315,17 @@ class CodeObject(RichDisplay):
         return found
 
 
-def read_code_object(data: bytes, processor: str = "", *, or_only: bool = False) -> CodeObject:
+def read_code_object(
+    data: bytes, processor: str = "", *, settings: Mapping[str, str] = bundle.NO_SETTINGS, or_only: bool = False
+) -> CodeObject:
     """Return the code object in `data`, the bytes of a file.
 
     If they are or contain an offload bundle (as host programs, libraries and objects of HIP do), return the entry for
-    `processor`; see `bundle.pick`. Raise `WireError` with the byte offset of the first error, and `BeyondModel` for
-    objects of PAL.
+    `processor` with these `settings` of features; see `bundle.pick`. Raise `WireError` with the byte offset of the
+    first error, and `BeyondModel` for objects of PAL.
     """
     if bundle.holds_bundles(data):
-        entry = bundle.pick(data, processor, or_only=or_only)
+        entry = bundle.pick(data, processor, settings=settings, or_only=or_only)
         try:
             return _read(entry.content)
         except SoftcardError as error:

@@ -7,6 +7,7 @@ Guide for AMDGPU Backend". V1 files have no machine number.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from softcard.core.errors import WireError, close_to
@@ -45,8 +46,9 @@ _READ_AS: Final = {
 }  # fmt: skip
 
 _PROCESSOR: Final = r"(gfx[0-9]+(?:-[0-9]+)?-generic|gfx[0-9a-f]+)"
-_ISA_NAME: Final = re.compile(rf"amdgcn-[^-]*-[^-]*-[^-]*-{_PROCESSOR}((?:[:+-][a-z-]+[+-]?)*)")
-_ENTRY_NAME: Final = re.compile(rf"[^-]+-amdgcn-.*?-{_PROCESSOR}")
+_FEATURES: Final = "((?:[:+-][a-z-]+[+-]?)*)"
+_ENTRY_NAME: Final = re.compile(rf"[^-]+-amdgcn-.*?-{_PROCESSOR}{_FEATURES}")
+_ISA_NAME: Final = re.compile(rf"amdgcn-[^-]*-[^-]*-[^-]*-{_PROCESSOR}{_FEATURES}")
 _FEATURE: Final = re.compile(r"(xnack|sramecc|sram-ecc)([+-])|\+(xnack|sram-ecc)")
 _SETTINGS: Final = ("", "any", "off", "on")
 
@@ -59,13 +61,32 @@ def runs_on(name: str, agent: str) -> bool:
     return name == agent or agent in GENERIC.get(name, ()) or any({name, agent} <= group for group in EQUAL)
 
 
-def of_entry(name: str) -> str:
-    """Return the processor in the name of a bundle entry; "" if the entry is not GPU code.
+def accepts(agent: Mapping[str, str], code: Mapping[str, str]) -> bool:
+    """Return True if an agent with these settings of features runs code with these features.
+
+    Both map names of features to "on" or "off". A feature that the code does not name may have any setting; a feature
+    without a setting fits any code.
+    """
+    return all(code.get(feature, "any") in ("any", setting) for feature, setting in agent.items())
+
+
+def target_id(name: str, features: Mapping[str, str]) -> str:
+    """Return the target ID of a processor with features, such as ``gfx90a:sramecc+:xnack-``."""
+    signs = {"on": "+", "off": "-"}
+    return ":".join((name, *(f"{feature}{signs[features[feature]]}" for feature in sorted(features))))
+
+
+def of_target_id(name: str) -> tuple[str, dict[str, str]]:
+    """Return the processor and the features in a target ID; the processor is "" if the target ID is invalid."""
+    return of_name(f"amdgcn-amd-amdhsa--{name}")
+
+
+def of_entry(name: str) -> tuple[str, dict[str, str]]:
+    """Return the processor and the features in the name of a bundle entry; "" if the entry is not GPU code.
 
     Such a name is ``hipv4-amdgcn-amd-amdhsa--gfx906:xnack-``.
     """
-    match = _ENTRY_NAME.match(name)
-    return "" if match is None else match.group(1)
+    return _of_match(_ENTRY_NAME.match(name))
 
 
 def read_as(name: str) -> str:
@@ -80,7 +101,7 @@ def check_processor(name: str, *more: str) -> None:
     """Raise `WireError` unless `name` is a modelled AMD processor with optional features, or one of `more`."""
     from softcard.isa.gcn.target import TARGETS  # here, since readers of files need no tables of instructions
 
-    if name not in more and read_as(of_name(f"amdgcn-amd-amdhsa--{name}")[0]) not in TARGETS:
+    if name not in more and read_as(of_target_id(name)[0]) not in TARGETS:
         known = (*more, *TARGETS)
         raise WireError(f"unknown agent {name!r}, expected one of {', '.join(known)}{close_to(name, known)}")
 
@@ -95,7 +116,10 @@ def of_name(name: str) -> tuple[str, dict[str, str]]:
 
     Such a name is ``amdgcn-amd-amdhsa--gfx906:sramecc+:xnack-``.
     """
-    match = _ISA_NAME.match(name)
+    return _of_match(_ISA_NAME.match(name))
+
+
+def _of_match(match: re.Match[str] | None) -> tuple[str, dict[str, str]]:
     if match is None:
         return "", {}
     features = {}

@@ -14,10 +14,12 @@ from typing import Any, Final
 
 from softcard.core.errors import ModelBug
 from softcard.core.rule import Rule, interface_id, line_of, tables_of
-from softcard.isa.gcn.semantics.matrix.table import PROCESSORS, Type, matrices
+from softcard.isa.gcn.semantics.matrix.table import FORMATS, PROCESSORS, Type, matrices
 from softcard.isa.gcn.target import LEVELS, Target
 
 PACKAGE: Final = "softcard.isa.gcn"
+Formats = tuple[int, int]
+"""The formats of A and B of an f8f6f4 matrix instruction: the values of its fields cbsz and blgp."""
 
 
 class Kind(StrEnum):
@@ -63,19 +65,21 @@ class Hazard:
         need = self.need[level]
         return need if isinstance(need, int) and self.kind is Kind.STATES else 0
 
-    def states_after(self, target: Target, operation: str = "") -> int:
-        """Return the number of wait states that `target` requires between the two instructions of the hazard.
+    def states_after(self, target: Target, operation: str = "", formats: Formats = (0, 0)) -> int:
+        """Return the number of wait states that `target` requires between instruction `operation` and the later one.
 
-        `operation` is the mnemonic of the first one; the number depends on it only for matrix instructions."""
-        return max((self._after(name, operation) for name in processors_of(target)), default=0) or self.states(
+        `operation` is a mnemonic; the number depends on it only for matrix instructions. It depends on the `formats` of
+        A and B only for f8f6f4 instructions.
+        """
+        return max((self._after(name, operation, formats) for name in processors_of(target)), default=0) or self.states(
             target.level
         )
 
-    def _after(self, processor: str, operation: str) -> int:
+    def _after(self, processor: str, operation: str, formats: Formats) -> int:
         needs = self.needs.get(processor)
         if not needs:
             return 0
-        kind, passes = matrix_kind(processor, operation)
+        kind, passes = matrix_kind(processor, operation, formats)
         factor, more = next(needs[key] for key in (f"{kind}/{passes}", kind, "") if key in needs)
         return max(factor * passes + more, 0)
 
@@ -98,15 +102,19 @@ def processors_of(target: Target) -> tuple[str, ...]:
 
 
 @cache
-def matrix_kind(processor: str, operation: str) -> tuple[str, int]:
+def matrix_kind(processor: str, operation: str, formats: Formats = (0, 0)) -> tuple[str, int]:
     """Return the kind of a matrix instruction and its number of passes; ("", 0) for other operations.
 
-    The kind is "f64", "f32", or "xdl" for all others.
+    The kind is "f64", "f32", or "xdl" for all others. `formats` are the formats of A and B of an f8f6f4 instruction, as
+    the fields cbsz and blgp number them; reserved ones count as the first.
     """
     matrix = matrices().get((processor, operation))
     if matrix is None:
         return "", 0
-    return {Type.F64: "f64", Type.F32: "f32"}.get(matrix.a, "xdl"), matrix.passes
+    passes = matrix.passes
+    if matrix.takes_formats:
+        passes = matrix.passes_of(*(FORMATS[each] if each < len(FORMATS) else FORMATS[0] for each in formats))
+    return {Type.F64: "f64", Type.F32: "f32"}.get(matrix.a, "xdl"), passes
 
 
 @cache

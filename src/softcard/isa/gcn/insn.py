@@ -135,8 +135,8 @@ class Op:
 class Insn:
     """One decoded instruction at address `pc`: `size` bytes, whose 32-bit words (with a literal) are `words`.
 
-    `form` is its encoding: SOP1 SOP2 SOPC SOPK SOPP SMRD SMEM VOP1 VOP2 VOPC VOP3A VOP3B VOP3P VINTRP DS FLAT
-    MUBUF MTBUF MIMG EXP MAI, or VOP1_SDWA VOP2_SDWA VOPC_SDWA VOP1_DPP VOP2_DPP.
+    `form` is its encoding: SOP1 SOP2 SOPC SOPK SOPP SMRD SMEM VOP1 VOP2 VOPC VOP3A VOP3B VOP3P VINTRP DS FLAT MUBUF
+    MTBUF MIMG EXP MAI VOP3PX, or VOP1_SDWA VOP2_SDWA VOPC_SDWA VOP1_DPP VOP2_DPP.
 
     `fields` has the fields of that encoding only. The value of a source operand's field is an operand code
     (`encoding/operands.py`), also if the field can only hold a VGPR: VGPR n is stored as 256 + n. Accumulation
@@ -177,8 +177,8 @@ class Insn:
 
     @property
     def encoded(self) -> int:
-        """The first one or two words as one number: the whole encoding except a literal."""
-        return self.words[0] | (self.words[1] << 32 if len(self.words) > 1 else 0)
+        """All words as one number; the first word is in the lowest bits."""
+        return sum(word << 32 * at for at, word in enumerate(self.words))
 
     def specific(self, numbers: tuple[int, ...]) -> Insn:
         """Return a copy specialised for `numbers`, the values of the scalars that select the variant of the operation.

@@ -13,13 +13,14 @@ from softcard.engine.gcn.matrix import library
 from softcard.engine.gcn.matrix.kernels import Kernel
 from softcard.ir import llvm
 from softcard.ir.native import read_float_control, write_float_control
-from softcard.isa.gcn.semantics.matrix.table import Matrix, matrices
+from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, matrices
 from tests.isa.gcn.semantics import matrix_oracle as oracle
 from tests.isa.gcn.semantics.matrix_oracle import Array, Fields
-from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields
+from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields, set_scales
 
 FEW, MANY = 8, 10_000
 MIXED = [key for key in ALL if matrices()[key].n == 4 or matrices()[key].k in (2, 8, 16)][::5]
+MIXED += [key for key in ALL if matrices()[key].takes_formats]
 
 
 @cache
@@ -38,8 +39,7 @@ def computed(
     kernel = library.of(matrix, wanted.a, wanted.b, is_arranged=is_arranged)
     shapes = library.shapes(kernel, cbsz=wanted.cbsz, abid=wanted.abid, blgp=wanted.blgp)
     shapes.own.index = 0 if wanted.index is None else wanted.index.ctypes.data
-    if wanted.scales is not None:
-        shapes.own.scale_a, shapes.own.scale_b = (each.ctypes.data for each in wanted.scales)
+    set_scales(shapes.own, wanted)
     function = on_eight_lanes(kernel) if eight else library.compiled(kernel)[1]
     function(*(each.ctypes.data for each in (a, b, c, d)), ctypes.addressof(shapes))
 
@@ -66,6 +66,29 @@ def test_a_kernel_agrees_with_numpy(key: tuple[str, str]) -> None:
 @pytest.mark.parametrize("key", ALL, ids=IDS)
 def test_a_kernel_agrees_with_numpy_at_many_matrices(key: tuple[str, str]) -> None:
     agree(key, MANY, 5)
+
+
+@pytest.mark.slow(seconds=40)
+@pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].takes_formats], ids=str)
+def test_kernels_with_formats_agree_with_numpy_at_some_hundred_matrices(key: tuple[str, str]) -> None:
+    """All pairs of formats; scales of all magnitudes and NaN."""
+    agree(key, 300, 20)
+
+
+@pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].is_scaled], ids=str)
+@pytest.mark.parametrize("largest", [150, 165, 180, 254])
+def test_zero_products_count_under_large_scales(key: tuple[str, str], largest: int) -> None:
+    """By the rule a zero has the exponent -126: with large scales such a product decides how C is rounded."""
+    matrix, rng = matrices()[key], np.random.default_rng(21)
+    for kinds in ((FORMATS[0], FORMATS[1]), (FORMATS[4], FORMATS[2])):
+        scales = [rng.integers(largest - 6, largest + 1, 64, dtype=np.uint32) for _ in range(2)]
+        fields = Fields(a=kinds[0], b=kinds[1], scales=(scales[0], scales[1]))
+        a, b, _ = oracle.registers(rng, matrix, fields)
+        a[:, ::2] = 0
+        c = rng.normal(size=(matrix.d_registers, 64)).astype(np.float32).view(np.uint32)
+        wanted, found = oracle.product(matrix, a, b, c, fields), c.copy()
+        computed(matrix, a, b, found, found, fields)
+        assert (wanted == found).all()
 
 
 @pytest.mark.parametrize("key", MIXED, ids=str)

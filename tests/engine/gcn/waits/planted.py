@@ -15,6 +15,7 @@ from softcard.engine.gcn.waits.board import Missed
 from softcard.engine.gcn.waits.flow import missed, reachable
 from softcard.isa.gcn.asm.assembler import assemble
 from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.target import target
 from tests.engine.gcn.rig import CODE, DATA, SHARED
 
@@ -340,4 +341,4 @@ def look(text: str, name: str) -> list[Missed]:
     processor = target(name)
     code = assemble(processor, text.replace("|", "\n"), CODE)
     entries = [(CODE, MODE)]
-    return missed(reachable(entries, lambda pc: decode(processor, code[pc - CODE : pc - CODE + 12], pc)), entries)
+    return missed(reachable(entries, lambda pc: decode(processor, code[pc - CODE : pc - CODE + LONGEST], pc)), entries)

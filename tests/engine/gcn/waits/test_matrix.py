@@ -74,6 +74,13 @@ def large(processor: str, d: str = "v[0:7]", c: str = "0") -> str:
     return f"{LARGE_F64[processor]} {d}, v[40:41], v[42:43], {c}"
 
 
+def scaled(cbsz: int, blgp: int, shape: str = "16x16x128", d: int = 0, scale: int = 60) -> str:
+    """A matrix instruction with scales, with factors of these formats; v60 and v61 are the scales."""
+    last, sizes = (3 if shape == "16x16x128" else 15), (8, 8, 6, 6, 4)
+    factors = f"v[40:{39 + sizes[cbsz]}], v[48:{47 + sizes[blgp]}]"
+    return f"v_mfma_scale_f32_{shape}_f8f6f4 v[{d}:{d + last}], {factors}, 0, v{scale}, v61 cbsz:{cbsz} blgp:{blgp}"
+
+
 READ, STORE, WRITE = "v_mov_b32_e32 v30, v0", "global_store_dword v[50:51], v0, off", "v_mov_b32_e32 v0, v31"
 SPARSE = "v_smfmac_f32_16x16x32_f16 v[0:3], v[40:41], v[44:47], v7"
 DOT = "v_dot2_f32_f16 v0, v40, v41, v42"
@@ -186,6 +193,19 @@ CASES = (
             ("gfx950", "32x32x8", "v[20:35]", "v_mov_b32_e32 v21, 0", 7),
         )
     ),
+    *(
+        Two(f"matrix-result-{use}", "gfx950", before, after, need)
+        for before, need in (  # what LLVM 22 leaves
+            (scaled(0, 0), 12), (scaled(4, 4), 8), (scaled(0, 4), 12), (scaled(2, 1), 12), (scaled(2, 3), 8),
+            (scaled(1, 1, "32x32x64"), 20), (scaled(3, 0, "32x32x64"), 20), (scaled(2, 4, "32x32x64"), 12),
+            ("v_mfma_f32_16x16x128_f8f6f4 v[0:3], v[40:47], v[48:55], 0", 12),
+            ("v_mfma_f32_16x16x128_f8f6f4 v[0:3], v[40:43], v[48:53], 0 cbsz:4 blgp:2", 8),
+        )
+        for use, after in (
+            ("read", READ), ("memory", STORE.replace("50:51", "90:91")), ("source", scaled(4, 4, d=80, scale=2)),
+        )
+    ),
+    Two("matrix-source", "gfx950", "v_mov_b32_e32 v61, 0", scaled(0, 0), 2),
     Two("acc-write-source", "gfx908", "v_accvgpr_write_b32 a5, 1", "v_mfma_f32_4x4x1f32 a[0:3], a5, v1, 0", 3),
     Two("acc-write-source", "gfx908", "v_accvgpr_write_b32 a5, 1", "v_accvgpr_read_b32 v3, a5", 3),
     Two("acc-write-addend", "gfx908", "v_accvgpr_write_b32 a2, 1", "v_mfma_f32_4x4x1f32 a[0:3], v2, v1, a[0:3]", 1),
@@ -240,7 +260,9 @@ def test_every_hazard_with_needs_by_processor_has_a_case() -> None:
 
 def test_no_matrix_instruction_needs_more_than_the_board_remembers() -> None:
     most = max(
-        each.states_after(target(processor), name) for each in load_hazards().values() for processor, name in matrices()
+        each.states_after(target(processor), name, (0, 0))
+        for each in load_hazards().values()
+        for processor, name in matrices()
     )
     assert most == LONGEST_MATRIX
 

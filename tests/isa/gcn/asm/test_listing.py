@@ -9,7 +9,7 @@ from softcard.isa.gcn.asm.assembler import assemble_one
 from softcard.isa.gcn.asm.listing import listing
 from softcard.isa.gcn.asm.printer import branch_target, text
 from softcard.isa.gcn.encoding.decode import decode
-from softcard.isa.gcn.encoding.formats import FORMATS
+from softcard.isa.gcn.encoding.formats import FORMATS, LONGEST
 from softcard.isa.gcn.target import target
 
 LITERALS = (0, 1, 64, 65, 0x3F80_0000, 0xBF80_0000, 0x3E22_F983, 0x3C00, 0xFFFF, 0xFFFF_FFF0, 0xFFFF_FFEF, 0x7FC0_0001)
@@ -54,7 +54,7 @@ def test_a_line_says_what_its_instruction_alone_would(name):
     code = b"".join(word.to_bytes(4, "little") for word in words)
     at = templated = 0
     for line in listing(processor, code):
-        size, expected = printed(processor, code[at : at + 12], at)
+        size, expected = printed(processor, code[at : at + LONGEST], at)
         assert (line.pc, line.code) == (at, code[at : at + size])
         assert (line.refusal is not None) == (line.insn is None)
         if line.insn is None or branch_target(line.insn) is None:

@@ -9,6 +9,7 @@ import pytest
 
 from softcard.isa.gcn.encoding.bounds import Words, format_names, instruction_bounds
 from softcard.isa.gcn.encoding.decode import IllegalInstruction, decode
+from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.target import TARGETS, Target
 from tests.isa.gcn_words import PROCESSORS, random_words
 
@@ -18,7 +19,7 @@ def one_by_one(target: Target, words: Words) -> Iterator[tuple[int, int, str] | 
     found = instruction_bounds(target, words)
     for start, size, number in zip(*(each.tolist() for each in found), strict=True):
         try:
-            insn = decode(target, words[start : start + 3].tolist())
+            insn = decode(target, words[start : start + LONGEST // 4].tolist())
         except IllegalInstruction:
             continue
         yield start, size, format_names(target.level)[number]

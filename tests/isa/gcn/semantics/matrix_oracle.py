@@ -1,7 +1,8 @@
 """Matrix instructions in NumPy, from the published rules: values as binary64, which holds every intermediate exactly.
 
 It has nothing in common with the product's statement (integers, element by element) but the rules and, for where an
-element lies in registers, the table's formulas, which `test_matrix` holds against those of AMD's calculator.
+element lies in registers, the table's formulas, which `test_matrix` holds against those of AMD's calculator. The places
+of f8f6f4 instructions have a formula of their own here.
 """
 
 from __future__ import annotations
@@ -159,14 +160,30 @@ def chain(a: Array, b: Array, c: Array, double: bool) -> Array:
 
 
 # ---- registers -------------------------------------------------------------------------------------------------------
+def format_place(side: int, depth: int, bits: int) -> Array:
+    """The lane and the element number of each element of an f8f6f4 operand, by row and k, with a first axis of two.
+
+    A lane has 32 elements: adjacent ones, or of 8 bits 16 of each half of the k.
+    """
+    row, k = np.meshgrid(np.arange(side), np.arange(depth), indexing="ij")
+    if bits < 8:
+        return np.stack([row + side * (k // 32), k % 32])
+    half, rest = k // (depth // 2), k % (depth // 2)
+    return np.stack([row + side * (rest // 16), 16 * half + rest % 16])
+
+
 @cache
-def _places(matrix: Matrix) -> tuple[Array, Array, Array]:
+def _places(matrix: Matrix, a_bits: int, b_bits: int) -> tuple[Array, Array, Array]:
     """For A, B and D: the lane and element number of each element, with a first axis of two."""
     blocks = range(matrix.blocks)
     a = [[[a_place(matrix, q, i, k) for k in range(matrix.kept)] for i in range(matrix.m)] for q in blocks]
     b = [[[b_place(matrix, q, k, j) for j in range(matrix.n)] for k in range(matrix.k)] for q in blocks]
     d = [[[d_place(matrix, q, i, j) for j in range(matrix.n)] for i in range(matrix.m)] for q in blocks]
-    return tuple(np.moveaxis(np.array(each), -1, 0) for each in (a, b, d))  # type: ignore[return-value]
+    one, other, result = (np.moveaxis(np.array(each), -1, 0) for each in (a, b, d))
+    if matrix.takes_formats:
+        one = format_place(matrix.m, matrix.k, a_bits)[:, None]
+        other = format_place(matrix.n, matrix.k, b_bits).swapaxes(1, 2)[:, None]
+    return one, other, result
 
 
 def packed(codes: Array, bits: int) -> Array:
@@ -190,7 +207,10 @@ def elements(registers: Array, bits: int, count: int) -> Array:
 
 @dataclass
 class Fields:
-    """The fields of an instruction; `index` is the register of a sparse A's indices, the scales are dwords by lane."""
+    """The fields of an instruction; `index` is the register of a sparse A's indices, the scales are dwords by lane.
+
+    `scale_bytes` are the numbers of the bytes that hold the scales of A and of B.
+    """
 
     cbsz: int = 0
     abid: int = 0
@@ -199,13 +219,14 @@ class Fields:
     b: Type | None = None
     index: Array | None = None
     scales: tuple[Array, Array] | None = None
+    scale_bytes: tuple[int, int] = (0, 0)
 
 
 def product(matrix: Matrix, a: Array, b: Array, c: Array, fields: Fields | None = None) -> Array:
     """The registers of D."""
     wanted = fields or Fields()
     kinds = wanted.a or matrix.a, wanted.b or matrix.b
-    at_a, at_b, at_d = _places(matrix)
+    at_a, at_b, at_d = _places(matrix, kinds[0].bits, kinds[1].bits)
     codes_a = elements(a, kinds[0].bits, matrix.a_run)
     codes_b = elements(b, kinds[1].bits, matrix.b_run)
     lane = np.arange(64)
@@ -268,8 +289,8 @@ def _dense(matrix: Matrix, kinds: tuple[Type, Type], a: Array, b: Array, c: Arra
                 bad = np.zeros(made.shape, bool)
                 if wanted.scales is not None:
                     rows, columns = (
-                        x[side * (first // 32) : side * (first // 32) + side] & 0xFF
-                        for x, side in zip(wanted.scales, (matrix.m, matrix.n), strict=True)
+                        x[side * (first // 32) : side * (first // 32) + side] >> np.uint32(8 * byte) & 0xFF
+                        for x, side, byte in zip(wanted.scales, (matrix.m, matrix.n), wanted.scale_bytes, strict=True)
                     )
                     scale = rows[:, None].astype(int) + columns[None].astype(int) - 254
                     bad = (rows[:, None] == 255) | (columns[None] == 255)

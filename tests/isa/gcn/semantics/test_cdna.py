@@ -568,6 +568,8 @@ def test_wide_numbers_with_a_scale(name: str) -> None:
         chosen = [0] * (length - 1) + [place] if size * count == 16 else [0] * (length - 2) + [place & 1, place >> 1]
         a.run(f"{name} {shown}, {sources}, v1" + (f" op_sel:[{','.join(map(str, chosen))}]" if place else ""))
         numbers = np.concatenate([wide_values(of, part) for part in bits], axis=1)
+        if "2xpk16" in name:  # AMD's conformance tests found on a gfx950 that both sources alternate
+            numbers = numbers.reshape(64, 2, 16).swapaxes(1, 2).reshape(64, 32)
         at = place * size * count if size * count < 32 else 0
         found = [a.v(10 + n) for n in range(results)]
         for k in range(count):
@@ -612,6 +614,83 @@ def test_random_rounding_with_a_scale() -> None:
             assert found == [0xAABB_00DD | int(code) << 8 for code in codes]
         else:
             assert [word & 0xFF for word in found] == codes
+
+
+def randomly_rounded(to: str, value: float, exponent: int, noise: int) -> int:
+    """The code of a number divided by a power of two and rounded by random bits: the upper ones count as a fraction."""
+    mantissa, lowest = {"fp4": (1, 0), "fp6": (3, 0), "bf6": (2, -2)}[to]
+    codes = 1 << SMALL[to][2] - 1
+    exact = Fraction(abs(value)) / Fraction(2) ** exponent
+    if not exact:
+        return codes if math.copysign(1, value) < 0 else 0
+    own = max(math.frexp(value)[1] - 1 - exponent, lowest)
+    unit = Fraction(2) ** (own - mantissa)
+    dropped = own - (math.frexp(value)[1] - 1 - exponent) + 23 - mantissa  # bits of the binary32 significand
+    part = Fraction(noise >> 32 - dropped if dropped <= 32 else noise, 1 << dropped)
+    steps = math.floor(exact / unit + part) if dropped <= 31 else 0
+    code = steps + (own - lowest << mantissa)
+    return min(code, codes - 1) | (codes if value < 0 else 0)
+
+
+@pytest.mark.parametrize("of", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("to", ["fp4", "fp6", "bf6"])
+def test_several_numbers_share_random_bits(to: str, of: str) -> None:
+    """Each number is rounded by the same random bits (Choice ``gcn/scaled-conversions``)."""
+    count = 2 if to == "fp4" else 32
+    a, scale, registers = alu("gfx950"), scales(), max(1, count // WIDE[of])
+    values = RNG.uniform(-1, 1, (registers, 64, WIDE[of])) * 2.0 ** RNG.integers(-3, 5, (registers, 64, WIDE[of]))
+    values[0, :3, 0] = 0.0, -0.0, 1.0
+    given = values.astype(np.float16 if of == "f16" else np.float32)
+    bits = [part.view(np.uint32).ravel() for part in given]
+    if of == "bf16":
+        bits = [(pair >> 16)[::2] | pair[1::2] & 0xFFFF0000 for pair in bits]
+    noise = RNG.integers(0, 1 << 32, 64, np.uint32)
+    noise[:4] = 0, 0xFFFF_FFFF, 0x8000_0000, 0x7FFF_FFFF
+    for n, part in enumerate(bits, 60):
+        a.set_v(n, part.tolist())
+    a.set_v(1, scale)
+    a.set_v(3, noise.tolist())
+    numbers = np.concatenate([wide_values(of, part) for part in bits], axis=1)
+    results = 1 if to == "fp4" else 6
+    sources = f"v[60:{59 + registers}]" if registers > 1 else "v60"
+    shown = "v10" if to == "fp4" else "v[10:15]"
+    pack = "pk" if to == "fp4" else "pk32"
+    for place in range(4 if to == "fp4" else 1):
+        for n in range(10, 10 + results):
+            a.set_v(n, [0x1234_5678] * 64)
+        chosen = f" op_sel:[0,0,{place & 1},{place >> 1}]" if place else ""
+        a.run(f"v_cvt_scalef32_sr_{pack}_{to}_{of} {shown}, {sources}, v3, v1{chosen}")
+        found = [a.v(10 + n) for n in range(results)]
+        for k in range(count):
+            exponents = [(word >> 23 & 255) - 127 for word in scale]
+            wanted = [
+                randomly_rounded(to, float(value), exponent, int(random))
+                for value, exponent, random in zip(numbers[:, k], exponents, noise, strict=True)
+            ]
+            assert taken(found, 8 * place + k * SMALL[to][2], SMALL[to][2]) == wanted
+        if to == "fp4":
+            kept = 0xFFFF_FFFF & ~(0xFF << 8 * place)
+            assert {word & kept for word in found[0]} == {0x1234_5678 & kept}
+
+
+@pytest.mark.parametrize("of", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("to", ["fp6", "bf6"])
+def test_random_bits_do_not_change_exact_numbers(to: str, of: str) -> None:
+    """As AMD's conformance tests for gfx950 have it: all 32 codes without a sign, one after the other."""
+    a = alu("gfx950")
+    exact = np.array([small_value(to, code) for code in range(32)])
+    halves = {"f16": exact.astype(np.float16).view(np.uint16), "bf16": exact.astype(np.float32).view(np.uint32) >> 16}
+    if of == "f32":
+        words = exact.astype(np.float32).view(np.uint32)
+    else:
+        words = halves[of][::2].astype(np.uint32) | halves[of][1::2].astype(np.uint32) << 16
+    for n, word in enumerate(words.tolist(), 60):
+        a.set_v(n, [word] * 64)
+    a.set_v(1, [127 << 23] * 64)
+    a.set_v(3, [0, 0xFFFF_FFFF, 0x1234_5678, 0x8000_0000] * 16)
+    a.run(f"v_cvt_scalef32_sr_pk32_{to}_{of} v[10:15], v[60:{59 + len(words)}], v3, v1")
+    whole = sum(code << 6 * code for code in range(32))
+    assert [a.v(10 + n) for n in range(6)] == [[whole >> 32 * n & 0xFFFF_FFFF] * 64 for n in range(6)]
 
 
 # -- LDS

@@ -49,8 +49,7 @@ def stated(
     shape = rules.shape(matrix, wanted.a, wanted.b)
     shape.cbsz, shape.abid, shape.blgp = wanted.cbsz, wanted.abid, wanted.blgp
     shape.index = 0 if wanted.index is None else wanted.index.ctypes.data
-    if wanted.scales is not None:
-        shape.scale_a, shape.scale_b = (each.ctypes.data for each in wanted.scales)
+    set_scales(shape, wanted)
     d, scratch = np.zeros_like(c), np.zeros(rules.SCRATCH, np.uint8)
     places = [each.ctypes.data for each in (a, b, c, d, scratch)]
     if is_python:
@@ -58,6 +57,21 @@ def stated(
     else:
         compiled()(ctypes.addressof(shape), *places)
     return d
+
+
+def set_scales(shape: Any, wanted: Fields) -> None:
+    """Give a shape the addresses and the positions of the scales."""
+    if wanted.scales is not None:
+        shape.scale_a, shape.scale_b = (each.ctypes.data for each in wanted.scales)
+        shape.a_shift, shape.b_shift = (8 * byte for byte in wanted.scale_bytes)
+
+
+def random_scales(rng: np.random.Generator) -> tuple[Array, Array]:
+    """Two registers whose bytes are scales, most of them near 1."""
+    made = [rng.integers(110, 145, (64, 4), dtype=np.uint8) for _ in range(2)]
+    for each in made:
+        each[rng.integers(64, size=2), :] = rng.choice([0, 1, 90, 160, 254, 255], (2, 4))
+    return made[0].view(np.uint32).ravel(), made[1].view(np.uint32).ravel()
 
 
 def random_fields(rng: np.random.Generator, matrix: Matrix) -> Fields:
@@ -69,9 +83,9 @@ def random_fields(rng: np.random.Generator, matrix: Matrix) -> Fields:
         made.abid = int(rng.integers(0, 32 // (2 * matrix.a_run)))
     elif matrix.takes_formats:
         made.a, made.b = (FORMATS[each] for each in rng.integers(0, len(FORMATS), 2))
-        if rng.random() < 0.5:
-            made.scales = tuple(rng.integers(110, 140, 64, dtype=np.uint32) for _ in range(2))  # type: ignore[assignment]
-            made.scales[0][rng.integers(64)] = rng.choice([0, 254, 255])
+        if matrix.is_scaled:
+            made.scales = random_scales(rng)
+            made.scale_bytes = int(rng.integers(4)), int(rng.integers(4))
     elif rng.random() < 0.3:
         if matrix.takes_block:
             made.cbsz = int(rng.integers(0, matrix.blocks.bit_length()))
@@ -87,7 +101,7 @@ def random_fields(rng: np.random.Generator, matrix: Matrix) -> Fields:
 def test_counts() -> None:
     """As many as LLVM 22 has for these processors."""
     counts = {each: sum(processor == each for processor, _ in ALL) for each in ("gfx908", "gfx90a", "gfx942", "gfx950")}
-    assert counts == {"gfx908": 20, "gfx90a": 27, "gfx942": 46, "gfx950": 66}
+    assert counts == {"gfx908": 20, "gfx90a": 27, "gfx942": 46, "gfx950": 68}
 
 
 CALCULATOR = {
@@ -278,6 +292,9 @@ def test_d_is_undefined_where_an_operand_is(key: tuple[str, str]) -> None:
     fields = random_fields(rng, matrix)
     a, b = (fields.a or matrix.a, fields.b or matrix.b)
     shape = rules.shape(matrix, a, b)
+    if matrix.is_scaled:  # undefined scales are looked for in registers of their own
+        no_bits = np.zeros(64, np.uint32)
+        set_scales(shape, Fields(scales=(no_bits, no_bits)))
     shape.cbsz, shape.abid, shape.blgp = fields.cbsz, fields.abid, fields.blgp
     shape.index = 0 if fields.index is None else fields.index.ctypes.data
     given = list(oracle.registers(rng, matrix, fields))
@@ -311,14 +328,55 @@ def test_an_undefined_index_makes_its_row_undefined() -> None:
         assert np.count_nonzero(made) == count
 
 
+@pytest.mark.parametrize("name", ["v_mfma_scale_f32_16x16x128_f8f6f4", "v_mfma_scale_f32_32x32x64_f8f6f4"])
+def test_an_undefined_scale_makes_its_row_or_column_undefined(name: str) -> None:
+    matrix = matrices()["gfx950", name]
+    zeros, made = np.zeros((16, 64), np.uint32), np.zeros((16, 64), np.uint32)
+    for side, lane, bit, count in ((0, 5, 8, matrix.n), (1, 63, 15, matrix.m), (0, 0, 7, 0), (1, 9, 16, 0)):
+        marks = [np.zeros(64, np.uint32) for _ in range(2)]
+        marks[side][lane] = 1 << bit
+        shape = rules.shape(matrix)
+        set_scales(shape, Fields(scales=(marks[0], marks[1]), scale_bytes=(1, 1)))
+        undefined()(ctypes.addressof(shape), *[zeros.ctypes.data] * 4, made.ctypes.data)
+        assert np.count_nonzero(made) == count
+
+
+def test_scales_need_their_instruction() -> None:
+    matrix = matrices()["gfx950", "v_mfma_f32_16x16x128_f8f6f4"]
+    check_fields(matrix, 4, 0, 4)
+    message = f"{matrix.name} abid:1: expected 0, or v_mfma_ld_scale_b32 with the scales directly before it"
+    with pytest.raises(BeyondModel, match=re.escape(message)):
+        check_fields(matrix, 0, 1, 0)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("name", ["v_mfma_f32_16x16x128_f8f6f4", "v_mfma_f32_32x32x64_f8f6f4"])
+def test_layout_of_f8f6f4_operands(name: str, kind: Type) -> None:
+    """As Triton's layouts and the tests of Composable Kernel have it: 32 adjacent k, or twice 16 of them."""
+    matrix = matrices()["gfx950", name]
+    wanted = oracle.format_place(matrix.m, matrix.k, kind.bits)
+    for i in range(matrix.m):
+        for k in range(matrix.k):
+            place = tuple(int(each) for each in wanted[:, i, k])
+            assert a_place(matrix, 0, i, k, kind) == place
+            assert b_place(matrix, 0, k, i, kind) == place
+
+
+def test_passes_depend_on_the_formats() -> None:
+    matrix = matrices()["gfx950", "v_mfma_scale_f32_32x32x64_f8f6f4"]
+    fast = {(a, b) for a in FORMATS for b in FORMATS if matrix.passes_of(a, b) == 8}
+    assert fast == {(a, b) for a in FORMATS[2:] for b in FORMATS[2:]}
+    assert {matrix.passes_of(a, b) for a in FORMATS for b in FORMATS} == {8, 16}
+
+
 # ---- operations ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_operations_and_the_table_have_the_same_instructions(processor: str) -> None:
     chip = target(processor)
-    rows = {op.name: op.operands for op in OPS if op.family == "mai" and "mfma" in op.name.replace("smfmac", "mfma")}
-    on = {op.name for op in OPS if op.family == "mai" and op.on(chip) and op.name in rows}
+    rows = {op.name: op.operands for op in OPS if op.family in ("mai", "vop3px")}
+    on = {op.name for op in OPS if op.name in rows and op.on(chip)}
     own = {name for owner, name in matrices() if owner == processor}
-    assert on - {name for name in on if "scale" in name} == own
+    assert on == own
     for name in own:
         matrix, registers = matrices()[processor, name], re.findall(r"(?:vdst|src0|src1):(\d+)", rows[name])
         assert registers == [str(each) for each in (matrix.d_registers, matrix.a_registers, matrix.b_registers)]

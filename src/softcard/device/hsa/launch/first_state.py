@@ -7,21 +7,31 @@ prologues that LLVM generates and the choices in `choices.toml`."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from softcard.core.errors import AccessFault, BeyondModel
 from softcard.device.hsa.launch.plan import BAD_CODE, KERNARG_BYTES, DispatchRefused, LaunchPlan, Preload, read_plan
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
-from softcard.device.hsa.rules import GRID_CHECKS, KERNARG_ALIGNMENT, KERNARG_PRELOAD, KERNEL_OBJECT, TG_SPLIT
+from softcard.device.hsa.rules import (
+    ALLOCATED_REGISTERS,
+    GRID_CHECKS,
+    KERNARG_ALIGNMENT,
+    KERNARG_PRELOAD,
+    KERNEL_OBJECT,
+    TG_SPLIT,
+)
 from softcard.engine.gcn.api import Dispatch, Shapes, Words32, wave_scratch_bytes
 from softcard.engine.gcn.memory import GpuMemory
+from softcard.ir.object_cache import ObjectCache, default_folder
 from softcard.isa.gcn.state import CHECKED, PTR32, VGPRS
 from softcard.isa.gcn.target import GFX9, Target
 
@@ -39,6 +49,10 @@ MAX_GROUPS: Final = 1 << 24
 SMALL_GRID: Final = 4096
 """The maximum number of work-groups of a dispatch whose table of work-groups is cached for later launches."""
 CACHED_TABLES: Final = 64
+FORM_OF_SEARCH: Final = "registers 1"
+"""A part of the keys of cached searches. It changes with the code of `isa.gcn.allocation`."""
+CACHED_SEARCH: Final = 1 << 16
+"""The maximum number of bytes of code for which a search for registers is cached on disk."""
 
 Size = tuple[int, int, int]
 
@@ -133,6 +147,8 @@ def launch(
     entry = packet.kernel_object + plan.entry_offset
     if not 0 <= entry < around.memory.limit:
         raise DispatchRefused(f"the kernel's entry {entry:#x} is outside of the address space", BAD_CODE, KERNEL_OBJECT)
+    if around.target.has_unified_registers:
+        _check_code(around.memory, entry, plan, around.target)
     shapes, groups = work_groups(grid, group, plan.workitem_id, packed=around.target.has_packed_ids)
     most_waves = shapes.most_waves
     check_registers(plan.allocated_vgprs, most_waves, around.target)
@@ -169,6 +185,61 @@ def launch(
         hidden_private_base=scratch.hidden_base if scratch else None,
         **options,
     )
+
+
+_searched: Final[WeakKeyDictionary[GpuMemory, dict[tuple[int, int, int], tuple[bytes, str]]]] = WeakKeyDictionary()
+"""The code that was searched for registers that are not allocated, and the sentence about the first one, or "".
+
+The keys are the entry, and the numbers of allocated vector and accumulation registers.
+"""
+
+
+def _check_code(memory: GpuMemory, entry: int, plan: LaunchPlan, target: Target) -> None:
+    """Raise `DispatchRefused` if the code at `entry` names a vector register that the kernel does not allocate.
+
+    Hardware has other registers, or those of another kind, in their place.
+    """
+    plain = memory.plain(entry, WORD)
+    if plain is None or entry % WORD:
+        return  # the engine reports it
+    accs = plan.allocated_vgprs - plan.vgprs
+    view = plain.view[entry - plain.base : plain.end - plain.base & -WORD]
+    known = _searched.setdefault(memory, {})
+    code, sentence = known.get((entry, plan.vgprs, accs), (b"", ""))
+    if not code or view[: len(code)] != code:
+        count, sentence = _search(target, view, entry, plan.vgprs, accs)
+        if len(known) == CACHED_TABLES:
+            known.clear()
+        known[entry, plan.vgprs, accs] = bytes(view[: WORD * count]), sentence
+    if sentence:
+        raise DispatchRefused(sentence, BAD_CODE, ALLOCATED_REGISTERS)
+
+
+def _search(target: Target, view: memoryview, entry: int, vgprs: int, accs: int) -> tuple[int, str]:
+    """Return the number of words that were searched, and the sentence about a register that is not allocated, or "".
+
+    Searches without such a register are cached on disk, so that a process which runs known kernels does not load the
+    instruction set.
+    """
+    start = view[:CACHED_SEARCH]
+    key = hashlib.sha256(repr((FORM_OF_SEARCH, target.name, vgprs, accs)).encode() + start).hexdigest()
+    known = _cache().get(key)
+    if known is not None:
+        return int.from_bytes(known, "little"), ""
+    from softcard.isa.gcn.allocation import beyond_allocation
+
+    found, count = beyond_allocation(target, np.frombuffer(view, np.uint32), entry, vgprs, accs)
+    if found is not None:
+        pc = found.insn.pc
+        return count, f"{found.message}, at pc {pc:#x} (entry+{pc - entry:#x})"
+    if WORD * count <= CACHED_SEARCH:
+        _cache().put(key, count.to_bytes(8, "little"))
+    return count, ""
+
+
+@cache
+def _cache() -> ObjectCache:
+    return ObjectCache(default_folder())
 
 
 def _check(around: Surroundings, packet: KernelDispatchPacket, grid: Size, workgroup: Size) -> None:

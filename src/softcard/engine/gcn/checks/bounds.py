@@ -20,6 +20,7 @@ from softcard.engine.gcn.reference.lane_integer import Array, Value
 from softcard.engine.gcn.reference.lane_memory import Indices, Rows, shared
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import HW_ID, LANES, LDS_BASE, LDS_SIZE, PC
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 
 WORD: Final = 4
-LONGEST: Final = 12
-"""The length of the longest instruction, in bytes."""
 WAVE: Final = 0x3F
 """The mask of the field of the register HW_ID that holds the number of a wave in its work-group."""
 

@@ -46,11 +46,12 @@ def fetch_of(target: Target, code_ranges: CodeRanges) -> Fetch:
     It raises a fault for other addresses.
     """
     from softcard.isa.gcn.encoding.decode import decode
+    from softcard.isa.gcn.encoding.formats import LONGEST
 
     def fetch(pc: int) -> Insn:
         for address, data in code_ranges:
             if address <= pc < address + len(data):
-                return decode(target, data[pc - address : pc - address + 12], pc)
+                return decode(target, data[pc - address : pc - address + LONGEST], pc)
         raise GuestFault("no code was translated here").at("pc", pc)
 
     return fetch

@@ -2,9 +2,10 @@
 
 Each entry is compiled at its first call. An entry's number depends only on the instruction set's table of matrix
 instructions, so translated code in the on-disk cache can use it in any process. The arguments of an entry are the
-addresses of the registers of A, B, C (or the constant in place of C) and D, the word that `fields_of` returns, and the
-address of the index register. An entry that computes shadows (the undefined bits of D) also takes the address of the
-shadow of the index register.
+addresses of the registers of A, B, C (or the constant in place of C) and D, the word that `fields_of` returns, and two
+more addresses: for a sparse A that of the index register and 0, for an instruction with scales those of the scale
+registers, else 0 and 0. An entry that computes shadows (the undefined bits of D) takes the addresses of shadows
+instead; for a sparse A it takes those of the index register and of the shadow of that register.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from softcard.engine.gcn.matrix.kernels import Kernel
 from softcard.isa.gcn.semantics.matrix.rules import CONSTANT
 from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, Use, matrices
 
-CBSZ, ABID, BLGP, PLACE, NUMBER = 0, 8, 16, 24, 32
+CBSZ, ABID, BLGP, PLACE, NUMBER, SHIFTS = 0, 8, 16, 24, 32, (48, 56)
 """The lowest bit of each field in the word that `fields_of` returns.
 
 `CBSZ`, `ABID` and `BLGP` are fields of the instruction. `PLACE` has the value `CONSTANT` if C is a constant, else 0.
-`NUMBER` is the entry's number in the table.
+`NUMBER` is the entry's number in the table, of 16 bits. `SHIFTS` are the bit positions of the scales of A and B.
 """
 _WORD: Final = ctypes.c_uint64
 
@@ -32,7 +33,8 @@ _WORD: Final = ctypes.c_uint64
 def fields_of(number: int, use: Use) -> int:
     """Return the word with an instruction's fields and its entry's number, as compiled entries expect it."""
     place = CONSTANT if use.c is None else 0
-    return use.cbsz << CBSZ | use.abid << ABID | use.blgp << BLGP | place << PLACE | number << NUMBER
+    shifts = sum(8 * byte << bit for byte, bit in zip(use.scale_bytes, SHIFTS, strict=True))
+    return use.cbsz << CBSZ | use.abid << ABID | use.blgp << BLGP | place << PLACE | number << NUMBER | shifts
 
 
 def number_of(use: Use) -> int:
@@ -65,18 +67,16 @@ class _Table:
 
     def __init__(self) -> None:
         self.kernels = list(_numbers())
-        self._compiles = ctypes.CFUNCTYPE(_WORD, *[_WORD] * 6)(self._called)
-        self._compiles_shadows = ctypes.CFUNCTYPE(_WORD, *[_WORD] * 7)(self._called)
-        count = len(self.kernels)
-        first, second = (ctypes.cast(each, ctypes.c_void_p).value for each in (self._compiles, self._compiles_shadows))
-        self.words = (_WORD * (2 * count))(*[first or 0] * count, *[second or 0] * count)
+        self._compiles = ctypes.CFUNCTYPE(_WORD, *[_WORD] * library.ENTRY_WORDS)(self._called)
+        count = 2 * len(self.kernels)
+        self.words = (_WORD * count)(*[ctypes.cast(self._compiles, ctypes.c_void_p).value or 0] * count)
 
     def _called(self, *given: int) -> int:
         """Compile the entry that the arguments `given` select, call it, and return its result.
 
         The caller is translated code, which cannot propagate a Python exception; an exception aborts the process."""
         try:
-            number = given[4] >> NUMBER
+            number = given[4] >> NUMBER & 0xFFFF
             function = self._entry(number)
             self.words[number] = ctypes.cast(function, ctypes.c_void_p).value or 0
             return int(function(*given))

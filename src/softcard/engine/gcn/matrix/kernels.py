@@ -20,7 +20,7 @@ from softcard.ir.builder import vector_width
 from softcard.ir.native import Function, numbers
 from softcard.ir.operand import Operand
 from softcard.isa.gcn.semantics.matrix import rules
-from softcard.isa.gcn.semantics.matrix.table import LANES, Matrix, Rule, Type
+from softcard.isa.gcn.semantics.matrix.table import LANES, Matrix, Rule, Type, a_place, b_place
 
 ROW: Final = 4 * LANES
 """The size of a vector register in bytes."""
@@ -33,6 +33,13 @@ WINDOW: Final = 60
 """The number of exponents below the largest possible product exponent that the fast formulation covers."""
 OF_ZERO: Final = -128
 """The exponent byte of a zero element; saturating sums with it lie below the window of exponents."""
+MOST_OF_ZERO: Final = 50
+"""The largest exponent of scales with which products that are zero do not affect the sum.
+
+A product of zero and 2**15 counts as 2**-111, which then stays below the window of exponents.
+"""
+SCALE_OF_NAN: Final = 1 << 16
+"""The exponent that stands for a scale that is NaN; sums with it are beyond the window of exponents."""
 UNLIKELY: Final = ", !prof !90"
 
 
@@ -125,10 +132,8 @@ class Writer(VectorText):
         Kernels that read A and B only before they write D need no copy of operands that are not rearranged."""
         if self.matrix.rule in (Rule.INTEGER, Rule.PAIRWISE, Rule.PAIRWISE_FLUSH) and not self.kernel.is_arranged:
             return self.a, self.b
-        sizes = (
-            -(-self.matrix.a_run * self.kernel.a.bits // 32),
-            -(-self.matrix.b_run * self.kernel.b.bits // 32),
-        )
+        sides = (self.matrix.a_run, self.kernel.a), (self.matrix.b_run, self.kernel.b)
+        sizes = [-(-run * type_.bits // 32) for run, type_ in sides]
         made = self._array(ROW * sizes[0]), self._array(ROW * sizes[1])
         if self.kernel.is_arranged:
             self._call(rules.arranged, self.shape, self.a, self.b, *made)
@@ -223,13 +228,17 @@ class Writer(VectorText):
 
     def _a_offset(self, block: int, k: int) -> int:
         """Return the byte offset of A[0][k] of a block in the memory that `_widened` fills."""
-        run = self.matrix.a_run
-        return ROW * (k % run) + 4 * self.matrix.m * (block + self.matrix.blocks * (k // run))
+        lane, number = a_place(self.matrix, block, 0, k, self.kernel.a)
+        return ROW * number + 4 * lane
 
     def _b_offset(self, block: int, k: int) -> int:
         """Return the byte offset of B[k][0] of a block in the memory that `_widened` fills."""
-        run = self.matrix.b_run
-        return ROW * (k % run) + 4 * self.matrix.n * (block + self.matrix.blocks * (k // run))
+        lane, number = b_place(self.matrix, block, k, 0, self.kernel.b)
+        return ROW * number + 4 * lane
+
+    def _field_of_shape(self, name: str) -> Operand:
+        """Return the value of a field of the instruction's `rules.Shape`."""
+        return (self.shape + 8 * numbers(rules.Shape)[name]).inttoptr().load("i64")
 
     # ---- rows of D -----------------------------------------------------------------------------------------------
     @contextmanager
@@ -295,10 +304,8 @@ class Writer(VectorText):
         """Emit the byte offsets of selected rows of B from the first of four; return the address of their table.
 
         The table has the layout of the widened A: a dword for each of its elements."""
-        run, fields = self.matrix.a_run, numbers(rules.Shape)
-        index, cbsz, abid = (
-            (self.shape + 8 * fields[name]).inttoptr().load("i64") for name in ("index", "cbsz", "abid")
-        )
+        run = self.matrix.a_run
+        index, cbsz, abid = (self._field_of_shape(name) for name in ("index", "cbsz", "abid"))
         shift = self.spread(cbsz.eq(0).select(abid * (2 * run), 0).trunc("i32"))
         table = self._array(ROW * run)
         for at in range(0, LANES, self.lanes):
@@ -473,7 +480,7 @@ class Writer(VectorText):
     def _sign_of_c(self) -> Operand:
         """Return, in every lane, the word that is XORed to the high dwords of C: the sign bit if C is negated, else
         0."""
-        blgp = (self.shape + 8 * numbers(rules.Shape)["blgp"]).inttoptr().load("i64")
+        blgp = self._field_of_shape("blgp")
         return self.spread(((blgp >> 2) << 31).trunc("i32"))
 
     def _double_operands(self, a: Operand, b: Operand, pair: Operand, lanes: range, k: int) -> tuple[Operand, Operand]:
@@ -508,9 +515,6 @@ class Writer(VectorText):
         a, exponents_a, top_a, special_a = self._factors(self.raw_a, kernel.a, matrix.a_run, is_b=False)
         b, exponents_b, top_b, special_b = self._factors(self.raw_b, kernel.b, matrix.b_run, is_b=True)
         special = special_a | special_b
-        if matrix.takes_formats:
-            scale = (self.shape + 8 * numbers(rules.Shape)["scale_a"]).inttoptr().load("i64")
-            special = special | scale.ne(0)
         if self.is_wide:
             special = special | self._window(top_a >> 23, top_b >> 23)
         self.branch(special, whole, fast, UNLIKELY)
@@ -535,7 +539,7 @@ class Writer(VectorText):
         """Return the address of the shape that fits the copies of A and B, which are rearranged already.
 
         Operands of sparse instructions and of instructions with scales are not rearranged."""
-        if self.matrix.is_sparse or self.matrix.takes_formats:
+        if self.matrix.is_sparse or self.matrix.is_scaled:
             return self.shape
         return self.shape + ctypes.sizeof(rules.Shape)
 
@@ -611,7 +615,8 @@ class Writer(VectorText):
         """Emit the constants that the inner loop keeps in registers.
 
         `least` is the lowest exponent that the fast formulation handles, and `tiny` the lower bound for the
-        exponents of C."""
+        exponents of C. A kernel with scales also reads the addresses of the registers that hold them, and the positions
+        of the scales in the lanes of these registers."""
         self.bytes = f"<{4 * self.lanes} x i8>"
         if self.is_wide:
             self.shift: Operand | None = self.spread(self.base << 23)
@@ -621,6 +626,10 @@ class Writer(VectorText):
             self.shift = None
             self.least = self.held(self.constant(self.bytes, -WINDOW))
             lowest = self.constant(self.ints, BIAS - WINDOW << 24)
+        if self.matrix.is_scaled:
+            self.scales_a, self.scales_b = (self._field_of_shape(name) for name in ("scale_a", "scale_b"))
+            self.shift_a, shift = (self._field_of_shape(name).trunc("i32") for name in ("a_shift", "b_shift"))
+            self.shift_b = self.held(self.spread(shift))
         self.tiny = self.held(lowest - 1)
         self.mirror = self.held(self.constant(self.ints, 2 * BIAS + 24 << 23))
         """The minuend that turns the exponent field of 2**E into that of 2**(24 - E), by a subtraction."""
@@ -630,8 +639,8 @@ class Writer(VectorText):
 
         The lanes are those of a vector of columns.
         """
-        run = self.matrix.a_run
-        place = table + (LANES * (k % run) + self.matrix.m * (block + self.matrix.blocks * (k // run)))
+        lane, number = a_place(self.matrix, block, 0, k, self.kernel.a)
+        place = table + (LANES * number + lane)
         if self.matrix.n > 4:
             return self.spread((place + (quad << 2)).inttoptr().load("i32", align=4)).bitcast(self.bytes)
         count = self.lanes // 4
@@ -682,6 +691,7 @@ class Writer(VectorText):
         halves = [range(first + n, first + matrix.group, step) for n in range(step)]
         held = [self._held_rows(b, block, half, at) for half in halves]
         exponents = [self._held_rows(exponents_b, block, half, at) for half in halves]
+        scales = self._column_scales(first, at) if matrix.is_scaled else None
         with self._quads_of(block, at) as (quad, place):
             largest = [
                 self._largest(
@@ -696,7 +706,7 @@ class Writer(VectorText):
             for row in range(4):
                 i = (quad << 2) + row
                 rows = [self._rows_for(each, b, half, i, at) for half, each in zip(halves, held, strict=True)]
-                self._row(block, (first, halves, rows), (quad, row), at, place, fields, (a, source), low)
+                self._row(block, (first, halves, rows), (quad, row), at, place, fields, (a, source), low, scales)
 
     def _exponents_for(
         self, held: list[Operand], table: Operand, depth: range, quad: Operand, at: Operand
@@ -731,6 +741,7 @@ class Writer(VectorText):
         fields: list[Operand],
         memory: tuple[Operand, Operand],
         low: Operand | None,
+        scales: Operand | None,
     ) -> None:
         """Emit one row of D, in one vector of columns: its old value plus the products for one group of consecutive k.
 
@@ -738,7 +749,8 @@ class Writer(VectorText):
         the rows of B. `where` has the number of four consecutive rows of D, and the number of the row in these.
         `at` is the byte offset of the columns. `place` is the byte offset in D of the first of the four rows.
         `fields` has, for each part, the largest exponents of the four rows. `memory` has the addresses of A and of
-        the old values. `low` flags, if it is not None, the rows whose exponents are below the window."""
+        the old values. `low` flags, if it is not None, the rows whose exponents are below the window. `scales` has, if
+        it is not None, the exponents of the scales of the columns."""
         first, halves, rows = group
         quad, row = where
         a, source = memory
@@ -757,10 +769,43 @@ class Writer(VectorText):
                 each.ashr(self.smaller_word(power - own >> 23, 31)) for each, own in zip(sums, powers, strict=True)
             ]
             part = moved[0] + moved[1]
+        beyond = None
+        if scales is not None:
+            power, beyond = self._scaled(power, self._row_scale(first, i) + scales)
+        elif self.shift is not None:
+            power = power + self.shift
         made, wrong = self._joined(part, power, old)
         if low is not None:
             wrong = wrong | (low & (0xFF << 8 * row)).ne(0)
+        if beyond is not None:
+            wrong = wrong | beyond
         self._store(made, wrong, old, (block, first, i, at, here))
+
+    def _scale_exponents(self, words: Operand) -> Operand:
+        """Return the exponents of scales in the low bytes of dwords; SCALE_OF_NAN for a scale that is NaN."""
+        field = words & 0xFF
+        return field.eq(0xFF).select(self.constant(field.type, SCALE_OF_NAN), field - BIAS)
+
+    def _column_scales(self, first: int, at: Operand) -> Operand:
+        """Return the exponents of the scales of a vector of columns, for the group of k that starts at `first`."""
+        place = self.scales_b + 4 * self.matrix.n * (first >> 5) + at
+        return self._scale_exponents(place.inttoptr().load(self.ints, align=4) >> self.shift_b)
+
+    def _row_scale(self, first: int, i: Operand) -> Operand:
+        """Return the exponent of the scale of row `i`, in every lane, for the group of k that starts at `first`."""
+        place = self.scales_a + 4 * self.matrix.m * (first >> 5) + (i << 2)
+        return self.spread(self._scale_exponents(place.inttoptr().load("i32", align=4) >> self.shift_a))
+
+    def _scaled(self, power: Operand, scale: Operand) -> tuple[Operand, Operand]:
+        """Return `power` times 2**`scale`, and a mask of lanes in which the result does not apply.
+
+        These are lanes whose scales are NaN or lead out of the range of exponents of the fast formulation. If all
+        products are zero, `power` is the lowest one and stays as it is, unless the scales are so large that the
+        exponents of the products matter."""
+        field = (power >> 23) + scale
+        is_zero = power <= (BIAS - WINDOW << 23)
+        is_beyond = field - (BIAS - WINDOW) > WINDOW + 120
+        return is_zero.select(power, field << 23), is_zero.select(scale.sgt(MOST_OF_ZERO), is_beyond)
 
     def _joined(self, part: Operand, power: Operand, old: Operand) -> tuple[Operand, Operand]:
         """Return the sum of `part` and C as binary32, and a mask of lanes in which it may be wrong.
@@ -768,15 +813,14 @@ class Writer(VectorText):
         `part` is in units of 2**-24 times `power`. It is truncated to a multiple of 2**-31 times the larger of the
         powers of `part` and C, and split into two exact floats. These are added to C (`old`) without an error before
         the one rounding."""
-        own = power if self.shift is None else power + self.shift
         bits = self.bits(old)
         of_c = bits & rules.INFINITY
-        most = self.larger_word(own, of_c)
+        most = self.larger_word(power, of_c)
         addend = self.intrinsic("floor", old.fmul(self.real(self.mirror - most)))
         if self.matrix.rule == Rule.FUSED_SPLIT:
             far = (most - of_c) > (25 << 23)
             addend = far.select(self.pattern(0), addend)
-        apart = self.smaller_word(most - own, 38 << 23)
+        apart = self.smaller_word(most - power, 38 << 23)
         near = self.smaller_word(apart, 7 << 23)
         part = part.ashr(apart - near >> 23)
         unit = self.real((BIAS << 23) - near)

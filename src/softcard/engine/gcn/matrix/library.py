@@ -18,13 +18,15 @@ from softcard.isa.gcn.semantics.matrix.table import LANES, Matrix, Type
 
 # ---- entries ---------------------------------------------------------------------------------------------------------
 # Emitters of the functions that translated code calls for a matrix instruction. Such a function prepares the shapes and
-# C on the stack and calls the instruction's kernel. ``entry(a, b, c, d, fields, index)`` computes D; ``shadows(a, b, c,
-# d, fields, index, indices)`` computes the shadow (the undefined bits) of D. `calls` describes the parameters.
+# C on the stack and calls the instruction's kernel. ``entry(a, b, c, d, fields, first, second)`` computes D;
+# ``shadows``, with the same parameters, computes the shadow (the undefined bits) of D. The parameters are described in
+# `calls`.
 
 
-FIELDS: Final = {"cbsz": 0, "abid": 8, "blgp": 16}
+FIELDS: Final = {"cbsz": 0, "abid": 8, "blgp": 16, "a_shift": 48, "b_shift": 56}
 """The lowest bit of each instruction field in the word `fields`, the parameter of an entry."""
 PLACE: Final = 24
+_PARAMETERS: Final = ", ".join(f"i64 %{name}" for name in ("a", "b", "c", "d", "fields", "first", "second"))
 
 
 def values_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
@@ -36,13 +38,12 @@ def values_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
         text, rules.addend, str(shapes), "%c", str((fields >> PLACE) & 0xFF), "%d", str(_room(text, kernel, "%room"))
     )
     a, b, d = (text.word(f"%{name}") for name in "abd")
-    if kernel.matrix.is_sparse:  # D may overlap the indices
-        kept = text.slot("%kept", f"[{ROW} x i8]", ", align 64")
-        rows = f"<{LANES} x i32>"
-        kept.store(text.word("%index").inttoptr().load(rows, align=4), align=64)
-        text.pointer("%shapes").offset(rules.Shape.index.offset).store(kept.ptrtoint())  # type: ignore[attr-defined]
+    for field, parameter in _selectors(kernel).items():  # D may overlap these registers
+        row = text.slot(f"%copy_{field}", f"[{ROW} x i8]", ", align 64")
+        row.store(text.word(parameter).inttoptr().load(f"<{LANES} x i32>", align=4), align=64)
+        text.pointer("%shapes").offset(getattr(rules.Shape, field).offset).store(row.ptrtoint())
     text.invoke("i64", f"@{kernel.name}", a, b, c, d, shapes)
-    return made | _function(text, f"{kernel.name}_entry", "i64 %a, i64 %b, i64 %c, i64 %d, i64 %fields, i64 %index", 0)
+    return made | _function(text, f"{kernel.name}_entry", 0)
 
 
 def shadows_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
@@ -51,9 +52,15 @@ def shadows_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
     shapes, fields = _shapes(text, kernel), text.word("%fields")
     rooms = [str(_room(text, kernel, name)) for name in ("%zeros", "%room")]
     place = str((fields >> PLACE) & 0xFF)
-    native_llvm.call(text, rules.undefine, str(shapes), "%a", "%b", "%c", place, "%indices", "%d", *rooms)
-    given = "i64 %a, i64 %b, i64 %c, i64 %d, i64 %fields, i64 %index, i64 %indices"
-    return _function(text, f"{kernel.name}_shadows", given, lanes)
+    native_llvm.call(text, rules.undefine, str(shapes), "%a", "%b", "%c", place, "%second", "%d", *rooms)
+    return _function(text, f"{kernel.name}_shadows", lanes)
+
+
+def _selectors(kernel: Kernel) -> dict[str, str]:
+    """Return the fields of `rules.Shape` with the addresses of registers, and the parameters that have them."""
+    if kernel.matrix.is_sparse:
+        return {"index": "%first"}
+    return {"scale_a": "%first", "scale_b": "%second"} if kernel.matrix.is_scaled else {}
 
 
 def _shapes(text: Text, kernel: Kernel) -> Operand:
@@ -68,7 +75,8 @@ def _shapes(text: Text, kernel: Kernel) -> Operand:
             slot.offset(first + 8 * number).store(getattr(known, name))
     for name, bit in FIELDS.items():
         slot.offset(getattr(rules.Shape, name).offset).store((text.word("%fields") >> bit) & 0xFF)
-    slot.offset(rules.Shape.index.offset).store(text.word("%index"))  # type: ignore[attr-defined]
+    for field, parameter in _selectors(kernel).items():
+        slot.offset(getattr(rules.Shape, field).offset).store(text.word(parameter))
     return slot.ptrtoint()
 
 
@@ -76,15 +84,15 @@ def _room(text: Text, kernel: Kernel, name: str) -> Operand:
     return text.slot(name, f"[{ROW * kernel.matrix.d_registers} x i8]", ", align 64").ptrtoint()
 
 
-def _function(text: Text, name: str, parameters: str, lanes: int) -> dict[str, str]:
-    """Return a function whose body is `text`, and its declarations, by symbol name.
+def _function(text: Text, name: str, lanes: int) -> dict[str, str]:
+    """Return an entry with the lines of a text as its body, and its declarations, by symbol name.
 
     If `lanes` is 0, another function of the module declares the attributes (`#0`)."""
     text.ret(0)
     declarations = dict(text.declarations)
     if lanes:
         declarations["attributes"] = f"attributes #0 = {{ nounwind {vector_width(lanes)} }}"
-    lines = [f"define i64 @{name}({parameters}) #0 {{", "entry:", *(f"  {line.strip()}" for line in text.allocas)]
+    lines = [f"define i64 @{name}({_PARAMETERS}) #0 {{", "entry:", *(f"  {line.strip()}" for line in text.allocas)]
     return {**declarations, name: "\n".join([*lines, *text.lines, *text.tail, "}", ""])}
 
 
@@ -93,6 +101,10 @@ def _function(text: Text, name: str, parameters: str, lanes: int) -> dict[str, s
 
 Compute = Callable[[int, int, int, int, int], int]
 """The type of a compiled instruction: a function of the addresses of A, B, C, D and of its `Shapes`."""
+
+
+ENTRY_WORDS: Final = 7
+"""The number of arguments of an entry; see `calls`."""
 
 
 class Shapes(ctypes.Structure):
@@ -137,7 +149,7 @@ def entry(kernel: Kernel, *, is_shadows: bool = False) -> Callable[..., int]:
     """
     ir = "\n".join((shadows_entry if is_shadows else values_entry)(kernel, vector_lanes()).values())
     code = llvm.Code(_image(ir))
-    words = [ctypes.c_uint64] * (7 if is_shadows else 6)
+    words = [ctypes.c_uint64] * ENTRY_WORDS
     return code.function(f"{kernel.name}_{'shadows' if is_shadows else 'entry'}", ctypes.c_uint64, *words)
 
 

@@ -21,8 +21,8 @@ def multiply(use: Use, wave: Wave) -> None:
     """Compute a matrix instruction. Operands are copied first, since D may overlap them."""
     d = _rows(use.d_rows, wave)
     a, b = _rows(use.a_rows, wave).copy(), _rows(use.b_rows, wave).copy()
-    index = _index(use, wave).copy()
-    shape, c = _shape(use, index), np.zeros_like(d)
+    selectors = [each.copy() for each in _selectors(use, wave)]
+    shape, c = _shape(use, selectors), np.zeros_like(d)
     if use.c is None:
         _call(rules.addend.name, shape, use.constant, rules.CONSTANT, 0, c)
     else:
@@ -37,14 +37,21 @@ def undefine(use: Use, wave: Wave, shadows: Wave) -> None:
     d = _rows(use.d_rows, shadows)
     a, b = _rows(use.a_rows, shadows), _rows(use.b_rows, shadows)
     c, place = (d, rules.CONSTANT) if use.c is None else (_rows(use.c_rows, shadows), 0)
-    shape, indices = _shape(use, _index(use, wave)), _index(use, shadows)
+    undefined = _selectors(use, shadows)
+    shape = _shape(use, undefined if use.index is None else _selectors(use, wave))
+    indices = d if use.index is None else undefined[0]
     _call(rules.undefine.name, shape, a, b, c, place, indices, d, np.zeros_like(d), np.zeros_like(d))
 
 
-def _shape(use: Use, index: Array) -> rules.Shape:
+def _shape(use: Use, selectors: list[Array]) -> rules.Shape:
+    """Return the `rules.Shape` of an instruction; `selectors` are its registers of indices or of scales."""
     shape = rules.shape(use.matrix, use.a_type, use.b_type)
     shape.cbsz, shape.abid, shape.blgp = use.cbsz, use.abid, use.blgp
-    shape.index = index.ctypes.data
+    shape.a_shift, shape.b_shift = (8 * byte for byte in use.scale_bytes)
+    if use.index is not None:
+        shape.index = selectors[0].ctypes.data
+    elif use.scales is not None:
+        shape.scale_a, shape.scale_b = (each.ctypes.data for each in selectors)
     return shape
 
 
@@ -53,11 +60,9 @@ def _rows(rows: range, wave: Wave) -> Array:
     return (wave.vgpr if rows[0] < VGPRS else wave.acc)[first : first + len(rows)]
 
 
-def _index(use: Use, wave: Wave) -> Array:
-    """Return the index register of a sparse instruction.
-
-    For other instructions, which ignore it, return the first register of D."""
-    return _rows(range(use.d, use.d + 1) if use.index is None else range(use.index, use.index + 1), wave)
+def _selectors(use: Use, wave: Wave) -> list[Array]:
+    """Return the registers of the indices of a sparse A, or those of the scales of A and of B."""
+    return [_rows(range(each, each + 1), wave) for each in use.selectors]
 
 
 def _call(name: str, shape: rules.Shape, *given: Array | int) -> None:

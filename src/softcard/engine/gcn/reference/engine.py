@@ -31,6 +31,7 @@ from softcard.engine.tracepoints import BEFORE, END, FAULT, TRAP
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute, selector_values
 from softcard.isa.gcn.state import (
@@ -182,8 +183,6 @@ class ObservedAccesses:
 
 OnRetire = Callable[[Wave, Insn], None]
 
-LONGEST: Final = 3
-"""The length of the longest instruction, in words."""
 NO_LANE: Final = 0xFFFF_FFFF
 OFTEN: Final = 16
 """The number of executions after which an instruction is recorded for replay."""
@@ -203,13 +202,17 @@ class Cached:
     index: int
     first: int
     second: int | None
+    more: list[int] = field(default_factory=list)
+    """The words after the second one."""
     uses: int = 0
     replays: dict[int, Replay | None] = field(default_factory=dict)
 
     def holds(self) -> bool:
         """Return True if memory still holds the instruction's words."""
         words, index = self.words, self.index
-        return words[index] == self.first and (self.second is None or words[index + 1] == self.second)
+        if words[index] != self.first or not (self.second is None or words[index + 1] == self.second):
+            return False
+        return not self.more or words[index + 2 : index + 2 + len(self.more)].tolist() == self.more
 
     def execute(self, o: Any, mode: int) -> None:
         """Execute the instruction on the operations interface `o`, for which `begin` has been called."""
@@ -353,9 +356,9 @@ class Stepper:
         if found is None or (pc - found.base) & 3:
             return Cached(decode(self.dispatch.target, self._slowly(pc), pc), memoryview(b""), 0, 0, None)
         words, index = found.code, (pc - found.base) >> 2
-        insn = decode(self.dispatch.target, words[index : index + LONGEST].tolist(), pc)
+        insn = decode(self.dispatch.target, words[index : index + LONGEST // 4].tolist(), pc)
         second = insn.words[1] if len(insn.words) > 1 else None
-        cached = self._code[pc] = Cached(insn, words, index, insn.words[0], second)
+        cached = self._code[pc] = Cached(insn, words, index, insn.words[0], second, list(insn.words[2:]))
         return cached
 
     def _slowly(self, pc: int) -> list[int]:
@@ -363,7 +366,7 @@ class Stepper:
 
         This is needed if the code is not, or only partly, in plain memory."""
         words: list[int] = []
-        for at in range(pc, pc + 4 * LONGEST, 4):
+        for at in range(pc, pc + LONGEST, 4):
             try:
                 words.append(int.from_bytes(self.memory.read(at, 4), "little"))
             except AccessFault as fault:

@@ -20,11 +20,10 @@ from softcard.engine.gcn.shadow.sources import sends_to_lanes, takes_from_lanes
 from softcard.engine.gcn.shadow.uses import Touch, Uses
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import EXEC, M0, VCC, Mode, register_name
 
-LONGEST: Final = 12
-"""The length of the longest instruction, in bytes."""
 FARTHEST: Final = 1 << 14
 """The maximum number of bytes of code to search."""
 DEPTH: Final = 4

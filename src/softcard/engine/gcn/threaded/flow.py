@@ -22,7 +22,7 @@ from softcard.engine.gcn.threaded.frontend import About, Code, Frontend, Plan
 from softcard.engine.gcn.threaded.rows import Numbers
 from softcard.engine.gcn.threaded.values import Words
 from softcard.isa.gcn.encoding.bounds import format_names, instruction_bounds
-from softcard.isa.gcn.encoding.formats import LONG
+from softcard.isa.gcn.encoding.formats import format_of
 from softcard.isa.gcn.target import Target
 
 FIRST: Final = 1 << 10
@@ -37,15 +37,17 @@ Point = tuple[int, int]
 
 
 @cache
-def _is_long(level: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the encodings that have two words, by encoding number, for the GFX generation `level`."""
-    return np.array([name in LONG or "_" in name for name in format_names(level)])
+def _word_counts(level: int) -> Numbers:
+    """Return the number of words, without a literal, of each encoding, by encoding number."""
+    return np.array([format_of(level, name).size // 4 if name else 1 for name in format_names(level)])
 
 
 class Listing:
     """The consecutive instructions from an address on.
 
-    It has the start address, and the position, size in words and encoding of each instruction."""
+    It has the start, and for each instruction its position, size in words, encoding and contents. `encoded` has the
+    first word or the first two words. `literals` has the literal; for an encoding of four words, it has the last two.
+    """
 
     def __init__(self, target: Target, words: npt.NDArray[np.uint32], start: int) -> None:
         self.target = target
@@ -58,8 +60,11 @@ class Listing:
         last = np.minimum(self.at + self.sizes - 1, len(words))
         self.literals: Words = wide[last]
         self.encoded: Words = wide[self.at]
-        long = _is_long(target.encoding)[self.formats]
+        counts = _word_counts(target.encoding)[self.formats]
+        long = counts > 1
         self.encoded[long] |= wide[self.at[long] + 1] << np.uint64(32)
+        whole = np.flatnonzero(counts == 4)
+        self.literals[whole] = wide[self.at[whole] + 2] | wide[self.at[whole] + 3] << np.uint64(32)
         self.index = np.full(len(words) + 1, -1, np.int64)
         self.index[self.at] = np.arange(len(self.at))
 

@@ -42,11 +42,12 @@ from softcard.engine.gcn.threaded.values import (
     Words,
     cache_rows,
     part_rows,
+    two_words,
 )
 from softcard.isa.gcn.encoding import operands
 from softcard.isa.gcn.encoding.bounds import format_names
 from softcard.isa.gcn.encoding.decode import LEAST_OVERLAP, decode
-from softcard.isa.gcn.encoding.formats import FORMATS, Format, format_of
+from softcard.isa.gcn.encoding.formats import FORMATS, LONGEST, MATRIX_FORMS, Format, format_of
 from softcard.isa.gcn.encoding.operands import names
 from softcard.isa.gcn.encoding.shape import LITERAL_FORMS, Slot, visible_slots
 from softcard.isa.gcn.insn import Insn
@@ -62,6 +63,8 @@ Each code that belongs to none of these classes is a class of its own.
 """
 TRIED: Final = 8
 """The number of a group's words that are decoded in search of a valid instruction."""
+MIXER: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
+"""An odd factor that makes the signatures of different instructions of four words differ."""
 UNKNOWN: Final = ALL_ONES
 """A placeholder for the size of records whose layout is not known yet."""
 
@@ -153,8 +156,9 @@ def _classes(level: int, kind: str, words: int, type_: str, takes_literal: bool)
 def _overlaps(words: Words, c: int, d: int, registers: int) -> Words:
     """Return, for each word of a matrix instruction, a bit that tells if C and D overlap without being the same.
 
-    The bit is part of the word's signature (see `Frontend._signatures`). `c` and `d` are the bit positions of
-    both operand fields, and `registers` is the number of registers of each operand."""
+    The bit is set if registers of C overlap those of D without being the same. `words` are the two words that have the
+    fields of C and D, `c` and `d` their bit positions, and `registers` is the number of registers.
+    """
     constants, numbers = words >> np.uint64(c) & np.uint64(0x1FF), words >> np.uint64(d) & np.uint64(0xFF)
     apart = np.abs(constants.astype(np.int64) - operands.VGPR0 - numbers.astype(np.int64))
     return ((apart > 0) & (apart < registers)).astype(np.uint64) << np.uint64(63)
@@ -177,8 +181,8 @@ class Group:
     accumulated: tuple[int, int, int] | None = None
     """The fields of matrix instructions that matter for the overlap of C and D, or None.
 
-    They are the bit positions of C and of D in the word, and the number of registers. C must be the same as D or not
-    overlap it.
+    They are the bit positions of C and of D in the encoding, and the number of registers. C must be the same as D, or
+    not overlap it.
     """
     number: int = -1
 
@@ -202,11 +206,13 @@ class Frontend:
         for fmt in FORMATS[target.encoding]:
             self._formats.setdefault(fmt.name, fmt)
         masks = [_modifiers(self._formats[name]) if name else ALL_ONES for name in self.names]
-        self._masks = np.array(masks, np.uint64)
+        self._masks = np.array([mask & ALL_ONES for mask in masks], np.uint64)
+        self._high_masks = np.array([mask >> 64 for mask in masks], np.uint64)
+        """The masks of the third and fourth word."""
         self._unknown = Group(is_single=True)
         """The group to which all invalid words belong."""
         self._groups: list[Group] = []
-        self._found: dict[tuple[int, int], Group] = {}
+        self._found: dict[tuple[int, int, int], Group] = {}
         self._about_groups = Rows(3)
         """A table with a row for each group: first row, number of rows, and a flag.
 
@@ -222,19 +228,20 @@ class Frontend:
         """Return the plan number of each instruction.
 
         `formats` and `sizes` are the encodings and the sizes of the instructions, `words` and `literals` their
-        contents. `code` decodes an instruction by its index.
+        contents (see `Listing`). `code` decodes an instruction by its index.
         """
         if not len(words):
             return np.zeros(0, np.int64)
-        rest, forms = words & self._masks[formats], formats << 2 | sizes
-        same = alike(rest, forms)
+        rest, more, forms = words & self._masks[formats], literals & self._high_masks[formats], formats << 3 | sizes
+        same = alike(rest, more, forms)
         firsts = same.order[same.cuts]
         numbers: list[int] = []
-        for form, key, cut in zip(forms[firsts].tolist(), rest[firsts].tolist(), same.cuts.tolist(), strict=True):
-            group = self._found.get((form, key))
+        keys = zip(*(each[firsts].tolist() for each in (forms, rest, more)), strict=True)
+        for key, cut in zip(keys, same.cuts.tolist(), strict=True):
+            group = self._found.get(key)
             if group is None:
                 size = min(int(same.sizes[len(numbers)]), TRIED)
-                group = self._group((form, key), same.order[cut : cut + size].tolist(), code)
+                group = self._group(key, same.order[cut : cut + size].tolist(), code)
             numbers.append(group.number)
         owners = np.empty(len(words), np.int64)
         owners[same.order] = np.repeat(numbers, same.sizes)
@@ -242,7 +249,9 @@ class Frontend:
         for number in set(numbers):
             accumulated = self._groups[number].accumulated
             if accumulated is not None:
-                signatures[owners == number] |= _overlaps(words[owners == number], *accumulated)
+                c, d, registers = accumulated
+                own, here = words if d < 64 else literals, owners == number
+                signatures[here] |= _overlaps(own[here], c % 64, d % 64, registers)
         same = alike(signatures, owners)
         firsts = same.order[same.cuts]
         plans = []
@@ -267,13 +276,14 @@ class Frontend:
         found = np.zeros(len(words), np.uint64)
         for places, row in same.with_rows(first, counts):
             at, mask, most, scale, base, table, factor = self._classes.table[row].T
-            bits = np.minimum(words[places] >> at & mask, most)
+            bits = np.minimum(two_words(words[places], literals[places], at) >> (at & 63) & mask, most)
             np.add.at(found, places, self._all_tables[(bits * scale + base + table).astype(np.int64)] * factor)
         single = same.order[np.repeat(is_single != 0, same.sizes)]
         found[single] = words[single] | literals[single] << np.uint64(32)
+        found[single] ^= (literals[single] >> np.uint64(32) != 0) * literals[single] * MIXER  # four words
         return found
 
-    def _group(self, key: tuple[int, int], members: list[int], code: Code) -> Group:
+    def _group(self, key: tuple[int, int, int], members: list[int], code: Code) -> Group:
         """Return a new group for the words with indices `members`.
 
         One valid word describes the group. If no word is valid, return the group of invalid words."""
@@ -349,7 +359,7 @@ class Frontend:
             made.classes.append(
                 (fld, scale, base, _classes(insn.target.encoding, slot.kind, slot.words, slot.type, takes_literal))
             )
-        if insn.form == "MAI" and not insn.op.name.startswith("v_smfmac"):
+        if insn.form in MATRIX_FORMS and not insn.op.name.startswith("v_smfmac"):
             c, d = (self._bits(insn, name, word)[0].pieces[0].at for name in ("src2", "vdst"))
             registers = next(slot.words for slot in _registers(insn) if slot.field == "vdst")
             made.accumulated = (c, d, registers) if registers > LEAST_OVERLAP else None
@@ -448,7 +458,7 @@ class Code:
         """Return instruction `index`, or None if it is invalid."""
         at = int(self.offsets[index])
         try:
-            return decode(self.target, self.words[at : at + 3].tolist(), self.start + 4 * at)
+            return decode(self.target, self.words[at : at + LONGEST // 4].tolist(), self.start + 4 * at)
         except SoftcardError:
             return None
 

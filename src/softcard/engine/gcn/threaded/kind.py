@@ -15,6 +15,7 @@ from softcard.engine.gcn.jit.region import Node, node_of
 from softcard.engine.gcn.threaded.records import Example
 from softcard.isa.gcn.encoding import operands
 from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import MATRIX_FORMS
 from softcard.isa.gcn.encoding.shape import NO_SADDR, Slot, visible_slots
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.modifiers import DOWN, DWORD, UP
@@ -291,7 +292,7 @@ class _Maker:
 
     def _operand(self, slot: Slot) -> None:
         code = self.insn.fields[slot.field]
-        if slot.words > STEP and self.insn.form != "MAI":  # these only name their first register
+        if slot.words > STEP and self.insn.form not in MATRIX_FORMS:  # these only name their first register
             raise Untranslated
         if slot.kind in ("v", "a", "va"):
             self._vector(slot.field, 0, ACCUMULATOR if code >= operands.REGISTERS else "")
@@ -354,7 +355,8 @@ class _Maker:
 VECTOR_FIELDS: Final = frozenset({"vdst", "addr", "data", "data0", "data1", "vdata", "vaddr"})
 """Fields that number vector registers, even if the operation does not use them."""
 REGISTER_FIELDS: Final = VECTOR_FIELDS | {
-    "sdst", "sdata", "sbase", "srsrc", "ssamp", "src0", "src1", "src2", "ssrc0", "ssrc1", "soffset",
+    "sdst", "sdata", "sbase", "srsrc", "ssamp", "src0", "src1", "src2", "ssrc0", "ssrc1", "soffset", "scale_a",
+    "scale_b",
 }  # fmt: skip
 
 

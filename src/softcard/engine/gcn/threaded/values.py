@@ -41,7 +41,9 @@ CACHE_COLUMNS: Final = 2
 class Getter:
     """The computation of a record field's value from instruction words: it extracts bits and converts them.
 
-    `pieces` has one or two triples: the left shift, the position, and the width of the bits."""
+    `pieces` has one or two triples: the left shift, the position, and the width of the bits. Positions from 64 on are
+    those of the third and fourth word.
+    """
 
     part: Part
     pieces: tuple[tuple[int, int, int], ...]
@@ -68,6 +70,11 @@ class Getter:
         return place, self.part.size, *bits, keep, self.sign, times, plus, how, table
 
 
+def two_words(words: Words, literals: Words, at: Words) -> Words:
+    """Return the two words with bit `at` of each instruction: `literals` has the third and fourth word."""
+    return np.where(at < 64, words, literals) if (at >= 64).any() else words
+
+
 def values_of(rows: Words, words: Words, literals: Words) -> Words:
     """Return the values of record fields.
 
@@ -75,7 +82,7 @@ def values_of(rows: Words, words: Words, literals: Words) -> Words:
     its literal. If `rows` is a single row, it applies to all words."""
     found: Words
     _, _, at, mask, low, at2, mask2, low2, keep, sign, times, plus, how, table = rows.T
-    raw = (words >> at & mask) << low | (words >> at2 & mask2) << low2
+    raw = (two_words(words, literals, at) >> (at & 63) & mask) << low | (words >> at2 & mask2) << low2
     found = ((raw & keep ^ sign) - sign) * times + plus
     if how.any():
         how, table = (np.broadcast_to(each, words.shape) for each in (how, table))

@@ -47,7 +47,7 @@ from softcard.engine.gcn.waits.issue import (
     bits,
     registers_of,
 )
-from softcard.isa.gcn.hazards import PACKAGE, Hazard, Kind, hazard, matrix_kind, processors_of
+from softcard.isa.gcn.hazards import PACKAGE, Formats, Hazard, Kind, hazard, matrix_kind, processors_of
 from softcard.isa.gcn.hwreg import HW_MODE, HW_TRAPSTS
 from softcard.isa.gcn.state import EXEC, M0, SGPRS, VGPRS
 from softcard.isa.gcn.target import Target
@@ -295,14 +295,14 @@ AFTER_F64: Final = frozenset({interface_id(PACKAGE, "matrix-f64-memory")})
 
 
 @cache
-def rules(target: Target, operation: str = "") -> tuple[tuple[Hazard, int, Pair], ...]:
+def rules(target: Target, operation: str = "", formats: Formats = (0, 0)) -> tuple[tuple[Hazard, int, Pair], ...]:
     """Return the hazards of a processor: for each, the hazard, its wait states, and the predicate for pairs.
 
     `operation` is the name of the first instruction if that is a matrix instruction, and "" for any other first
-    instruction.
+    instruction. `formats` are those of its factors if it is an f8f6f4 instruction.
     """
     found = ((name, hazard(name), pair) for name, pair in PAIRS.items())
-    made = ((name, each, each.states_after(target, operation), pair) for name, each, pair in found)
+    made = ((name, each, each.states_after(target, operation, formats), pair) for name, each, pair in found)
     return tuple(
         (each, states, pair) for name, each, states, pair in made if states and (operation or name not in AFTER_MATRIX)
     )
@@ -498,7 +498,7 @@ class Board:
             return
         for before, age in self.recent.items():
             operation = before.insn.op.name if before.is_matrix else ""
-            for found, states, pair in rules(issue.insn.target, operation):
+            for found, states, pair in rules(issue.insn.target, operation, before.formats):
                 if age >= states:
                     continue
                 registers = pair(before, issue)

@@ -13,9 +13,12 @@ from typing import Final
 from softcard.engine.gcn.effects import Effects
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.coherence import CACHE_OPERATIONS
+from softcard.isa.gcn.encoding.formats import MATRIX_FORMS
+from softcard.isa.gcn.encoding.operands import vector_rows
 from softcard.isa.gcn.encoding.shape import Slot, visible_slots
+from softcard.isa.gcn.hazards import Formats
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.state import EXEC, M0, ROWS, SGPRS, VCC, VGPRS, register_name
+from softcard.isa.gcn.state import EXEC, M0, ROWS, SGPRS, VCC, register_name
 from softcard.isa.gcn.target import GFX9
 
 SGPR_BIT: Final = ROWS
@@ -94,7 +97,12 @@ class Issue:
     @property
     def is_matrix(self) -> bool:
         """True for a matrix instruction."""
-        return self.insn.form == "MAI"
+        return self.insn.form in MATRIX_FORMS
+
+    @property
+    def formats(self) -> Formats:
+        """The formats of the factors of an f8f6f4 matrix instruction; (0, 0) for other instructions."""
+        return (self.insn["cbsz"], self.insn["blgp"]) if self.name.endswith("f8f6f4") else (0, 0)
 
     @property
     def addend(self) -> int:
@@ -105,9 +113,9 @@ class Issue:
     def factors(self) -> int:
         """The register mask of the factors of a matrix instruction or dot product.
 
-        These are A and B, and for a sparse A also its indices.
+        These are A and B, for a sparse A also its indices, and the scales of A and B.
         """
-        more = ("src2",) if self.name.startswith("v_smfmac") else ()
+        more = ("src2",) if self.name.startswith("v_smfmac") else ("scale_a", "scale_b")
         return fields_of(self.insn, "src0", "src1", *more)
 
     @property
@@ -176,7 +184,7 @@ def _kind(insn: Insn) -> str:
         return SCALAR
     if form == "EXP":
         return EXPORT
-    return VALU if form == "MAI" or form.startswith("V") else SALU
+    return VALU if form in MATRIX_FORMS or form.startswith("V") else SALU
 
 
 # ---- registers -------------------------------------------------------------------------------------------------------
@@ -223,11 +231,9 @@ def _named(insn: Insn, slot: Slot) -> int:
         return 3 << SGPR_BIT + VCC
     if slot.kind not in ("v", "a", "va", "s") and not slot.kind.endswith("src"):
         return 0
-    code = insn[slot.field]
-    if slot.kind in ("v", "a", "va"):
-        return bits(code, slot.words) & VECTOR_BITS
-    if code >= VGPRS:
-        return bits(code - VGPRS, slot.words) & VECTOR_BITS
+    rows, code = vector_rows(insn, slot), insn[slot.field]
+    if rows:
+        return bits(rows.start, len(rows)) & VECTOR_BITS
     return bits(SGPR_BIT + code, slot.words) & SCALAR_BITS if 0 <= code < SGPRS else 0
 
 

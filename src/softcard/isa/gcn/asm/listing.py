@@ -13,6 +13,7 @@ from softcard.isa.gcn.asm.printer import branch_target, text
 from softcard.isa.gcn.asm.template import templates
 from softcard.isa.gcn.encoding.bounds import Words, instruction_bounds
 from softcard.isa.gcn.encoding.decode import decode
+from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.target import Target
 
@@ -88,7 +89,7 @@ def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
             at += size
             continue
         try:
-            insn = decode(target, code[4 * at : 4 * at + 12], pc + 4 * at)
+            insn = decode(target, code[4 * at : 4 * at + LONGEST], pc + 4 * at)
         except SoftcardError as error:
             yield pc + 4 * at, code[4 * at : 4 * at + 4], "", None, error
             at += 1
@@ -100,11 +101,13 @@ def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
 def _known(target: Target, words: Words) -> dict[int, tuple[str, int]]:
     """Return the text and number of words of each instruction, by the index of its first word.
 
-    The text is "" if no text template (`asm.template`) can produce it. An instruction that is cut off at the
-    end is left out."""
+    The text is "" if it cannot be made from a template. Instructions of more than two words are left out, and so is one
+    that is cut off at the end.
+    """
     starts, sizes, numbers = instruction_bounds(target, words)
     if len(starts) and starts[-1] + sizes[-1] > len(words):
         starts, sizes, numbers = starts[:-1], sizes[:-1], numbers[:-1]
+    starts, sizes, numbers = (each[sizes <= 2] for each in (starts, sizes, numbers))
     values = words[starts].astype(np.uint64)
     longer = sizes > 1
     values[longer] |= words[starts[longer] + 1].astype(np.uint64) << np.uint64(32)

@@ -138,12 +138,13 @@ def list_length(op: Op, form: str) -> int:
 def _list(name: str, field: str) -> Modifier:
     """Return a modifier with a list of bits, one for each source; VOP3A lists one more bit, for the destination.
 
-    `field` is the field that holds the bits; in VOP3A its bit 3 is that of the destination."""
+    `field` is the field that holds the bits; in VOP3A its bit 3 is that of the destination. VOP3PX lists the
+    bits of both scales, and a third number that selects nothing."""
 
     def show(insn: Insn) -> str:
         count = list_length(insn.op, insn.form)
         ones, value, assumed = (1 << count) - 1, insn.get(field), 0
-        if insn.form == "VOP3P":
+        if insn.form in ("VOP3P", "VOP3PX"):
             value &= ones
             if not is_mix(insn.op, insn.form):
                 assumed = ones if name == "op_sel_hi" else 0
@@ -160,10 +161,12 @@ def _list(name: str, field: str) -> Modifier:
         count = list_length(builder.op, builder.form)
         if builder.form == "VOP3A" and len(digits) == count + 1:
             digits[count:] = [0] * (3 - count) + digits[count:]
+        elif builder.form == "VOP3PX" and len(digits) <= count:
+            digits = [*digits, 0][:2]
         elif len(digits) != count:
             raise WireError(f"{name} must have {count} numbers, not {len(digits)}")
         value = sum(digit << k for k, digit in enumerate(digits))
-        if name == "op_sel_hi" and not is_mix(builder.op, builder.form):
+        if name == "op_sel_hi" and builder.form == "VOP3P" and not is_mix(builder.op, builder.form):
             value |= 7 >> count << count
         builder.put(field, value, name)
 
@@ -355,6 +358,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "VOP1_DPP": "lanes row_mask bank_mask bound_ctrl",
     "VOP2_DPP": "lanes row_mask bank_mask bound_ctrl",
     "MAI": "cbsz abid blgp",
+    "VOP3PX": "op_sel op_sel_hi cbsz blgp",
     "DS": "offset gds",
     "FLAT": "offset glc slc scc tfe lds nv",
     "MUBUF": _BUFFER,

@@ -53,7 +53,7 @@ def _name(insn: Insn, slot: Slot) -> str:
 
 def _read_vector(builder: InsnBuilder, slot: Slot, text: str) -> None:
     found = register(builder.target, text)
-    if found is None or found[0] < VGPR0 or (slot.kind == "v" and found[0] >= ACC0):
+    if found is None or found[0] < VGPR0 or (slot.kind in ("v", "vsrc") and found[0] >= ACC0):
         raise WireError(f"{text!r} must be a vector register")
     if found[1] != slot.words and slot.field != "vaddr":
         raise WireError(f"{text} must name {slot.words} registers in this operand")

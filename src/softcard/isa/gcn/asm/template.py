@@ -174,7 +174,7 @@ class Templates:
         for field in fmt.pattern.fields if fmt else ():
             if field.name in REGISTERS and field.is_plain:
                 mask |= (1 << field.pieces[0].width) - 1 << field.pieces[0].at
-        return mask
+        return mask & (1 << 64) - 1  # longer instructions have no templates
 
     def _shape(self, number: int, rest: int, value: int, size: int) -> Shape | None:
         """Return the shape to which an instruction belongs; None if its words do not decode or it is a branch."""

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from softcard.isa.gcn.encoding.decode import LANE_NAMES, LITERAL_NAMES
+from softcard.isa.gcn.encoding.decode import LANE_NAMES, LITERAL_NAMES, SCALE_NAME
 from softcard.isa.gcn.encoding.formats import DPP_CODE, FORMATS, SDWA_CODE, SHIFT, STARTS, format_of
 from softcard.isa.gcn.encoding.operands import LITERAL
 from softcard.isa.gcn.encoding.shape import slots
-from softcard.isa.gcn.operations.table import find
+from softcard.isa.gcn.operations.table import OPS, find
 from softcard.isa.gcn.target import TARGETS, Target
 
 Words = npt.NDArray[np.uint32]
@@ -69,7 +69,40 @@ def word_sizes(target: Target, words: Words) -> tuple[Numbers, Numbers]:
         shown = number
         number = _extended(target.encoding)[number, _extension()[words & 0x1FF]]
         size = np.where(number == shown, size, 2)
-    return number, size + _has_literal(target, words, number)
+    size = size + _has_literal(target, words, number)
+    if (code := _scale_code(target.name)) is not None:
+        _find_scaled(target, words, code, number, size)
+    return number, size
+
+
+def _find_scaled(target: Target, words: Words, code: int, number: Numbers, size: Numbers) -> None:
+    """Correct `number` and `size` where a matrix instruction with scales begins, which takes four words.
+
+    `code` is the opcode of its first half.
+    """
+    first = format_of(target.encoding, "VOP3P")
+    at = np.flatnonzero(number == format_names(target.encoding).index("VOP3P"))
+    at = at[(words[at] >> first.code_at & first.code_mask == code) & (at + 3 < len(words))]
+    fmt = format_of(target.encoding, "VOP3PX")
+    third = words[at + 2]
+    is_scaled = third & (fmt.pattern.mask >> 64 & 0xFFFF_FFFF) == fmt.pattern.match >> 64 & 0xFFFF_FFFF
+    codes = third >> fmt.code_at - 64 & fmt.code_mask
+    at = at[is_scaled & np.isin(codes, _scaled_codes(target.name))]
+    number[at], size[at] = format_names(target.encoding).index(fmt.name), fmt.size // 4
+
+
+@cache
+def _scale_code(name: str) -> int | None:
+    """Return the opcode of the first half of a matrix instruction with scales; None if the processor has none."""
+    target = TARGETS[name]
+    return next((op.opcodes[target.level] for op in OPS if op.name == SCALE_NAME and op.on(target)), None)
+
+
+@cache
+def _scaled_codes(name: str) -> tuple[int, ...]:
+    """Return the opcodes of the matrix instructions with scales of the processor `name`."""
+    target = TARGETS[name]
+    return tuple(op.opcodes[target.level] for op in OPS if op.family == "vop3px" and op.on(target))
 
 
 def _has_literal(target: Target, words: Words, number: Numbers) -> npt.NDArray[np.bool_]:

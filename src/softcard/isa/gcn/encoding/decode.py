@@ -7,7 +7,16 @@ from functools import cache
 from typing import Final
 
 from softcard.core.errors import WireError
-from softcard.isa.gcn.encoding.formats import DPP_CODE, SDWA_CODE, SHIFT, STARTS, Format, format_of
+from softcard.isa.gcn.encoding.formats import (
+    DPP_CODE,
+    LONGEST,
+    MATRIX_FORMS,
+    SDWA_CODE,
+    SHIFT,
+    STARTS,
+    Format,
+    format_of,
+)
 from softcard.isa.gcn.encoding.operands import (
     LANE_PATTERNS,
     LITERAL,
@@ -46,6 +55,8 @@ LANE_NAMES: Final = frozenset({"v_readlane_b32", "v_writelane_b32"})
 """The operations whose second source is a scalar in every form."""
 ACC_NAMES: Final = frozenset({"v_accvgpr_mov_b32", "v_accvgpr_read_b32", "v_accvgpr_write_b32"})
 """The operations with accumulation registers in fields for vector registers."""
+SCALE_NAME: Final = "v_mfma_ld_scale_b32"
+"""The operation that is the first half of a matrix instruction with scales (VOP3PX)."""
 LEAST_OVERLAP: Final = 4
 """The largest size, in registers, of a matrix instruction's result that may partly overlap the addend."""
 SEGMENTS: Final = ("flat", "scratch", "global")
@@ -75,8 +86,8 @@ def decode(target: Target, code: Sequence[int] | bytes | memoryview, pc: int = 0
 
 
 def _words(code: bytes | bytearray | memoryview) -> tuple[int, ...]:
-    """Return the first three 32-bit words of `code`, or as many as it has."""
-    usable = min(len(code), 12) & ~3
+    """Return the 32-bit words of `code` that an instruction can have, or as many as it has."""
+    usable = min(len(code), LONGEST) & ~3
     return tuple(int.from_bytes(code[at : at + 4], "little") for at in range(0, usable, 4))
 
 
@@ -89,6 +100,8 @@ def _decode(target: Target, words: Sequence[int], pc: int) -> Insn:
         fmt = _extended(target, fmt, first)
     value = first if fmt.size == 4 else first | _word(words, 1) << 32
     op, fmt = _operation(target, fmt, first)
+    if op.name == SCALE_NAME and (whole := _scaled(target, value, words)) is not None:
+        op, fmt, value = whole
     form, size, literal = fmt.name, fmt.size, None
     fields = fmt.pattern.decode(value)
     fields.pop("op", None)
@@ -139,6 +152,20 @@ def _operation(target: Target, fmt: Format, first: int) -> tuple[Op, Format]:
     return op, format_of(target.encoding, "VOP3B") if fmt.name == "VOP3A" and op.name in VOP3B_NAMES else fmt
 
 
+def _scaled(target: Target, first: int, words: Sequence[int]) -> tuple[Op, Format, int] | None:
+    """Return the matrix instruction whose scales the first two words (as one number) select: operation, encoding, bits.
+
+    Return None if the words that follow are not an f8f6f4 instruction that uses scales. The first two words then are an
+    instruction of their own.
+    """
+    fmt = format_of(target.encoding, "VOP3PX")
+    if len(words) < fmt.size // 4:
+        return None
+    value = first | words[2] << 64 | words[3] << 96
+    op = find(target, fmt.family, value >> fmt.code_at & fmt.code_mask)
+    return (op, fmt, value) if op is not None and fmt.pattern.matches(value) else None
+
+
 def _normalize(op: Op, target: Target, form: str, fields: dict[str, int]) -> None:
     """Convert the raw bits in `fields` to their meaning: register numbers, source codes, signed numbers."""
     if form == "VOP3A":
@@ -157,8 +184,8 @@ def _normalize(op: Op, target: Target, form: str, fields: dict[str, int]) -> Non
                 fields[name] += VGPR0
         if form == "VOPC_SDWA":
             fields["sdst"] = fields["sdst"] if fields.pop("sd", 0) else -1
-    elif form == "MAI":
-        _accumulate(op, target, fields)
+    elif form in MATRIX_FORMS:
+        _accumulate(op, form, fields)
     elif form in WITH_ACC:
         if fields.pop("acc", 0):
             for name in data_fields(op, form):
@@ -173,7 +200,7 @@ def _normalize(op: Op, target: Target, form: str, fields: dict[str, int]) -> Non
         fields[name] *= scale
 
 
-def _accumulate(op: Op, target: Target, fields: dict[str, int]) -> None:
+def _accumulate(op: Op, form: str, fields: dict[str, int]) -> None:
     """Convert the bits that select accumulation registers to operand codes.
 
     On gfx908 the operands C and D are always accumulation registers.
@@ -182,7 +209,7 @@ def _accumulate(op: Op, target: Target, fields: dict[str, int]) -> None:
         fields["vdst"] += REGISTERS
         if fields["src2"] >= VGPR0 and not op.name.startswith("v_smfmac"):
             fields["src2"] += REGISTERS
-    words, apart = slots(op, "MAI")[0].words, abs(fields["src2"] - VGPR0 - fields["vdst"])
+    words, apart = slots(op, form)[0].words, abs(fields["src2"] - VGPR0 - fields["vdst"])
     if words > LEAST_OVERLAP and 0 < apart < words and not op.name.startswith("v_smfmac"):
         raise WireError("the addend must be exactly the registers of the result, or share none of them")
     for name, bit in (("src0", "acc0"), ("src1", "acc1")):

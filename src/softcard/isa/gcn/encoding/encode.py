@@ -7,7 +7,7 @@ from typing import Final
 
 from softcard.core.errors import WireError
 from softcard.isa.gcn.encoding.decode import ACC_NAMES, LANE_NAMES, SEGMENTS
-from softcard.isa.gcn.encoding.formats import Format, format_of
+from softcard.isa.gcn.encoding.formats import MATRIX_FORMS, Format, format_of
 from softcard.isa.gcn.encoding.operands import ACC0, REGISTERS, VGPR0
 from softcard.isa.gcn.encoding.shape import WITH_ACC, data_fields, slots
 from softcard.isa.gcn.insn import Insn, Op
@@ -74,7 +74,7 @@ def _raw(target: Target, op: Op, form: str, fields: Mapping[str, int]) -> dict[s
         raw |= {name: _vector(name, raw[name]) for name in ("src0", "src1") if name in raw}
     elif form.endswith("_SDWA"):
         _raw_sdwa(target, form, raw)
-    elif form == "MAI":
+    elif form in MATRIX_FORMS:
         _raw_matrix(target, op, raw)
     elif form in WITH_ACC:
         _raw_data(target, op, form, raw)

@@ -1,7 +1,7 @@
 """The encodings of each generation: their bit fields, and the selection of an encoding by a word's highest bits.
 
 The nine highest bits of an instruction's first word determine its encoding. Patterns are written from the most
-significant bit down (see `isa.pattern`); those of 64 bits have the second word first. ``-`` is a bit that decoding
+significant bit down (see `isa.pattern`); those of several words have the last word first. ``-`` is a bit that decoding
 ignores, because compilers leave some of these non-zero.
 """
 
@@ -30,6 +30,7 @@ _WIDTHS: Final = {
     "tgt": 6, "en": 4, "compr": 1, "done": 1, "vm": 1, "vsrc0": 8, "vsrc1": 8, "vsrc2": 8, "vsrc3": 8,
     "vsrc": 8, "attr": 6, "chan": 2,
     "acc": 1, "scc": 1, "sve": 1, "acc0": 1, "acc1": 1, "acc_cd": 1, "cbsz": 3, "abid": 4, "blgp": 3,
+    "scale_a": 9, "scale_b": 9,
 }
 # fmt: on
 KINDS: Final = {name: Kind(name, width) for name, width in _WIDTHS.items()} | {
@@ -43,8 +44,9 @@ KINDS: Final = {name: Kind(name, width) for name, width in _WIDTHS.items()} | {
 class Format:
     """An encoding of one generation. `family` is the family of the operations that it encodes.
 
-    `size` is its length in bytes without a literal. The opcode is at bit `code_at` of the first word, under the
-    mask `code_mask`, which is 0 for an encoding without an opcode."""
+    The opcode is at bit `code_at` under the mask `code_mask`, which is 0 for an encoding without an opcode. It is in
+    the first word, except that of VOP3PX, which is in the third.
+    """
 
     name: str
     family: str
@@ -136,6 +138,8 @@ _GFX90A: Final = (
 )
 _GFX940: Final = (
     *_GFX90A_ON,
+    ("VOP3PX", "vop3px", _MAI_HIGH + "acc_cd 0001 cbsz vdst --- op_sel_hi[1:0] --------- scale_b scale_a "
+                         "1101001110101100 --- op_sel[1:0] -----------"),
     ("FLAT",   "flat",   f"vdst acc saddr data addr {_FLAT90A} seg sve offset[12:0]"),
     ("FLAT",   "global", f"vdst acc saddr data addr {_FLAT90A} seg sve soff[12:0]"),
 )
@@ -174,19 +178,26 @@ def _extended(level: int) -> tuple[tuple[str, str, str], ...]:
 
 
 def _format(name: str, family: str, pattern: str) -> Format:
-    width = 64 if name in LONG or "_" in name else 32
+    width = 32 * (_WORDS.get(name) or (2 if "_" in name else 1))
     parsed = Pattern.parse(pattern, width, KINDS)
     code = next((field.pieces[0] for field in parsed.fields if field.name == "op"), Piece(0, 0, 0))
     return Format(name, family, parsed, width // 8, code.at, (1 << code.width) - 1)
 
 
-LONG: Final = frozenset({"VOP3A", "VOP3B", "VOP3P", "MAI", "SMEM", "DS", "FLAT", "MUBUF", "MTBUF", "MIMG", "EXP"})
-"""The names of encodings that have two words."""
+_WORDS: Final = {
+    **dict.fromkeys(("VOP3A", "VOP3B", "VOP3P", "MAI", "SMEM", "DS", "FLAT", "MUBUF", "MTBUF", "MIMG", "EXP"), 2),
+    "VOP3PX": 4,
+}
+"""The number of words of an encoding without a literal, by name. SDWA and DPP forms have two, all others one."""
+MATRIX_FORMS: Final = frozenset({"MAI", "VOP3PX"})
+"""The encodings of matrix instructions."""
 FORMATS: Final = {
     level: tuple(_format(*row) for row in (*rows, *_extended(level)))
     for level, rows in ((GFX7, _GFX7), (GFX8, _GFX8), (GFX9, _GFX9), (GFX90A, _GFX90A), (GFX940, _GFX940))
 }
 """All encodings by `Target.encoding`."""
+LONGEST: Final = max(fmt.size for formats in FORMATS.values() for fmt in formats)
+"""The number of bytes of the longest instruction. Only encodings of one word can have a literal."""
 
 
 @cache
@@ -209,10 +220,10 @@ SHIFT: Final = 23
 def _starts(level: int) -> tuple[Format | None, ...]:
     """Return the encoding for each value of the nine highest bits: the first in `_ORDER` that matches, or None.
 
-    VOP3B and MAI are left out, as their bits are those of VOP3A and VOP3P.
+    VOP3B, MAI and VOP3PX are left out, as their bits are those of VOP3A and VOP3P.
     """
     found: list[Format | None] = []
-    plain = [fmt for fmt in FORMATS[level] if "_" not in fmt.name and fmt.name not in ("VOP3B", "MAI")]
+    plain = [fmt for fmt in FORMATS[level] if "_" not in fmt.name and fmt.name not in ("VOP3B", *MATRIX_FORMS)]
     plain.sort(key=lambda fmt: _ORDER.index(fmt.name) if fmt.name in _ORDER else len(_ORDER))
     for top in range(1 << 32 - SHIFT):
         word, deciding = top << SHIFT, 0xFFFF_FFFF << SHIFT & 0xFFFF_FFFF

@@ -14,7 +14,7 @@ from typing import Final
 
 from softcard.core.errors import WireError
 from softcard.isa.gcn.encoding.shape import LITERAL_FORMS, NO_SADDR, VARIANT, Slot, visible
-from softcard.isa.gcn.insn import Op
+from softcard.isa.gcn.insn import Insn, Op
 from softcard.isa.gcn.target import ENCODINGS, GFX7, GFX8, GFX9, GFX90A, GFX940, TARGETS, Target
 
 VGPR0: Final = 256
@@ -166,6 +166,15 @@ def refusal(target: Target, slot: Slot, code: int) -> str:
     if slot.words == 1 or code > NO_REGISTER:
         return f"operand code {code} is reserved on {target}"
     return f"operand code {code} cannot begin {slot.words} scalar registers on {target}"
+
+
+def vector_rows(insn: Insn, slot: Slot) -> range:
+    """Return the numbers of the vector registers that an operand names; accumulation register n is number 256 + n."""
+    if slot.kind not in _FILES and not slot.kind.endswith("src"):
+        return range(0)
+    base, _ = _FILES.get(slot.kind, (VGPR0, ""))
+    first = insn[slot.field] - base
+    return range(first, first + slot.words) if first >= 0 else range(0)
 
 
 Limit = tuple[str, int, Container[int], Slot]

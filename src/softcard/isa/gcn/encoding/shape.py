@@ -119,7 +119,7 @@ VARIANT: Final[Mapping[str, Callable[[Mapping[str, int]], tuple[int, ...]]]] = {
         ("MUBUF", "MTBUF"), lambda fields: (_address_words(fields), fields.get("lds", 0), fields.get("tfe", 0))
     ),
     "MIMG": lambda fields: (fields["dmask"].bit_count(), fields.get("d16", 0), fields.get("tfe", 0)),
-    "MAI": lambda fields: (fields["cbsz"], fields["blgp"]),
+    **dict.fromkeys(("MAI", "VOP3PX"), lambda fields: (fields["cbsz"], fields["blgp"])),
     **dict.fromkeys(("SMRD", "SMEM"), lambda fields: (fields["imm"], fields.get("soffset_en", 0))),
 }
 """The function, by form, that returns the field values on which the operands and their widths depend.
@@ -242,6 +242,7 @@ def _matrix(op: Op, target: Target, shape: tuple[Slot, ...], cbsz: int, blgp: in
 
 _ARRANGERS: Final[Mapping[str, Callable[..., Iterator[Slot]]]] = {
     "FLAT": _flat, "MUBUF": _buffer, "MTBUF": _buffer, "MIMG": _image, "MAI": _matrix,
+    "VOP3PX": _matrix,
 }  # fmt: skip
 
 

@@ -8,7 +8,8 @@ third source holds the indices of the sparse A.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from softcard.core.errors import BeyondModel, GuestFault
@@ -133,6 +134,11 @@ GFX950_ROWS: Final = (
     ("v_smfmac_f32_16x16x64_f16",      0x5A,  4, 4, 8),
     ("v_smfmac_f32_32x32x32_f16",      0x5B, 16, 4, 8),
 )
+SCALED_ROWS: Final = (
+    # name                                 opcode, registers of D, A and B
+    ("v_mfma_scale_f32_16x16x128_f8f6f4",  0x2D,  4, 8, 8),
+    ("v_mfma_scale_f32_32x32x64_f8f6f4",   0x2E, 16, 8, 8),
+)
 # fmt: on
 SETS: Final = (
     (OLD_ROWS, {"needs": "mai", "lacks": "gfx940"}),
@@ -142,7 +148,11 @@ SETS: Final = (
     (XF32_ROWS, {"needs": "xf32"}),
     (GFX950_ROWS, {"needs": "gfx950"}),
 )
-"""The tables of matrix operations, each with the `Op` fields that select the processors that have them."""
+"""The tables of matrix operations of one MAI encoding, each with the `Op` fields that select their processors."""
+SCALED_SETS: Final = ((SCALED_ROWS, {"needs": "gfx950"}),)
+"""The tables of matrix operations with scales (VOP3PX), each with the `Op` fields that select their processors.
+
+The opcodes are those of the operations without scales."""
 PROCESSOR: Final = {"gfx9-4-generic": "gfx942"}
 """The processor whose matrix table a generic target uses."""
 
@@ -175,6 +185,10 @@ def use_of(i: Insn) -> Use:
         c, constant = None, source.inline(code, "f64" if found.d == Type.F64 else "f32")
     a, own_b = i["src0"] - operands.VGPR0, i["src1"] - operands.VGPR0
     use = Use(found, a_type, b_type, cbsz, abid, blgp, a, own_b, d, c, constant, index)
+    if found.is_scaled:
+        scales = i["scale_a"] - operands.VGPR0, i["scale_b"] - operands.VGPR0
+        low, high = i["op_sel"], i["op_sel_hi"]
+        use = replace(use, scales=scales, scale_bytes=(low & 1 | (high & 1) << 1, low >> 1 | high & 2))
     for rows in (use.a_rows, use.b_rows, use.c_rows, use.d_rows):
         if len(rows) and rows[0] // VGPRS != rows[-1] // VGPRS:
             first = register_name(rows[0])
@@ -182,20 +196,22 @@ def use_of(i: Insn) -> Use:
     return use
 
 
-def rows() -> Iterator[Row]:
-    """Yield the table rows of all matrix operations."""
+def rows(sets: Iterable[tuple[Sequence[tuple[str, int, int, int, int]], dict[str, str]]]) -> Iterator[Row]:
+    """Yield the table rows of the matrix operations in `sets`."""
     named = {name: processor for processor, name in reversed(matrices())}
-    for table, processors in SETS:
+    for table, processors in sets:
         for name, code, d, a, b in table:
             is_sparse = name.startswith("v_smfmac")
             addend = "src2@vsrc" if is_sparse else f"src2:{d}{'=f64' if name.startswith('v_mfma_f64') else '=f32'}@csrc"
+            found = matrices()[named[name], name]
+            scales = " scale_a@vsrc scale_b@vsrc" if found.is_scaled else ""
             extras: dict[str, Any] = {
-                "operands": f"vdst:{d}@va src0:{a}@vasrc src1:{b}@vasrc {addend}",
+                "operands": f"vdst:{d}@va src0:{a}@vasrc src1:{b}@vasrc {addend}{scales}",
                 "aliases": older_name(name) if table is NEW_ROWS else (),
                 "accuracy": EXACT,
             }
-            if matrices()[named[name], name].is_chosen:
-                extras |= chosen("matrix-sums")
+            if found.is_chosen:
+                extras |= chosen("matrix-scales" if found.is_scaled else "matrix-sums")
             yield name, None, None, code, None, matrix, extras | processors
 
 
@@ -209,7 +225,8 @@ def older_name(name: str) -> tuple[str, ...]:
 
 # fmt: off
 OPS: Final[tuple[Op, ...]] = (
-    *ops("mai", tuple(rows())),
+    *ops("mai", tuple(rows(SETS))),
+    *ops("vop3px", tuple(rows(SCALED_SETS))),
     *ops("vop3p", (
         ("v_accvgpr_read_b32",  None, None, 0x58, "b32 = b32", lambda a: a, {"operands": "vdst src0@asrc"}),
         ("v_accvgpr_write_b32", None, None, 0x59, "b32 = b32", lambda a: a, {"operands": "vdst@a src0"}),

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from operator import add, mul, sub
 from typing import Final
 
-from softcard.core.errors import BeyondModel
-from softcard.isa.gcn.builder import Builder
-from softcard.isa.gcn.insn import Accuracy, Computation, Function, Insn, Row, chosen, ops
+from softcard.isa.gcn.insn import Computation, Function, Row, chosen, ops
 from softcard.isa.gcn.semantics import bytewise as by
 from softcard.isa.gcn.semantics import convert as cvt
 from softcard.isa.gcn.semantics import division, lanes, special
@@ -112,14 +110,8 @@ DIV_SCALE, DIV_FMAS, DIV_FIXUP = chosen("div-scale"), chosen("div-fmas"), chosen
 MAD_LEGACY, TRIG, MEDIAN = chosen("mad-legacy-zero"), chosen("trig-preop"), chosen("minmax-zeros")
 
 
-def beyond(b: Builder, i: Insn) -> None:
-    """Raise `BeyondModel`: the manuals do not say how several converted numbers share the random bits."""
-    raise BeyondModel(f"{i.name} is not modelled: no document says which random bits round each of its numbers")
-
-
 NOT_940 = {"lacks": "gfx940"}
 GFX940, GFX950, FP8 = {"needs": "gfx940"}, {"needs": "gfx950"}, {"needs": "fp8", **chosen("fp8-overflow")}
-ABSENT = {"needs": "gfx950", "accuracy": Accuracy("absent", "", "how several numbers share random bits")}
 NOISY = {"needs": "gfx950", **chosen("fp8-overflow")}
 # fmt: off
 SCALED: Final = (
@@ -182,9 +174,8 @@ def scaled() -> Iterator[Row]:
     """Yield the table rows of the conversions with a scale."""
     for name, code, result, sources in SCALED:
         fields = " ".join(f"src{k}:{words}" for k, words in enumerate(sources.split()))
-        extras = GFX950 | chosen("scaled-conversions") if scale.is_modelled(name) else ABSENT
-        semantics = scale.conversion(name) if scale.is_modelled(name) else beyond
-        yield name, None, None, code, None, semantics, {"operands": f"vdst:{result} {fields}", **extras}
+        extras = {"operands": f"vdst:{result} {fields}", **GFX950, **chosen("scaled-conversions")}
+        yield name, None, None, code, None, scale.conversion(name), extras
 
 
 # fmt: off

@@ -46,11 +46,14 @@ def dot_extras(bits: int, signed: bool) -> Extras:
 
 
 def beyond(b: Builder, i: Insn) -> None:
-    """Raise `BeyondModel`: the instruction is the first half of a 16-byte matrix instruction with scales (VOP3PX)."""
-    raise BeyondModel(f"{i.name} is the first half of an instruction of 16 bytes, which is not modelled")
+    """Raise `BeyondModel`: the operation is modelled only as the first half of a matrix instruction (VOP3PX)."""
+    raise BeyondModel(
+        f"{i.name}: expected an f8f6f4 matrix instruction with abid:1 directly after it; scales for other instructions "
+        "are not modelled"
+    )
 
 
-ABSENT: Final = Accuracy("absent", "", "scaled matrices")
+ABSENT: Final = Accuracy("absent", "", "scales that are loaded for a later instruction")
 GFX90A: Final[Extras] = {"needs": "gfx90a"}
 GFX950: Final[Extras] = {"needs": "gfx950"}
 DOT_BF16: Final[Extras] = {**chosen("dot2-bf16")}

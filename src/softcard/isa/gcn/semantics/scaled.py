@@ -51,13 +51,6 @@ NARROW: Final = {
 _NAME: Final = re.compile(r"v_cvt_scalef32_(sr_)?(2xpk16_|pk32_|pk_)?(\w+)_(\w+)")
 
 
-def is_modelled(name: str) -> bool:
-    """Return False if the conversion `name` rounds several numbers with shared random bits.
-
-    The manuals do not document how such numbers share the bits."""
-    return "_sr_pk" not in name
-
-
 def conversion(name: str) -> Execution:
     """Return the semantics of the conversion with mnemonic `name`."""
     found = _NAME.fullmatch(name)
@@ -65,7 +58,9 @@ def conversion(name: str) -> Execution:
         raise ModelBug(f"{name}: expected the name of a conversion with a scale")
     is_random, packed, to, of = found.groups()
     count = {None: 1, "pk_": 2}.get(packed, 32)
-    return _widen(of, to, count) if of in NARROW else _narrow(of, to, count, random=bool(is_random))
+    if of in NARROW:
+        return _widen(of, to, count)
+    return _narrow(of, to, count, is_random=bool(is_random), has_two_sources=not is_random and of == "f32")
 
 
 def factor_of(b: Builder, i: Insn, name: str) -> Word:
@@ -192,21 +187,26 @@ def narrowed(form: Narrow, a: Word, factor: Word, noise: Word | None = None) -> 
     return code | a >> 31 << form.bits - 1
 
 
-def _narrow(of: str, to: str, count: int, *, random: bool) -> Execution:
+def _narrow(of: str, to: str, count: int, *, is_random: bool, has_two_sources: bool) -> Execution:
+    """Return the semantics of a conversion of `count` numbers from format `of` to the narrow format `to`.
+
+    With `has_two_sources`, SRC0 holds the first half of the numbers and SRC1 the second half; 32 numbers alternate
+    between both in the result. With `is_random`, SRC1 holds the random bits that round each number.
+    """
     form = NARROW[to]
+    registers = count if of == "f32" else (count + 1) // 2
 
     def semantics(b: Builder, i: Insn) -> None:
-        _check_signs(i, 4 if count < 32 and (of == "f32" or random) else 2)
-        if random and of != "f32" and i["op_sel"] & 1:
+        _check_signs(i, 4 if count < 32 and (has_two_sources or is_random) else 2)
+        if is_random and of != "f32" and i["op_sel"] & 1:
             raise BeyondModel(f"{i.name}: op_sel of the source is not modelled")
-        if of == "f32" and count > 1:
-            size = 1 if count == 2 else 16
-            given = [word for name in ("src0", "src1") for word in _words(b, i, name, size)]
-            factor = factor_of(b, i, "src2")
+        if has_two_sources:
+            halves = [_words(b, i, name, registers // 2) for name in ("src0", "src1")]
+            given = [word for pair in zip(*halves, strict=True) for word in pair]
         else:
-            given = _words(b, i, "src0", 16 if count == 32 else 1)
-            factor = factor_of(b, i, "src2" if random else "src1")
-        noise = _single(b, i, "src1") if random else None
+            given = _words(b, i, "src0", registers)
+        factor = factor_of(b, i, "src2" if is_random or has_two_sources else "src1")
+        noise = _single(b, i, "src1") if is_random else None
         numbers = given if of == "f32" else [half for word in given for half in _halves(of, word)][:count]
         codes = [narrowed(form, number, factor, noise) for number in numbers]
         total = count * form.bits

@@ -389,26 +389,28 @@ class VectorFile:
         self._cell(n, lane).store(self.text.bits(v), tail=REGISTERS)
 
     def matrix(self, use: Use) -> None:
-        """Emit a matrix instruction, whose operands are registers in memory."""
-        index = self.text.word(0) if use.index is None else self.register(use.index).ptrtoint()
-        self._call_matrix(calls.number_of(use), use, index)
+        """Emit a matrix instruction, which works on registers in memory."""
+        self._call_matrix(calls.number_of(use), use, *(self.register(each).ptrtoint() for each in use.selectors))
 
     def matrix_shadows(self, use: Use, main: Any) -> None:
         """Emit the computation of a matrix instruction's shadow.
 
-        `main` is the operations interface for the values."""
-        index, own = self.text.word(0), self.text.word(0)
+        `main` is the operations interface with the values.
+        """
+        selectors = [self.register(each).ptrtoint() for each in use.selectors]
         if use.index is not None:
-            index, own = main.vectors.register(use.index).ptrtoint(), self.register(use.index).ptrtoint()
-        self._call_matrix(calls.number_of_shadows(use), use, index, own)
+            selectors.insert(0, main.vectors.register(use.index).ptrtoint())
+        self._call_matrix(calls.number_of_shadows(use), use, *selectors)
 
-    def _call_matrix(self, number: int, use: Use, *more: Operand) -> None:
+    def _call_matrix(self, number: int, use: Use, *selectors: Operand) -> None:
+        """Emit a call of a compiled entry; `selectors` are up to two addresses of registers (see `calls`)."""
         text = self.text
         a, b, d = (self.register(n).ptrtoint() for n in (use.a, use.b, use.d))
         c = text.word(use.constant) if use.c is None else self.register(use.c).ptrtoint()
         table = text.pointer("%helpers").element("ptr", MATRICES).load("ptr")
         code = table.element("ptr", number).load("ptr")
-        text.invoke("i64", code, a, b, c, d, calls.fields_of(number, use), *more)
+        first, second = (*selectors, text.word(0), text.word(0))[:2]
+        text.invoke("i64", code, a, b, c, d, calls.fields_of(number, use), first, second)
 
     def _cell(self, n: int, lane: Value) -> Operand:
         wide = self.ints.zext(64, 32, lane)

@@ -59,6 +59,10 @@ class Shape(ctypes.Structure):
     b_bits: int
     a_run: int
     b_run: int
+    """The number of elements of a column of B that a lane holds (of a row of A in `a_run`)."""
+    a_part: int
+    b_part: int
+    """The number of elements of a column of B that are adjacent in a lane (of a row of A in `a_part`)."""
     a_lowest: int
     b_lowest: int
     """The exponent of denormals of B's type (of A's type in `a_lowest`), as an exponent field of binary32."""
@@ -72,10 +76,10 @@ class Shape(ctypes.Structure):
     """The address of the register that holds the indices of a sparse A."""
     scale_a: int
     scale_b: int
-    """The address of the register with the scales of B (of A in `scale_a`); 0 without scales.
-
-    A scale is in the low byte of each lane.
-    """
+    """The address of the register with the scales of B (of A in `scale_a`); 0 without scales."""
+    a_shift: int
+    b_shift: int
+    """The position of the lowest bit of a scale of B (of A in `a_shift`) in each lane."""
 
 
 _LOWEST: Final = {
@@ -112,6 +116,7 @@ def shape(matrix: Matrix, a: Type | None = None, b: Type | None = None) -> Shape
     return Shape(
         m=matrix.m, n=matrix.n, kept=matrix.kept, depth=matrix.k, blocks=matrix.blocks, a_type=one, b_type=other,
         d_bits=matrix.d.bits, a_bits=one.bits, b_bits=other.bits, a_run=matrix.a_run, b_run=matrix.b_run,
+        a_part=matrix.a_part(one), b_part=matrix.b_part(other),
         a_lowest=lowest_field(one), b_lowest=lowest_field(other), rule=matrix.rule, group=matrix.group,
         is_sparse=matrix.is_sparse,
     )  # fmt: skip
@@ -411,8 +416,8 @@ def scaling(shape: Shape, scale: int, k: int) -> int:
     It is `SCALED_NAN` if either scale is a NaN. Bits 15:8 of `scale` are the row number of the element of D,
     and bits 7:0 its column number."""
     row, column = scale >> 8 & 0xFF, scale & 0xFF
-    one = U32[shape.scale_a + 4 * (row + shape.m * (k >> 5))] & 0xFF
-    other = U32[shape.scale_b + 4 * (column + shape.n * (k >> 5))] & 0xFF
+    one = U32[shape.scale_a + 4 * (row + shape.m * (k >> 5))] >> shape.a_shift & 0xFF
+    other = U32[shape.scale_b + 4 * (column + shape.n * (k >> 5))] >> shape.b_shift & 0xFF
     return SCALED_NAN if one == 0xFF or other == 0xFF else one + other
 
 
@@ -441,7 +446,8 @@ def unpacked(shape: Shape, registers: int, block: int, to: int, is_b: int) -> in
     depth = shape.depth if is_b else shape.kept
     bits = shape.b_bits if is_b else shape.a_bits
     type_ = shape.b_type if is_b else shape.a_type
-    run = shape.b_run if is_b else shape.a_run
+    part = shape.b_part if is_b else shape.a_part
+    groups = quotient(LANES, side * shape.blocks)
     lowest = shape.b_lowest if is_b else shape.a_lowest
     first = block
     if not is_b and shape.cbsz and not shape.is_sparse:
@@ -461,8 +467,12 @@ def unpacked(shape: Shape, registers: int, block: int, to: int, is_b: int) -> in
                 U32[at] = flushed_input(found, lowest) if shape.rule == PAIRWISE_FLUSH else found
                 at = at + 4
         number = number + 1
-        if number == run:
-            number, chunk = 0, chunk + 1
+        if number & (part - 1) == 0:
+            chunk = chunk + 1
+            if chunk == groups:
+                chunk = 0
+            else:
+                number = number - part
     return 0
 
 
@@ -578,18 +588,37 @@ def one_group(shape: Shape, a: int, b: int, c: int, block: int, i: int, j: int, 
     which the products are added. `scratch` is the address of a buffer for the elements of the group."""
     for k in range(shape.group):
         at = first + k
-        lane = i + shape.m * (block + shape.blocks * quotient(at, shape.a_run))
-        found = as_binary32(element(a, lane, at & (shape.a_run - 1), shape.a_bits), shape.a_type)
+        lane = i + shape.m * (block + shape.blocks * chunk_of(shape, at, 0))
+        found = as_binary32(element(a, lane, number_of(shape, at, 0), shape.a_bits), shape.a_type)
         U32[scratch + 8 * k] = found
         if shape.is_sparse:
-            at = 4 * (at >> 1) + index_of(shape, shape.index, lane, at & (shape.a_run - 1))
-        lane = j + shape.n * (block + shape.blocks * quotient(at, shape.b_run))
-        found = as_binary32(element(b, lane, at & (shape.b_run - 1), shape.b_bits), shape.b_type)
+            at = 4 * (at >> 1) + index_of(shape, shape.index, lane, number_of(shape, at, 0))
+        lane = j + shape.n * (block + shape.blocks * chunk_of(shape, at, 1))
+        found = as_binary32(element(b, lane, number_of(shape, at, 1), shape.b_bits), shape.b_type)
         U32[scratch + 8 * k + 4] = found
     is_split = shape.rule == FUSED_SPLIT
+    power = UNSCALED
+    if shape.scale_a:
+        power = scaling(shape, i << 8 | j, first)
     return fused(
-        scratch, 8, scratch + 4, 8, shape.group, c, shape.a_lowest, shape.b_lowest, is_split, UNSCALED
+        scratch, 8, scratch + 4, 8, shape.group, c, shape.a_lowest, shape.b_lowest, is_split, power
     )  # fmt: skip
+
+
+@native
+def chunk_of(shape: Shape, k: int, is_b: int) -> int:
+    """Return the number of the group of lanes that holds the elements with index `k` of A, or of B."""
+    part = shape.b_part if is_b else shape.a_part
+    groups = quotient(LANES, (shape.n if is_b else shape.m) * shape.blocks)
+    return quotient(k, part) & (groups - 1)
+
+
+@native
+def number_of(shape: Shape, k: int, is_b: int) -> int:
+    """Return the number of the element with index `k` of A, or of B, within the registers of its lane."""
+    part = shape.b_part if is_b else shape.a_part
+    groups = quotient(LANES, (shape.n if is_b else shape.m) * shape.blocks)
+    return quotient(quotient(k, part), groups) * part + (k & (part - 1))
 
 
 @inlined
@@ -662,27 +691,29 @@ def has_bit(shape: Shape, registers: int, block: int, row: int, k: int, is_b: in
     registers."""
     side = shape.n if is_b else shape.m
     bits = shape.b_bits if is_b else shape.a_bits
-    run = shape.b_run if is_b else shape.a_run
     first = block
     if not is_b and shape.cbsz and not shape.is_sparse:
         first = ((block >> shape.cbsz) << shape.cbsz) + shape.abid
-    lane = row + side * (first + shape.blocks * quotient(k, run))
+    lane = row + side * (first + shape.blocks * chunk_of(shape, k, is_b))
     if is_b and bits != 64:
         lane = source_lane(lane, shape.blgp)
-    return element(registers, lane, k & (run - 1), bits) != 0
+    return element(registers, lane, number_of(shape, k, is_b), bits) != 0
 
 
 @native
 def undefined(shape: Shape, a: int, b: int, c: int, indices: int, d: int) -> int:
     """Write the undefined bits of D that follow from those of A, B, C and the indices (definedness tracking).
 
-    All arguments are addresses of registers of 64 dwords in which a bit is 1 if the corresponding bit of data is
-    undefined. An element of D is undefined if any bit of its element of C, its row of A or its column of B is
-    undefined. With a sparse A, only the selected elements of B count, and an undefined index makes its row of D
-    undefined."""
+    All are given as addresses of registers of 64 dwords with a bit for each undefined bit. An element of D is undefined
+    if any bit of its element of C, its row of A or its column of B is undefined. With a sparse A, only the selected
+    elements of B count, and an undefined index makes its row of D undefined. Scales count as elements of their row or
+    column; here `shape` has the addresses of their undefined bits.
+    """
     for block in range(shape.blocks):
         for i in range(shape.m):
             row = 0
+            if shape.scale_a:
+                row = has_scale_bit(shape.scale_a, shape.a_shift, shape.m, i, shape.depth)
             for k in range(shape.kept):
                 row = row | has_bit(shape, a, block, i, k, 0)
                 if shape.is_sparse:
@@ -691,6 +722,8 @@ def undefined(shape: Shape, a: int, b: int, c: int, indices: int, d: int) -> int
             at = 4 * d_offset(shape, block, i)
             for j in range(shape.n):
                 found = row
+                if shape.scale_b:
+                    found = found | has_scale_bit(shape.scale_b, shape.b_shift, shape.n, j, shape.depth)
                 for k in range(shape.kept):
                     own = k
                     if shape.is_sparse:
@@ -705,6 +738,15 @@ def undefined(shape: Shape, a: int, b: int, c: int, indices: int, d: int) -> int
                     found = found | U32[c + low]
                 U32[d + low] = 0xFFFF_FFFF if found else 0
     return 0
+
+
+@native
+def has_scale_bit(register: int, shift: int, side: int, row: int, depth: int) -> int:
+    """Return 1 if one of the scales of row `row` of A (column of B) has a bit that is 1, else 0."""
+    found = 0
+    for group in range(depth >> 5):
+        found = found | U32[register + 4 * (row + side * group)] >> shift & 0xFF
+    return found != 0
 
 
 @native
@@ -726,6 +768,8 @@ def undefine(shape: Shape, a: int, b: int, c: int, place: int, indices: int, d: 
     found = found | largest_in_lines(b, LINES * (shape.b_run * shape.b_bits + 31 >> 5))
     if shape.is_sparse:
         found = found | largest_in_lines(indices, LINES)
+    if shape.scale_a:
+        found = found | largest_in_lines(shape.scale_a, LINES) | largest_in_lines(shape.scale_b, LINES)
     own = c
     if place == CONSTANT:
         fill_lines(zeros, 0, lines)

@@ -74,6 +74,8 @@ _OCP: Final = {Type.FP8: Type.OCP_FP8, Type.BF8: Type.OCP_BF8}
 FORMATS: Final = (Type.OCP_FP8, Type.OCP_BF8, Type.FP6, Type.BF6, Type.FP4)
 """The types of A and B that the fields cbsz and blgp of an f8f6f4 instruction select."""
 _SMALL: Final = frozenset((Type.FP8, Type.BF8, *FORMATS))
+_PART: Final = 16
+"""The number of adjacent elements of 8 bits that a lane of an f8f6f4 instruction holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,14 @@ class Matrix:
     d: Type
     """The element type of C and D."""
     passes: int
-    """The number of passes that the instruction takes; a pass has four cycles."""
+    """The number of passes that the instruction takes, with the fastest element types; a pass has four cycles."""
     is_sparse: bool
     """True if A holds two of every four elements, selected by indices (SMFMAC); C is then the old D."""
+
+    @property
+    def is_scaled(self) -> bool:
+        """True if scales in registers multiply A and B, one for each 32 k of a row of A and of a column of B."""
+        return "_scale_" in self.name
 
     @property
     def kept(self) -> int:
@@ -109,6 +116,18 @@ class Matrix:
     def b_run(self) -> int:
         """The number of adjacent elements of a column of B that one lane holds."""
         return self.k * self.n * self.blocks // LANES
+
+    def a_part(self, type_: Type) -> int:
+        """Return the number of elements of type `type_` in a part of a row of A: adjacent ones that one lane holds.
+
+        A lane holds one part of a row. Of the 8-bit types of an f8f6f4 instruction it holds two parts of 16 elements;
+        the second parts of all lanes follow the first parts of all lanes (Choice ``matrix-parts``).
+        """
+        return _PART if self.takes_formats and type_.bits == 8 else self.a_run
+
+    def b_part(self, type_: Type) -> int:
+        """Return the number of elements of type `type_` in a part of a column of B, as `a_part` does for A."""
+        return _PART if self.takes_formats and type_.bits == 8 else self.b_run
 
     @property
     def a_registers(self) -> int:
@@ -158,6 +177,13 @@ class Matrix:
         """True if the fields cbsz and blgp select the types of A and B."""
         return self.name.endswith("f8f6f4")
 
+    def passes_of(self, a: Type, b: Type) -> int:
+        """Return the number of passes with the element types `a` and `b`.
+
+        An f8f6f4 instruction takes twice the passes if one of them has 8 bits.
+        """
+        return self.passes << (self.takes_formats and 8 in (a.bits, b.bits))
+
     @property
     def takes_block(self) -> bool:
         """True if cbsz and abid can select one block of A that several blocks of D use."""
@@ -197,6 +223,13 @@ class Use:
     constant: int = 0
     index: int | None = None
     """The register that holds the indices of a sparse A."""
+    scales: tuple[int, int] | None = None
+    """The registers that hold the scales of A and of B, or None for an instruction without scales.
+
+    In the first one, lane i + m * g holds the scale of row i of A for the k from 32 * g on, and alike for B.
+    """
+    scale_bytes: tuple[int, int] = (0, 0)
+    """The numbers of the bytes, in each lane of both registers, that are the scales."""
 
     @property
     def is_arranged(self) -> bool:
@@ -224,26 +257,38 @@ class Use:
         return range(self.d, self.d + self.matrix.d_registers)
 
     @property
+    def selectors(self) -> tuple[int, ...]:
+        """The numbers of the registers that hold the indices of a sparse A, or the scales of A and of B."""
+        return (self.scales or ()) if self.index is None else (self.index,)
+
+    @property
     def reads(self) -> set[int]:
-        """The numbers of all registers that the instruction reads: those of A, B, C and the indices."""
-        return {*self.a_rows, *self.b_rows, *self.c_rows, *(() if self.index is None else (self.index,))}
+        """The numbers of all registers that the instruction reads."""
+        return {*self.a_rows, *self.b_rows, *self.c_rows, *self.selectors}
+
+    @property
+    def passes(self) -> int:
+        """The number of passes that the instruction takes with the element types that its fields select."""
+        return self.matrix.passes_of(self.a_type, self.b_type)
 
 
-def _place(run: int, side: int, blocks: int, block: int, row: int, k: int) -> tuple[int, int]:
-    return row + side * (block + blocks * (k // run)), k % run
+def _place(part: int, side: int, blocks: int, block: int, row: int, k: int) -> tuple[int, int]:
+    number, chunk = divmod(k // part, LANES // (side * blocks))
+    return row + side * (block + blocks * chunk), number * part + k % part
 
 
-def a_place(matrix: Matrix, block: int, i: int, k: int) -> tuple[int, int]:
+def a_place(matrix: Matrix, block: int, i: int, k: int, type_: Type | None = None) -> tuple[int, int]:
     """Return the lane that holds A[i][k] of a block, and the element's index within the registers of that lane.
 
-    For a sparse A, `k` counts the stored elements: half as many as in B.
+    For a sparse A, `k` counts the stored elements: half as many as in B. `type_` is the element type that the
+    instruction's fields select.
     """
-    return _place(matrix.a_run, matrix.m, matrix.blocks, block, i, k)
+    return _place(matrix.a_part(type_ or matrix.a), matrix.m, matrix.blocks, block, i, k)
 
 
-def b_place(matrix: Matrix, block: int, k: int, j: int) -> tuple[int, int]:
+def b_place(matrix: Matrix, block: int, k: int, j: int, type_: Type | None = None) -> tuple[int, int]:
     """Return the lane that holds B[k][j] of a block, and the element's index within the registers of that lane."""
-    return _place(matrix.b_run, matrix.n, matrix.blocks, block, j, k)
+    return _place(matrix.b_part(type_ or matrix.b), matrix.n, matrix.blocks, block, j, k)
 
 
 def d_place(matrix: Matrix, block: int, i: int, j: int) -> tuple[int, int]:
@@ -334,6 +379,8 @@ v_smfmac_f32_32x32x32_fp8_bf8  1    - -  8  8
 v_smfmac_f32_32x32x32_fp8_fp8  1    - -  8  8
 v_mfma_f32_16x16x128_f8f6f4    1    - - -  4
 v_mfma_f32_32x32x64_f8f6f4     1    - - -  8
+v_mfma_scale_f32_16x16x128_f8f6f4 1 - - -  4
+v_mfma_scale_f32_32x32x64_f8f6f4  1 - - -  8
 v_mfma_f32_16x16x32_f16        1    - - -  4
 v_mfma_f32_32x32x16_f16        1    - - -  8
 v_mfma_f32_16x16x32_bf16       1    - - -  4
@@ -355,8 +402,10 @@ v_smfmac_f32_32x32x64_bf8_fp8  1    - - -  8
 v_smfmac_f32_32x32x64_fp8_bf8  1    - - -  8
 v_smfmac_f32_32x32x64_fp8_fp8  1    - - -  8
 """
-_NAME: Final = re.compile(r"v_(s?mfmac?)_([fi]\d+)_(\d+)x(\d+)x(\d+?)_?(?:\d+b_)?(f16|bf16|bf16_1k|f32|xf32|f64|i8|"
-                          r"[fb][fp]8_[fb][fp]8|[bf][fp]?8_[bf][fp]?8|f8f6f4)")  # fmt: skip
+_NAME: Final = re.compile(
+    r"v_(s?mfmac?)_(?:scale_)?([fi]\d+)_(\d+)x(\d+)x(\d+?)_?(?:\d+b_)?"
+    r"(f16|bf16|bf16_1k|f32|xf32|f64|i8|[fb][fp]8_[fb][fp]8|[bf][fp]?8_[bf][fp]?8|f8f6f4)"
+)
 
 
 @cache
@@ -390,6 +439,10 @@ def _matrix(name: str, processor: str, blocks: int, passes: int) -> Matrix:
 
 def check_fields(matrix: Matrix, cbsz: int, abid: int, blgp: int) -> None:
     """Raise `BeyondModel` for field values whose meaning is not documented: Choice ``matrix-blocks``."""
+    if matrix.takes_formats and abid:
+        raise BeyondModel(
+            f"{matrix.name} abid:{abid}: expected 0, or v_mfma_ld_scale_b32 with the scales directly before it"
+        )
     if matrix.takes_formats or matrix.is_sparse:
         return
     if matrix.takes_block:
