@@ -1,5 +1,6 @@
 """Native functions: what the machine code of one gives is what Python gives; what has no native form is named."""
 
+import ast
 import ctypes
 import importlib
 import importlib.util
@@ -18,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softcard.core.errors import ModelBug
-from softcard.ir import llvm, native
+from softcard.ir import llvm, native, native_source
 from softcard.ir.native import A8, A16, A32, A64, U8, U16, U32, U64, V32, Function, inlined, layout, link, signed
 from softcard.ir.object_cache import ObjectCache
 
@@ -423,3 +424,20 @@ def test_sources_in_a_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         file.writestr("native_in_a_zip.py", body)
     monkeypatch.syspath_prepend(str(tmp_path / "code.zip"))
     assert both(importlib.import_module("native_in_a_zip").main, 14) == 42
+
+
+def test_a_source_is_parsed_again_if_another_thread_disturbs_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython issue 106905: a SystemError although nothing is wrong with the source."""
+    parse, failures = ast.parse, [SystemError("AST constructor recursion depth mismatch (before=48, after=327)")]
+
+    def disturbed(text: str) -> ast.Module:
+        if failures:
+            raise failures.pop()
+        return parse(text)
+
+    monkeypatch.setattr(native_source.ast, "parse", disturbed)
+    assert ast.dump(native_source._parsed("x = 1")) == ast.dump(parse("x = 1"))
+    assert not failures
+    failures[:] = [SystemError("again")] * (native_source.PARSES + 1)
+    with pytest.raises(SystemError, match="again"):
+        native_source._parsed("x = 1")

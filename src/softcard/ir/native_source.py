@@ -6,12 +6,16 @@ import ast
 import ctypes
 import linecache
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
+from threading import Lock
 from typing import Any, Final, NoReturn, Protocol, runtime_checkable
 
 from softcard.core.errors import ModelBug
 
 ALL: Final = (1 << 64) - 1
+PARSES: Final = 8
+"""The number of attempts to parse a source before an error is reported."""
 
 
 def layout_or_none(found: Any) -> Any:
@@ -125,8 +129,24 @@ class Source:
 def _functions(text: str) -> dict[tuple[str, int], tuple[ast.FunctionDef, bytes]]:
     """Return the syntax tree and bytecode of a module's decorated functions, by name and line."""
     codes = {(each.co_name, each.co_firstlineno): each.co_code for each in _codes(compile(text, "native", "exec"))}
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    nodes = [node for node in ast.walk(_parsed(text)) if isinstance(node, ast.FunctionDef) and node.decorator_list]
     return {place: (node, codes[place]) for node in nodes if (place := (node.name, node.decorator_list[0].lineno))}
+
+
+_PARSING: Final = Lock()
+
+
+def _parsed(text: str) -> ast.Module:
+    """Return the syntax tree of a module's source.
+
+    Some versions of CPython count the depth of the trees of all threads in one counter (CPython issue 106905).
+    `ast.parse` raises a SystemError if another thread, for example of the program that uses Softcard, also parses;
+    the call is then repeated.
+    """
+    for _ in range(PARSES):
+        with _PARSING, suppress(SystemError):
+            return ast.parse(text)
+    return ast.parse(text)
 
 
 def _codes(code: Any) -> Iterator[Any]:
