@@ -59,13 +59,14 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def leaves(self) -> tuple[bool, set[str]]:
-        """Whether any of its processes lives, and what is new among files of shared memory but the library's own."""
+        """Whether any of its processes lives, and new files of shared memory, but the library's and other tests'."""
         try:
             os.killpg(self.pid, 0)
             lives = True
         except ProcessLookupError:
             lives = False
-        return lives, {each for each in set(os.listdir("/dev/shm")) - self.shared if "hsakmt" not in each}
+        new = set(os.listdir("/dev/shm")) - self.shared
+        return lives, {each for each in new if "hsakmt" not in each and not each.startswith("sem.mp-")}
 
 
 @contextmanager

@@ -291,6 +291,7 @@ def rocm(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
             server.close()
             thread.join()
             device.close()
+            verdicts.finish()
         for line in moments.missed():
             say(line)
         findings = [] if checked is None else checked.findings

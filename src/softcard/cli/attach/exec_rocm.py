@@ -212,6 +212,11 @@ class RocmReporter:
                     if self._shows_calls:
                         self._say(f"program {number}: {name}" + (f" refused: {refused}" if refused else ""))
 
+    def finish(self) -> None:
+        """Wait until the errors that threads of the device are printing are complete."""
+        with self._lock:
+            pass
+
     def write(self, path: Path, findings: Sequence[Finding]) -> None:
         """Write the errors, the driver calls and the checks' findings to a file, as JSON."""
         document = {
