@@ -146,3 +146,26 @@ def test_a_console_keeps_its_own_sequences(monkeypatch, capsys):
         Terminal(highlight=False).print(Text("\x1b]0;\u202e ok", "green"))
         print(HOSTILE, file=exact(sys.stdout))
     assert capsys.readouterr().out == "\x1b[32m\\x1b]0;\\u202e ok\x1b[0m\n" + HOSTILE + "\n"
+
+
+def test_a_drained_queue_lets_others_write_to_the_stream():
+    class Slow(io.StringIO):
+        def write(self, text):
+            begun.set()
+            go.wait(10)
+            return super().write(text)
+
+    begun, go, drained = threading.Event(), threading.Event(), threading.Event()
+    stream = Slow()
+    output = Output(stream)
+    output.drain()  # an empty queue needs no wait
+    output.say("first")
+    assert begun.wait(10)
+    waiting = threading.Thread(target=lambda: (output.drain(), drained.set()))
+    waiting.start()
+    assert not drained.wait(0.05)
+    go.set()
+    assert drained.wait(10)
+    waiting.join()
+    assert stream.getvalue() == "first\n"
+    output.close()

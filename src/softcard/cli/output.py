@@ -98,6 +98,7 @@ class Output:
         self._waiting = 0
         self._unsaid = 0
         self._is_closed = False
+        self._is_writing = False
         self._is_broken = self._stream is None  # the process was started without one
         self.dropped = 0
         """The number of dropped lines."""
@@ -114,18 +115,25 @@ class Output:
             if self._is_broken or self._is_closed or self._waiting + len(line) > self._room:
                 self.dropped += 1
                 self._unsaid += 1
-                self._changed.notify()
+                self._changed.notify_all()
                 return
             self._report_dropped()
             self._lines.append(line)
             self._waiting += len(line) + 1
-            self._changed.notify()
+            self._changed.notify_all()
+
+    def drain(self) -> None:
+        """Wait until the queued lines are written, so that the caller can write to the stream itself.
+
+        Give up if the reader does not read the lines in time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_broken or not (self._lines or self._is_writing), GRACE_S)
 
     def close(self) -> None:
         """Write the queued lines and end the thread; give up if the reader does not read them in time."""
         with self._changed:
             self._is_closed = True
-            self._changed.notify()
+            self._changed.notify_all()
         if self._thread.ident is not None:
             self._thread.join(GRACE_S)
 
@@ -136,18 +144,22 @@ class Output:
             except (OSError, ValueError):  # ValueError: a file object that was closed
                 with self._changed:
                     self._is_broken = True
+                    self._changed.notify_all()
                     self.dropped += len(lines) + len(self._lines)
                 return
 
     def _take(self) -> list[str]:
         """Wait for queued lines and return them; return an empty list after `close`."""
         with self._changed:
+            self._is_writing = False
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._lines or self._unsaid or self._is_closed)
             if not self._lines:
                 self._report_dropped()
             lines = list(self._lines)
             self._lines.clear()
             self._waiting = 0
+            self._is_writing = bool(lines)
             return lines
 
     def _report_dropped(self) -> None:

@@ -73,6 +73,8 @@ class DeviceOptions:
     """The format in which findings are printed."""
     findings: list[Finding] = field(default_factory=list, compare=False)
     """The findings of the checks on all devices."""
+    drain: Callable[[], None] = lambda: None
+    """Wait until all lines that were given to `Say` are printed."""
 
     @property
     def program(self) -> str:
@@ -308,6 +310,7 @@ def _report_findings(wanted: DeviceOptions, findings: Sequence[Finding], ran: Ru
     `ran` is the summary of what was run.
     """
     wanted.findings.extend(findings)
+    wanted.drain()
     if wanted.check:
         print_findings(findings, sys.stderr, ran, wanted.form, Path(wanted.program))
     if wanted.findings_file is not None:

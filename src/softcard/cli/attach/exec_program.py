@@ -200,8 +200,8 @@ def exec_program(
     title = Path(program[0]).name
     environment = dict(os.environ)
     with reporting(report, title) as gathered, ExitStack() as stack:
-        wanted = replace(wanted, report=gathered)
         output = stack.enter_context(closing(Output(sys.stderr)))
+        wanted = replace(wanted, report=gathered, drain=output.drain)
         for name in dict.fromkeys(devices or ["rocm" if agents else "fletcher"]):
             say = (lambda line: None) if quiet else output.say
             environment |= stack.enter_context(ATTACHMENTS[name](wanted, say))
