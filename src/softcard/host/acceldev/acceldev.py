@@ -24,7 +24,6 @@ from types import TracebackType
 from typing import Final, Self, Unpack
 
 from softcard.core.display import RichDisplay, Rows, count
-from softcard.core.run_statistics import RunStatistics, logged
 from softcard.core.words import U32
 from softcard.device.acceldev import registers as r
 from softcard.device.acceldev.commands import (
@@ -45,6 +44,7 @@ from softcard.device.acceldev.settings import AcceldevOptions
 from softcard.host.acceldev.buffer import CODE, DATA, Buffer, DriverError, make_buffer
 from softcard.host.acceldev.port import MEMORY_BYTES, AcceldevPort, LocalPort
 from softcard.host.acceldev.queue import CommandQueue, reached
+from softcard.host.run_statistics import RunStatistics, logged
 
 __all__ = ["CODE", "DATA", "Acceldev", "Buffer", "Context", "DriverError"]
 

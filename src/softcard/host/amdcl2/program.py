@@ -31,7 +31,6 @@ from softcard.core.errors import RuleError, SoftcardError, WireError, with_conso
 from softcard.core.files import bytes_of
 from softcard.core.findings import CodePlace, Finding
 from softcard.core.limits import checked_time_limit
-from softcard.core.run_statistics import RunStatistics, logged
 from softcard.core.settings import JIT
 from softcard.core.space import Unit
 from softcard.core.words import U32
@@ -47,6 +46,7 @@ from softcard.host import printf
 from softcard.host.amdcl2.arguments import Converter, Given, Mappings
 from softcard.host.amdcl2.objects import DeviceQueue, Image, Local, Sampler, integer
 from softcard.host.printf import text_of
+from softcard.host.run_statistics import RunStatistics, logged
 from softcard.host.snapshot_points import choose
 from softcard.image.amdcl2.arguments import Argument, Kind
 from softcard.image.amdcl2.build import FIRST_KERNEL_ID

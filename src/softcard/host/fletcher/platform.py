@@ -37,7 +37,6 @@ from numpy.typing import DTypeLike, NDArray
 from softcard.core.display import RichDisplay, Rows
 from softcard.core.errors import RuleError, SoftcardError, WireError
 from softcard.core.limits import Stopped
-from softcard.core.run_statistics import RunStatistics, logged
 from softcard.core.space import HostBytes, bytes_of_buffer
 from softcard.core.words import U32, mask
 from softcard.device.fletcher.device import FletcherDevice
@@ -57,6 +56,7 @@ from softcard.device.fletcher.settings import FletcherOptions
 from softcard.host.fletcher.batch import empty_batch, unsliced
 from softcard.host.fletcher.context import Context, DeviceBuffer
 from softcard.host.fletcher.port import FletcherPort, LocalPort, StatusError
+from softcard.host.run_statistics import RunStatistics, logged
 
 __all__ = ["Context", "DeviceBuffer", "Kernel", "Platform", "StatusError", "empty_batch", "unsliced"]
 

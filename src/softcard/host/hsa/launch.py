@@ -12,7 +12,6 @@ from typing import Final, Self, SupportsIndex
 
 from softcard.core.errors import RuleError, SoftcardError, WireError, with_console
 from softcard.core.findings import Finding, FindingError
-from softcard.core.run_statistics import RunStatistics, logged
 from softcard.core.words import U32, U64
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.launch.kernarg import PREFIX, Hidden
@@ -24,6 +23,7 @@ from softcard.host import printf
 from softcard.host.hsa.arguments import Address, Packer, Pointer, address_of
 from softcard.host.hsa.executable import Kernel
 from softcard.host.printf import text_of
+from softcard.host.run_statistics import RunStatistics, logged
 from softcard.image.hsa.code_object import Kernel as KernelImage
 
 DYNAMIC_STACK_BYTES: Final = 1024

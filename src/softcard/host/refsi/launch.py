@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from softcard.core.display import count
 from softcard.core.errors import WireError
 from softcard.core.findings import Finding
-from softcard.core.run_statistics import RunStatistics
 from softcard.core.words import align_up, f64_bits
 from softcard.device.refsi import rules
 from softcard.device.refsi.commands import MAX_EXTRA_ARGS, BufferStatus
 from softcard.host.refsi.buffer import Buffer
 from softcard.host.refsi.driver import RefSiDriver
+from softcard.host.run_statistics import RunStatistics
 from softcard.image.elf.dwarf import OTHER, VARIADIC
 
 Argument = int | float | bool | np.generic | NDArray[np.generic] | Buffer[np.generic]

@@ -25,7 +25,6 @@ from softcard.core.errors import SoftcardError, WireError, with_console
 from softcard.core.event import Event
 from softcard.core.files import bytes_of, text_of
 from softcard.core.findings import Finding, FindingLog
-from softcard.core.run_statistics import logged
 from softcard.core.space import Unit
 from softcard.device.refsi.events import ConsoleOutput
 from softcard.device.refsi.interfaces import HART
@@ -45,6 +44,7 @@ from softcard.host.refsi.launch import (
     odd_arguments,
 )
 from softcard.host.refsi.program import ELF_BASE, Kernel, Program, check_loaded, explained
+from softcard.host.run_statistics import logged
 from softcard.image.riscv.kind import loadable
 from softcard.image.riscv.program import read_elf
 

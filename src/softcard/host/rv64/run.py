@@ -27,12 +27,12 @@ from softcard.core.errors import (
 )
 from softcard.core.files import bytes_of
 from softcard.core.limits import TimeLimit, checked_time_limit, default_time_limit
-from softcard.core.run_statistics import RunStatistics
 from softcard.core.space import PAGE_SIZE
 from softcard.engine.riscv.api import CAUSES, ECALL_U, ILLEGAL, LOAD_MISALIGNED, STORE_MISALIGNED, Engine, Exit, Why
 from softcard.engine.riscv.jit.engine import JitEngine
 from softcard.engine.riscv.reference import ReferenceEngine
 from softcard.engine.riscv.tracepoints import registers_of
+from softcard.host.run_statistics import RunStatistics
 from softcard.host.rv64.calls import Calls, Ended, Exited, HostTarget, OnWrite
 from softcard.host.rv64.linux import PROCESS, LinuxCalls
 from softcard.host.rv64.memory import STACK_TOP, ProgramMemory
