@@ -19,8 +19,8 @@ from softcard.core.errors import RuleError
 Calls = dict[str, Callable[[], object]]
 VALUES: Final = np.ones(4, np.float32)
 FREE_ANYWHERE: Final = {
-    "Gpu": {"open", "close", "findings", "instruction_counts", "free"},
-    "RefSi": {"open", "close", "shutdown", "free"},
+    "Gpu": {"open", "close", "executables", "findings", "instruction_counts", "free"},
+    "RefSi": {"open", "close", "program", "shutdown", "free"},
     "Acceldev": {"open", "close", "handle_interrupt"},
     "Platform": {"open", "close", "terminate", "name", "device_free"},
     "Program": {

@@ -64,7 +64,7 @@ def shell() -> Iterator[Shell]:
 @pytest.mark.slow
 def test_cells_of_the_page_run(shell: Shell) -> None:
     section = PAGE.read_text(encoding="utf-8").split("## Notebooks")[1].split("\n## ")[0]
-    cells = re.findall(r"^```text\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    cells = re.findall(r"^```ipython\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
     assert len(cells) == 3
     for cell in cells:
         shell.run(cell)

@@ -14,7 +14,13 @@ from tests.attach.rocm.test_programs import RIGHT, all_right
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
 PARTS = {"programs": RIGHT, "features": FEATURES}
-COMBINATIONS = [(level, agent, name) for level in ("-O0", "-O1", "-O2", "-O3") for agent in AGENTS for name in PARTS]
+COMBINATIONS = [
+    (level, agent, name)
+    for level in ("-O0", "-O1", "-O2", "-O3")
+    for agent in AGENTS
+    for name in PARTS
+    if (agent, name) != ("gfx908", "features")  # compilers need image instructions for textures, which it lacks
+]
 
 
 @pytest.mark.one_in(7)

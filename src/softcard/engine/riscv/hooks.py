@@ -271,7 +271,7 @@ class HartChecks:
         """Return the class of memories with the shadow memory that all checks need; None if they need none."""
         kinds = [kind for each in self._of["ram"] if (kind := each.ram(is_shared)) is not None]
         found = max(kinds, key=lambda kind: len(kind.__mro__), default=None)
-        if found is not None and not all(issubclass(found, kind) for kind in kinds):
+        if found is not None and not all(_includes(found, kind) for kind in kinds):
             raise ModelBug(f"no class of memories is a subclass of {[kind.__name__ for kind in kinds]}")
         return found
 
@@ -328,3 +328,11 @@ class HartChecks:
 
 
 NO_CHECKS: Final = HartChecks()
+
+
+def _includes(found: type[Ram], kind: type[Ram]) -> bool:
+    """Return True if memories of class `found` have all properties of those of class `kind`.
+
+    A class that combines several base classes has the properties of these."""
+    combined = kind.__bases__
+    return issubclass(found, kind) or (len(combined) > 1 and all(issubclass(found, each) for each in combined))

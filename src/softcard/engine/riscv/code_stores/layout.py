@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from softcard.core.space import PAGE_SIZE, Ram
+from softcard.core.space import PAGE_SIZE, Ram, SharedRam
 from softcard.engine.riscv.shadow_layout import DISTANCE as SHADOW_DISTANCE
-from softcard.engine.riscv.shadow_layout import ShadowedRam, SharedShadowedRam
+from softcard.engine.riscv.shadow_layout import ShadowedRam
 from softcard.ir.native import layout
 
 NUMBERS_DISTANCE: Final = 2 * SHADOW_DISTANCE
@@ -76,7 +76,7 @@ class StoreRam(NumberedRam, ShadowedRam):
     __slots__ = ()
 
 
-class SharedStoreRam(NumberedRam, SharedShadowedRam):
+class SharedStoreRam(NumberedRam, ShadowedRam, SharedRam):
     """Memory with store numbers that is shared with another process; its shadow memory is private."""
 
     __slots__ = ()
