@@ -91,6 +91,18 @@ def test_zero_products_count_under_large_scales(key: tuple[str, str], largest: i
         assert (wanted == found).all()
 
 
+@pytest.mark.parametrize("key", [("gfx950", "v_smfmac_f32_32x32x64_fp8_fp8"), ("gfx942", "v_smfmac_f32_32x32x16_f16")])
+@pytest.mark.parametrize("abid", [1, 2, 4, 7, 15])
+def test_sets_of_indices_beyond_the_bits_of_a_lane_are_zero(key: tuple[str, str], abid: int) -> None:
+    """A shift by 32 or more selected rows of B at random in compiled code."""
+    matrix, rng = matrices()[key], np.random.default_rng(1)
+    fields = Fields(abid=abid, index=rng.integers(0, 1 << 32, 64, dtype=np.uint32))
+    a, b, c = oracle.registers(rng, matrix, fields)[:3]
+    wanted, found = oracle.product(matrix, a, b, c, fields), c.copy()
+    computed(matrix, a, b, found, found, fields)
+    assert (wanted == found).all()
+
+
 @pytest.mark.parametrize("key", MIXED, ids=str)
 def test_a_kernel_of_narrower_vectors(key: tuple[str, str]) -> None:
     agree(key, FEW, 4, eight=True)

@@ -306,10 +306,14 @@ class Writer(VectorText):
         The table has the layout of the widened A: a dword for each of its elements."""
         run = self.matrix.a_run
         index, cbsz, abid = (self._field_of_shape(name) for name in ("index", "cbsz", "abid"))
-        shift = self.spread(cbsz.eq(0).select(abid * (2 * run), 0).trunc("i32"))
+        first = cbsz.eq(0).select(abid * (2 * run), 0)
+        # A shift by 32 or more has no defined result; a set of indices beyond the 32 bits of a lane is 0.
+        present = self.spread((first < 32).sext("i32"))
+        shift = self.spread((first & 31).trunc("i32"))
         table = self._array(ROW * run)
         for at in range(0, LANES, self.lanes):
-            word = (index + 4 * at).inttoptr().load(self.ints, align=4) >> shift
+            word = (index + 4 * at).inttoptr().load(self.ints, align=4) & present
+            word = word >> shift
             for number in range(run):
                 offset = (word >> 2 * number & 3) * ROW
                 (table + (ROW * number + 4 * at)).inttoptr().store(offset, align=4)

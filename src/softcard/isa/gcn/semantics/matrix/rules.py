@@ -751,8 +751,12 @@ def has_scale_bit(register: int, shift: int, side: int, row: int, depth: int) ->
 
 @native
 def index_of(shape: Shape, register: int, lane: int, number: int) -> int:
-    """Return index `number` of a lane of a sparse A: which of four elements of B it selects (0 to 3)."""
+    """Return index `number` of a lane of a sparse A: which of four elements of B it selects (0 to 3).
+
+    Sets of indices that abid selects beyond the 32 bits of a lane are 0."""
     shift = 0 if shape.cbsz else 2 * shape.a_run * shape.abid
+    if shift > 31:
+        return 0
     return U32[register + 4 * lane] >> (shift + 2 * number) & 3
 
 
