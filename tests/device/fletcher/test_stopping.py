@@ -19,7 +19,7 @@ from softcard.host.fletcher.platform import Context, Kernel, Platform
 from tests.interrupting import SOON, interrupted, soon
 
 READ = {"P": [("a", pa.int8())]}
-AFTER_SECONDS = 0.2
+AFTER_SECONDS = 0.5
 
 
 @kernel("whole", read=READ)
