@@ -1,4 +1,4 @@
-"""How fast are matrix instructions?
+"""The speed of matrix instructions and of matrix products.
 
 Whole products on the engine: the demo's kernel, with A and B in LDS and C in accumulation registers. And the machine
 code of single instructions, called in a loop on registers with random numbers of usual sizes, in CPU time

@@ -1,4 +1,4 @@
-"""What does the layout of shadow memory cost the race check: words of harts in planes, or cells of waves in tables?
+"""The cost of two layouts of shadow memory for races: words in planes (harts) and cells in page tables (waves).
 
 One access of four harts (RefSi M1) is checked and recorded in three layouts, by the rule that waves and harts share
 (`engine.races.order`): 32-bit words in one plane for stores and one for each hart's loads, as the check of harts has

@@ -1,4 +1,4 @@
-"""How fast are HIP programs of hipcc's on a virtual gfx900? `softcard exec` and kernels/rocm.hip.
+"""The speed of HIP programs, compiled by hipcc, on a virtual gfx900: `softcard exec` runs kernels/rocm.hip.
 
 Whole programs are timed from the start of `softcard exec` to its end: cold with empty caches, warm with full ones.
 Where hipcc is not there nothing is measured, and that is said.

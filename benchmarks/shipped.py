@@ -1,4 +1,4 @@
-"""What `softcard bench` measures on a user's machine: the figures that it shows beside them come from here.
+"""The measurements of `softcard bench`, and the recorded figures that it prints beside a user's own.
 
 `report.py` writes them where the package has them, `src/softcard/data/bench.json`.
 """

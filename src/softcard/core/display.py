@@ -101,7 +101,7 @@ def count(number: int, thing: str, things: str = "") -> str:
 
 LONGEST_MANGLED: Final = 1000
 LONGEST_DEMANGLED: Final = 300
-"""The length above which a demangled name helps nobody to read, so that the mangled one is shown."""
+"""The maximum length of a demangled name; for longer names the mangled name is shown."""
 MOST_REFERENCES: Final = 24
 """The maximum number of back references in a name to be demangled: each may double the length of the result."""
 _REFERENCE: Final = re.compile("[ST][0-9A-Z]*_")

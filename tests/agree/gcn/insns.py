@@ -200,7 +200,7 @@ class Maker:
         return fields, self._literal() if needs else None
 
     def _newer(self, fields: dict[str, int], op: Op, form: str) -> dict[str, int]:
-        """What gfx90a and later ones add to memory instructions: registers of data may be accumulation registers."""
+        """On gfx90a and later processors, data registers of memory instructions may be accumulation registers."""
         if self.target.encoding >= GFX90A and form in WITH_ACC:
             if self.chance(0.3):
                 fields |= {name: fields[name] + 256 for name in data_fields(op, form)}

@@ -1,4 +1,4 @@
-"""`softcard serve fletcher` where nobody reads what it says."""
+"""`softcard serve fletcher` if no process reads its output."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def leaves(self) -> tuple[bool, set[str]]:
-        """Whether any of its processes lives, and new files of shared memory, but the library's and other tests'."""
+        """Return True if a process of it lives, and the new files in /dev/shm that this program has left there."""
         try:
             os.killpg(self.pid, 0)
             lives = True

@@ -29,7 +29,7 @@ not name them.
 
 
 def obstacle(kind: str) -> tuple[str, Rule] | None:
-    """Return the reason why PCIe cannot carry a read-modify-write of kind `kind`, and the rule that says so.
+    """Return the reason why PCIe cannot carry a read-modify-write of kind `kind`, and the rule that forbids it.
 
     Return None if PCIe can carry it."""
     operation = KINDS.get(kind, kind)
