@@ -466,7 +466,7 @@ class Caches(Stateful):
             kind = "late store" if late else "not released" if elsewhere else "host store"
         return kind, STORED if store is None or not _left(store, address + first, newest[first]) else store.place
 
-    # ---- stores that are not visible yet ----------------------------------------------------------------------------------------
+    # ---- stores that are not visible yet -----------------------------------------------------------------------------
     def unseen(self, address: int = 0, size: int = 1 << 64) -> Iterator[tuple[int, Store | None]]:
         """Yield the stores in a range that have not reached memory, as pairs of an address and the store.
 
