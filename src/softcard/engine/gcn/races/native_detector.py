@@ -133,6 +133,11 @@ class NativeWave:
         return self.row.epoch
 
     @property
+    def is_waited(self) -> bool:
+        """True if the wave has waited for its stores."""
+        return bool(self.row.is_waited)
+
+    @property
     def generation(self) -> int:
         """The number of barriers that the wave has reached."""
         return self.row.generation

@@ -120,11 +120,11 @@ class RaceObserver(Observer):
                 is_single = self.current.exec_bits.bit_count() == 1
                 begun = self.number if self.is_left and (space == "lds" or name != "LDS") else 0
                 more = {"is_single": is_single} | ({"number": begun} if begun else {})
-                epoch = self.wave.epoch
+                releases = name == "LDS" or self.wave.is_waited
                 self.detector.check_access(self.wave, self.insn, access, name, some, size, who, same, **more)
                 if self.lanes is not None:
                     values = [row.tobytes() for row in bytes_of_rows(data, size)] if access == STORE else []
-                    self._check_lanes(access, name, some, size, who.tolist(), values, self.wave.epoch != epoch)
+                    self._check_lanes(access, name, some, size, who.tolist(), values, releases)
 
     def _check_lanes(
         self,
