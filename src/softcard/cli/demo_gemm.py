@@ -236,10 +236,10 @@ def _store(kind: Kind) -> Iterator[str]:
         for column in range(kind.across):
             for n in range(kind.registers // words):
                 within = 4 * n if kind.block == 16 else 8 * (n // 4) + n % 4
+                for word in range(words):  # gfx908 needs two instructions between these and the store
+                    number = kind.registers * (kind.across * row + column) + words * n + word
+                    yield f"    v_accvgpr_read_b32 v{14 + word}, a{number}"
                 yield f"    s_mul_i32 s20, s15, {kind.block * row + within}"
                 yield f"    s_add_u32 s20, s20, {kind.result_size * kind.block * column}"
                 yield "    v_add_u32 v12, s20, v8"
-                for word in range(words):
-                    number = kind.registers * (kind.across * row + column) + words * n + word
-                    yield f"    v_accvgpr_read_b32 v{14 + word}, a{number}"
                 yield f"    global_store_dword{'x2' * (words == 2)} v12, {_registers(14, words)}, s[8:9]"

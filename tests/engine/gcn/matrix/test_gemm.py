@@ -40,10 +40,10 @@ OTHERS = [
 
 @pytest.mark.parametrize(("agent", "kind"), OTHERS)
 def test_products_of_other_types(agent: str, kind: str) -> None:
-    product_of(agent, "", kind)
+    product_of(agent, "memory,waits", kind)
 
 
-@pytest.mark.parametrize("check", ["", "init", "races"])
+@pytest.mark.parametrize("check", ["", "init", "races", "waits"])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_product_of_matrices(agent: str, check: str) -> None:
     product_of(agent, check, "f16")
