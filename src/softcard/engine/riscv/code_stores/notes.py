@@ -458,7 +458,7 @@ class StoreNotes:
         return (key ^ own), halfwords
 
     def _cell(self, host: Operand) -> Operand:
-        """Return the store number that the table holds for the cell of a byte."""
+        """Return the number of the last store to the block of code bytes that contains host address `host`."""
         text = self.text
         row = host >> CELL_BITS & text.word("%cell_mask")
         number = text.pointer("%cells").element("i16", row).load("i16")
