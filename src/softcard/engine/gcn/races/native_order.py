@@ -58,7 +58,7 @@ def start_races(group: Group, number: int, count: int) -> None:
     watermark = race.watermark << UID_AT
     for each in range(count):
         wave = WaveRow.from_address(group.rows + each * ROW_BYTES)
-        wave.uid, wave.bound, wave.is_waited = first + each, 0, 1
+        wave.uid, wave.bound, wave.is_waited, wave.stored = first + each, 0, 1, 0
         set_epoch(wave, FIRST_EPOCH)
         wave.generation, wave.passed, wave.known_count, wave.open = 0, 0, 0, 0
         wave.is_alone = race.range_count - race.over_count == 1
