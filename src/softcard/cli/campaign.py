@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softcard.cli.exits import ExitCode, UsageError
+from softcard.cli.exits import ExitCode, UsageError, as_usage
 from softcard.cli.files import check_folder, write_file, writing
 from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
 from softcard.core.display import count
@@ -86,8 +86,7 @@ def campaign(
             check_folder(output)
             status = _all(plan, output, scheduler, workers or os.cpu_count() or 1, as_json)
     except CampaignError as error:
-        usage = UsageError(error.message, path=error.path)
-        raise usage from None
+        raise as_usage(error) from None
     raise typer.Exit(status)
 
 
@@ -238,7 +237,7 @@ def compare(
         else:
             found = campaigns(_rows(folder), _rows(Path(one)), (str(folder), one))
     except CampaignError as error:
-        raise UsageError(error.message) from None
+        raise as_usage(error) from None
     for path, made in ((junit, output.as_junit), (html, output.as_html)):
         if path is not None:
             write_file(path, made(found))
@@ -317,7 +316,7 @@ def triage(
         if passes:
             _print_passes([each for group in found for each in group.failures], time_limit)
     except CampaignError as error:
-        raise UsageError(error.message, path=error.path) from None
+        raise as_usage(error) from None
     if not found:
         print("nothing failed")
     raise typer.Exit(ExitCode.GUEST if found else ExitCode.OK)

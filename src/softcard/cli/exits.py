@@ -65,7 +65,14 @@ def usage_errors() -> Iterator[None]:
     except (BeyondModel, ModelBug):
         raise
     except SoftcardError as error:
-        raise UsageError(error.message, rule=error.rule, path=error.path) from None
+        raise as_usage(error) from None
+
+
+def as_usage(error: SoftcardError) -> UsageError:
+    """Return an error as one about the command line or a file that it names."""
+    usage = UsageError(error.message, rule=error.rule, path=error.path)
+    usage.operands = error.operands
+    return usage
 
 
 def report(error: SoftcardError) -> None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 
 from softcard.cli.exits import ExitCode, UsageError, exit_code, report
-from softcard.cli.file_kinds import HEAD_BYTES, NAMES, FileKind, is_trace, kind_of
+from softcard.cli.file_kinds import HEAD_BYTES, NAMES, FileKind, buffer_of, is_trace, kind_of
 from softcard.cli.files import MAX_CODE_BYTES, MAX_FILE_BYTES, open_file, read_file, reading
 from softcard.cli.options import (
     Format,
@@ -31,7 +31,7 @@ from softcard.cli.options import (
 )
 from softcard.cli.records import annotate, formatted
 from softcard.cli.tables import show_diagnostics
-from softcard.core.diagnostics import Diagnostic, diagnostic_of, diagnostics_of
+from softcard.core.diagnostics import STDIN, Diagnostic, diagnostic_of, diagnostics_of
 from softcard.core.display import count
 from softcard.core.errors import SoftcardError, WireError, close_to
 from softcard.core.findings import Level
@@ -105,7 +105,7 @@ def inspect(
             try:
                 document, lines = described_file(file, source)
             except WireError as error:
-                raise error.at("file", str(file)) from None
+                raise _with_file(error, file) from None
         if as_json:
             documents.append(document if len(chosen) == 1 else {"file": str(file), "content": document})
             return
@@ -116,6 +116,11 @@ def inspect(
     if as_json:
         print(json.dumps(documents if len(chosen) > 1 else documents[0], indent=2))
     raise typer.Exit(status)
+
+
+def _with_file(error: WireError, path: Path) -> WireError:
+    """Return an error with the name of its file, if it has none yet."""
+    return error if any(each.kind == "file" for each in error.path) else error.at("file", str(path))
 
 
 def _of_each(files: Sequence[Path], act: Callable[[Path], None], *, with_headings: bool) -> ExitCode:
@@ -254,13 +259,13 @@ def check(
                 raise UsageError(
                     f"--memory-model, --order and --pcie require a code object, but {path} is of kind {NAMES[what]}"
                 )
-            findings = _only(only, what, _findings(what, data, agent, profile, harts))
+            findings = _only(only, what, _findings(what, data, path, agent, profile, harts))
             if orders:
                 from softcard.check import files
 
                 findings += files.memory_orders(data, agent, order.value if order else "", pcie)
         except WireError as error:
-            raise error.at("file", str(path)) from None
+            raise _with_file(error, path) from None
         if form is Format.TEXT:
             for line in _orders(data, agent) if memory_model else ():
                 print(line)
@@ -273,7 +278,7 @@ def check(
     raise typer.Exit(max(status, ExitCode.GUEST if any(each.level is Level.ERROR for each in found) else ExitCode.OK))
 
 
-def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int) -> Iterator[Diagnostic]:
+def _findings(kind: FileKind, data: bytes, path: Path, agent: str, profile: str, harts: int) -> Iterator[Diagnostic]:
     from softcard.check import files
 
     if kind is FileKind.RISCV:
@@ -287,9 +292,8 @@ def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int)
         found = chain(files.code(document), waits.code_object_waits(data, agent), files.registers(data, agent))
         return files.with_source_lines(data, agent, found)
     if kind is FileKind.REFSI:
-        from softcard.cli.file_kinds import to_binary
-
-        return files.refsi(to_binary(data), harts=harts, profile=profile)
+        buffer = buffer_of(data, path)
+        return map(buffer.located, files.refsi(buffer.data, harts=harts, profile=profile))
     if kind is FileKind.ACCELDEV:
         return files.acceldev(data)
     if kind is FileKind.SCHEMA:
@@ -352,4 +356,5 @@ def print_diagnostics(path: Path, what: str, findings: Sequence[Diagnostic]) -> 
 def _in_file(found: Diagnostic, path: Path) -> Diagnostic:
     """Return a diagnostic whose position names the file."""
     position = found.position
-    return found if position.file else replace(found, location=replace(position, file=str(path)))
+    name = STDIN if str(path) == "-" else str(path)
+    return found if position.file else replace(found, location=replace(position, file=name))

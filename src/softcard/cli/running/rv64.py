@@ -138,10 +138,11 @@ def _program(path: Path) -> bytes:
         return data
     from softcard.image.assembly.program import assemble
 
+    source = data.decode("utf-8", "replace")
     try:
-        return assemble(data.decode("utf-8", "replace"), "rv64gc").elf()
+        return assemble(source, "rv64gc").elf()
     except SoftcardError as error:
-        raise error.at("file", str(path)) from None
+        raise in_text(error, path, numbered(source)) from None
 
 
 def _write(fd: int, data: bytes) -> None:
