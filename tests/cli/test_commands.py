@@ -130,9 +130,11 @@ def test_lint_options(capsys: Capture, tmp_path: Path) -> None:
 # ---- exit status ---------------------------------------------------------------------------------------------------
 
 USAGE = {
-    ("nonsense",): "No such command",
-    ("rnu",): "No such command 'rnu'. Did you mean 'run'?",
-    ("refsi", "decod"): "No such command 'decod'. Did you mean 'decode'",
+    ("nonsense",): "error: no such command 'nonsense'\n   = note: usage: softcard [OPTIONS] COMMAND [ARGS]...\n",
+    ("rnu",): "error: no such command 'rnu'; close to it: run\n",
+    ("refsi", "decod"): "error: no such command 'decod'; close to it: decode",
+    ("refsi", "lint", "--as", "poem"): "error: invalid value for '--as': 'poem' is not one of 'auto', 'binary', ",
+    ("serve", "acceldev"): "error: missing option '--vfio-user'",
     ("run", CODE, "saxpy", "--gird", "64"): "--grid",
     ("run", CODE, "saxyp"): "unknown kernel 'saxyp'; close to it: saxpy",
     ("run", CODE, "saxpy", "--time-limit", "-1"): "--time-limit is -1, expected a number of seconds above 0",
@@ -388,7 +390,7 @@ def test_a_narrow_terminal(tmp_path: Path) -> None:
     (tmp_path / "bad.bin").write_bytes(BAD.to_bytes())
     for arguments, status, text in (
         (["--help"], 0, "Show the content of a file."),
-        (["rnu"], 2, "No such command 'rnu'. Did you mean 'run'?"),
+        (["rnu"], 2, "error: no such command 'rnu'; close to it: run"),
         (
             ["check", "bad.bin", "--as", "refsi"],
             1,

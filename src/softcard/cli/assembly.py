@@ -188,7 +188,7 @@ def disasm(
             if refusal is not None:
                 errors += 1
                 if errors <= MOST_REASONS:
-                    report(refusal)
+                    report(refusal.at("file", shown) if shown else refusal)
                 worst = max(worst, exit_code(refusal))
         if errors > MOST_REASONS:
             print(f"{errors - MOST_REASONS} more errors are not shown", file=sys.stderr)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from softcard import __version__
 from softcard.core.display import printable
@@ -91,6 +91,37 @@ def report(error: SoftcardError) -> None:
 def _readable(line: str) -> str:
     """Return `line` without its middle part if it is too long; the end, which has location and rule, is kept."""
     return line if len(line) <= LONGEST_LINE else f"{line[:FIRST]} ... {line[-LAST:]}"
+
+
+INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C, as in shells."""
+_NEAR: Final = re.compile(r"\. Did you mean (?P<near>.*)\?$| \(Possible options: (?P<options>.*)\)$")
+"""The suggestions at the end of typer's messages."""
+
+
+def is_of_arguments(error: Exception) -> bool:
+    """Return True if an exception is typer's error about the arguments of the command line."""
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def report_arguments(error: Any) -> None:
+    """Print typer's error about the arguments of the command line, in the form of Softcard's own errors."""
+    from softcard.cli.tables import show_diagnostics
+    from softcard.core.diagnostics import Diagnostic, Note
+    from softcard.core.findings import Level
+
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return  # typer has printed the help
+    text = error.format_message().removesuffix(".").replace("Value error, ", "")
+    if found := _NEAR.search(text):
+        text = f"{text[: found.start()]}; close to it: {(found['near'] or found['options']).replace(chr(39), '')}"
+    context = getattr(error, "ctx", None)
+    notes = []
+    if context is not None:
+        usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
+        notes = [Note(f"usage: {usage}"), Note(f"{context.command_path} --help shows all options", kind="help")]
+    message = _readable(f"{text[:1].lower()}{text[1:]}")
+    show_diagnostics([Diagnostic(Level.ERROR, "", message, notes=tuple(notes))], sys.stderr)
 
 
 def report_bug(error: BaseException, arguments: list[str]) -> None:

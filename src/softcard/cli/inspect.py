@@ -42,7 +42,7 @@ Document = dict[str, Any]
 """The content of a file as JSON data: numbers, strings, lists, dicts."""
 FilesArgument = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[FILE]...", help="The files to read; by default, and for -, standard input."),
+    typer.Argument(metavar="FILE", help="The files to read; by default, and for -, standard input."),
 ]
 CODE: Final = {FileKind.HSA: "hsa_code", FileKind.AMDCL2: "amdcl2", FileKind.RISCV: "riscv_program"}
 """The report module of each kind of file with code."""

@@ -96,11 +96,14 @@ class Location:
     def span(self) -> tuple[int, int]:
         """Return the first character of the position in its line, from 0, and the end of the name or access there.
 
-        With a `width`, the end is that of so many characters. Return (0, 0) if the column is unknown or not in the line.
+        With a `width`, the end is that of so many characters. Return (0, 0) if the column is not in the line.
         """
         line = self.source_line()
-        if not self.column or self.column > len(line.encode("utf-8", "surrogateescape")):
+        size = len(line.encode("utf-8", "surrogateescape"))
+        if not self.column or self.column > size + 1:
             return 0, 0
+        if self.column == size + 1:  # something is missing at the end of the line
+            return len(line), len(line) + 1
         start = len(line.encode("utf-8", "surrogateescape")[: self.column - 1].decode("utf-8", "ignore"))
         if self.width:
             return start, min(start + self.width, len(line))

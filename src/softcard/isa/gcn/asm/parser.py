@@ -10,6 +10,7 @@ from softcard.core.errors import WireError
 from softcard.isa.gcn.asm.insn_builder import InsnBuilder
 from softcard.isa.gcn.asm.modifiers import FLAGS, read_modifier
 from softcard.isa.gcn.asm.operands import OPERANDS
+from softcard.isa.gcn.encoding.shape import Slot
 
 _OPEN: Final = "([{"
 _CLOSE: Final = ")]}"
