@@ -277,3 +277,10 @@ def test_any_script_is_survived(lines: list[str], last: str) -> None:
         code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.GUEST
     assert code in ExitCode
     assert out.getvalue().startswith(b"open ok\n")
+
+
+def test_equal_findings_of_one_line_are_limited() -> None:
+    _, out, err = play("open m", "r64each 0x100 1000", explain=True)
+    assert len(out) == 1001
+    assert sum(line.startswith("note: the device refuses this access: ") for line in err) == 5
+    assert "   = note: further ones of this line are not shown" in err

@@ -188,7 +188,8 @@ def disasm(
             if refusal is not None:
                 errors += 1
                 if errors <= MOST_REASONS:
-                    report(refusal.at("file", shown) if shown else refusal)
+                    has_place = any(each.kind == "pc" for each in refusal.path)
+                    report(refusal.at("file", shown) if shown and not has_place else refusal)
                 worst = max(worst, exit_code(refusal))
         if errors > MOST_REASONS:
             print(f"{errors - MOST_REASONS} more errors are not shown", file=sys.stderr)

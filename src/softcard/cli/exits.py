@@ -126,11 +126,15 @@ def report_arguments(error: Any) -> None:
 
 def report_bug(error: BaseException, arguments: list[str]) -> None:
     """Print the data that a bug report should contain about an unexpected exception, without the traceback."""
+    from softcard.cli.tables import show_diagnostics
+    from softcard.core.diagnostics import Diagnostic, Note
+    from softcard.core.findings import Level
+
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{frame.name} (line {frame.lineno})"
-    text = (
-        f"bug in softcard: {type(error).__name__}: {error}\n"
-        f"  in {place}, version {__version__}, arguments: {' '.join(arguments)}\n"
-        "  This is a bug in Softcard, please report it. Run again with --debug to see the traceback."
+    notes = (
+        Note(f"in {place}, version {__version__}, arguments: {' '.join(arguments)}"),
+        Note("please report it; --debug shows the traceback", kind="help"),
     )
-    print(printable(text), file=sys.stderr)
+    text = f"{type(error).__name__}: {error}"
+    show_diagnostics([Diagnostic(Level.ERROR, "bug in softcard", text, notes=notes)], sys.stderr)

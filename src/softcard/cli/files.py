@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from softcard.cli.exits import UsageError
+from softcard.core.display import byte_size, encodable
 from softcard.core.errors import SoftcardError, WireError, close_to
 from softcard.core.files import Unreadable, read_at_most
 
@@ -70,8 +71,13 @@ def read_file(path: Path, limit_bytes: int = MAX_FILE_BYTES, shown: str = "") ->
     with open_file(path, shown) as file, reading(shown or path):
         data = read_at_most(file, limit_bytes)
     if data is None:
-        raise UsageError(f"{shown or path} is larger than {limit_bytes} bytes")
+        raise too_large(shown or path, limit_bytes)
     return data
+
+
+def too_large(path: Path | str, limit_bytes: int) -> UsageError:
+    """Return the error about a file that is larger than a command reads."""
+    return UsageError(f"{path} is larger than {byte_size(limit_bytes)}")
 
 
 def read_text(path: Path, encoding: str = "utf-8") -> str:
@@ -90,7 +96,7 @@ def in_text(error: SoftcardError, path: Path, lines: Mapping[int, str]) -> Softc
     Messages then show the line even if the file cannot be read again, such as standard input.
     """
     error.path = tuple(
-        replace(each, line_text=lines.get(int(each.where), "")) if each.kind == "line" and each.where.isdecimal()
+        replace(each, line_text=encodable(lines.get(int(each.where), ""))) if each.kind == "line" and each.where.isdecimal()
         else each for each in error.path
     )  # fmt: skip
     return error if any(each.kind == "file" for each in error.path) else error.at("file", str(path))

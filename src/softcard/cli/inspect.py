@@ -16,7 +16,7 @@ import typer
 
 from softcard.cli.exits import ExitCode, UsageError, exit_code, report
 from softcard.cli.file_kinds import HEAD_BYTES, NAMES, FileKind, buffer_of, is_trace, kind_of
-from softcard.cli.files import MAX_CODE_BYTES, MAX_FILE_BYTES, open_file, read_file, reading
+from softcard.cli.files import MAX_CODE_BYTES, MAX_FILE_BYTES, open_file, read_file, reading, too_large
 from softcard.cli.options import (
     Format,
     FormatOption,
@@ -29,6 +29,7 @@ from softcard.cli.options import (
     complete_processors,
     is_json,
 )
+from softcard.cli.progress import BYTES, counted, progress, size_of
 from softcard.cli.records import annotate, formatted
 from softcard.cli.tables import show_diagnostics
 from softcard.core.diagnostics import STDIN, Diagnostic, diagnostic_of, diagnostics_of
@@ -91,11 +92,12 @@ def inspect(
             head = source.read(HEAD_BYTES)
         if kind is FileKind.TRACE or (kind is None and is_trace(head)):
             return _trace(head, source, file)
-        with reading(file):
-            data = head + source.read(MAX_FILE_BYTES + 1 - len(head))
-        if len(data) > MAX_FILE_BYTES:
-            raise UsageError(f"{file} is larger than {MAX_FILE_BYTES} bytes")
-        return described(kind or kind_of(data, file.name), data, kernel, code, agent, zeros)
+        with progress(f"reading {file.name}"):
+            with reading(file):
+                data = head + source.read(MAX_FILE_BYTES + 1 - len(head))
+            if len(data) > MAX_FILE_BYTES:
+                raise too_large(file, MAX_FILE_BYTES)
+            return described(kind or kind_of(data, file.name), data, kernel, code, agent, zeros)
 
     chosen = files or [Path("-")]
     documents: list[Document] = []
@@ -155,7 +157,8 @@ def _trace(head: bytes, source: BinaryIO, file: Path) -> Described:
     rest = lines_of(source, file)
     begun = head.split(b"\n")
     joined = chain(begun[:-1], [begun[-1] + next(rest, b"")], rest)
-    document = describe(read_records(joined))
+    with progress(f"reading {file.name}", size_of(source), BYTES) as bar:
+        document = describe(read_records(counted(joined, bar)))
     return document, lines(document)
 
 
@@ -252,6 +255,15 @@ def check(
     found: list[Diagnostic] = []
 
     def look_at(path: Path) -> None:
+        with progress(f"checking {path.name}"):
+            data, what, findings = examined(path)
+        if form is Format.TEXT:
+            for line in _orders(data, agent) if memory_model else ():
+                print(line)
+            print_diagnostics(path, NAMES[what], findings)
+        found.extend(findings if len(chosen) == 1 else [_in_file(diagnostic_of(each), path) for each in findings])
+
+    def examined(path: Path) -> tuple[bytes, FileKind, list[Diagnostic]]:
         data = read_file(path, MAX_CODE_BYTES)
         try:
             what = kind or kind_of(data, path.name)
@@ -266,11 +278,7 @@ def check(
                 findings += files.memory_orders(data, agent, order.value if order else "", pcie)
         except WireError as error:
             raise _with_file(error, path) from None
-        if form is Format.TEXT:
-            for line in _orders(data, agent) if memory_model else ():
-                print(line)
-            print_diagnostics(path, NAMES[what], findings)
-        found.extend(findings if len(chosen) == 1 else [_in_file(diagnostic_of(each), path) for each in findings])
+        return data, what, findings
 
     status = _of_each(chosen, look_at, with_headings=form is Format.TEXT)
     if form is not Format.TEXT:

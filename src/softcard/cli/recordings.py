@@ -6,6 +6,7 @@ reference driver. If the reference driver would crash, playback ends with an err
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import BinaryIO, Final, TextIO
 from softcard.cli.exits import ExitCode, UsageError, as_usage
 from softcard.cli.files import parse_number, read_file
 from softcard.core.diagnostics import Diagnostic as Finding
-from softcard.core.diagnostics import of_error
+from softcard.core.diagnostics import Note, of_error
 from softcard.core.display import printable
 from softcard.core.errors import BeyondModel, GuestFault, ModelBug, RuleError, SoftcardError, WireError, close_to
 from softcard.core.event import Event
@@ -39,6 +40,8 @@ It overlaps neither the data of recordings nor the end of DRAM.
 """
 ZERO_FILL_BYTES: Final = 1 << 20
 WORD_BYTES: Final = 8
+MOST_OF_A_LINE: Final = 5
+"""The maximum number of equal findings in one line of a script that are reported."""
 PRESET_WORD: Final = 0xDEAD_DEAD_DEAD_DEAD
 PRESET_SINGLE_WORD: Final = 0xDEAD
 """The word with which the recorder fills its buffer before it reads a word, so that a failed read is visible."""
@@ -78,6 +81,7 @@ class Player:
         self._located = located
         self._on_finding = on_finding or self._print_finding
         self._call = Call(0, "")
+        self._reported: Counter[object] = Counter()
         self._out = out
         self._err = err
         self._folder = folder
@@ -312,9 +316,15 @@ class Player:
         self._out.write(printable(line).encode() + b"\n")
 
     def _report(self, error: SoftcardError, head: str = "", level: Level = Level.ERROR) -> None:
-        """Report an error of the current call as a finding at its line of the script."""
+        """Report an error of the current call as a finding at its line; of equal ones in a line only the first few."""
+        key = self._call.line, head, error.rule
+        self._reported[key] += 1
+        if self._reported[key] > MOST_OF_A_LINE:
+            return
         found = of_error(self._located(error.at("line", self._call.line, self._call.verb)))
-        self._on_finding(replace(found, level=level, message=f"{head}: {found.message}" if head else found.message))
+        more = (Note("further ones of this line are not shown"),) if self._reported[key] == MOST_OF_A_LINE else ()
+        message = f"{head}: {found.message}" if head else found.message
+        self._on_finding(replace(found, level=level, message=message, notes=(*found.notes, *more)))
 
     def _print_finding(self, found: Finding) -> None:
         from softcard.cli.tables import show_diagnostics

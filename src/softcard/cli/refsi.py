@@ -29,6 +29,7 @@ from softcard.cli.options import (
 )
 from softcard.cli.tables import Terminal
 from softcard.core.diagnostics import Diagnostic
+from softcard.core.display import byte_size
 from softcard.core.errors import SoftcardError
 from softcard.device.refsi.commands import CHUNK_BYTES
 from softcard.device.refsi.registers import M1_HARTS
@@ -134,7 +135,7 @@ def _script_lines(script: Path, current: dict[int, str]) -> Iterator[str]:
                 return
             if len(line) > MAX_FILE_BYTES:
                 raise (
-                    UsageError(f"a line has more than {MAX_FILE_BYTES} bytes")
+                    UsageError(f"a line has more than {byte_size(MAX_FILE_BYTES)}")
                     .at("line", number)
                     .at("file", str(script))
                 )
