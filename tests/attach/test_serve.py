@@ -72,7 +72,7 @@ def test_a_client_is_served_and_reported(serve):
     assert "a.sock: client 1 connected\n" in output
     assert "error[acceldev/user-commands]: header 0x00000009: unknown user command type 9\n" in output
     assert "\n  --> a.sock: context 0" in output
-    assert "warning[odd-access]: " in output
+    assert "warning[register-access]: " in output
     assert "error[vfio-user/command]: unknown command 99\n  --> a.sock: byte 0x2 (of the header)\n" in output
     assert "a.sock: client 1 has disconnected\n" in output
     assert not path.exists()
@@ -306,5 +306,5 @@ def test_findings_are_one_document_in_another_format(serve):
         client.read_u32(FREE)
     output, _ = process.communicate(timeout=60)
     found = json.loads(output)
-    assert Counter(each["check"] for each in found) == {"odd-access": 1, "vfio-user/command": 7}
+    assert Counter(each["check"] for each in found) == {"register-access": 1, "vfio-user/command": 7}
     assert {each["file"] for each in found} == {"a.sock"}

@@ -96,9 +96,11 @@ def in_text(error: SoftcardError, path: Path, lines: Mapping[int, str]) -> Softc
     Messages then show the line even if the file cannot be read again, such as standard input.
     """
     error.path = tuple(
-        replace(each, line_text=encodable(lines.get(int(each.where), ""))) if each.kind == "line" and each.where.isdecimal()
-        else each for each in error.path
-    )  # fmt: skip
+        replace(each, line_text=encodable(lines.get(int(each.where), "")))
+        if each.kind == "line" and each.where.isdecimal()
+        else each
+        for each in error.path
+    )
     return error if any(each.kind == "file" for each in error.path) else error.at("file", str(path))
 
 

@@ -112,7 +112,10 @@ REFUSED = "which the generator refuses; the run-time library passes"
         ),
         (field("x", items(pa.large_utf8())), f"R.x: is of type large_string, {REFUSED} 1 buffer of"),
         (field("x", struct(field("a"), field("b", pa.bool_()))), f"R.x.b: is of type bool, {REFUSED} 1 buffer of"),
-        (field("x", pa.null(), True), "R.x: is of type null, which crashes the run-time library [fletcher/cut-batch]"),
+        (
+            field("x", pa.null(), True),
+            "R.x: is of type null, which crashes the run-time library [fletcher/truncated-batch]",
+        ),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -120,7 +123,7 @@ def test_types_that_end_a_record_batch(made: pa.Field, tells: str) -> None:
     first, second = reported(schema(made, field("last")))
     assert first.startswith(f"error: {tells}")
     assert second == (
-        "error: R.last: is not passed by the run-time library, which stops at an earlier field [fletcher/cut-batch]"
+        "error: R.last: is not passed by the run-time library, which stops at an earlier field [fletcher/truncated-batch]"
     )
 
 
