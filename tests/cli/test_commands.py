@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
@@ -578,3 +580,77 @@ def test_a_shell_completes_names_and_options() -> None:
         command = [sys.executable, "-c", "from softcard.cli import main; main([])"]
         done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
         assert done.stdout.split() == expected, words
+
+
+def test_a_file_that_may_not_be_read(capsys: Capture, good: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newer versions of typer test this before the command runs."""
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr("builtins.open", refused := lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "")))
+    monkeypatch.setattr(Path, "open", refused)
+    code, _, err = run(capsys, "refsi", "decode", good)
+    assert code == 2
+    assert err.startswith(f"error: cannot read {good}: ")
+
+
+def test_interrupts_end_with_130(capsys: Capture, good: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(refsi, "lines", interrupted)
+    assert run(capsys, "refsi", "decode", good) == (130, "", "")
+
+
+def test_groups_without_a_command(capsys: Capture) -> None:
+    code, out, err = run(capsys, "refsi")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: missing command\n   = note: usage: softcard refsi [OPTIONS] COMMAND [ARGS]...\n")
+    assert err.endswith("   = help: softcard refsi --help shows all options\n")
+    assert run(capsys)[0] == 2, "with the help"
+
+
+def test_lints_of_a_text_have_its_positions(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("# a comment\ncb 0xc0000100 0xc0000a00\n")
+    code, out, _ = run(capsys, "refsi", "lint", str(path))
+    assert code == 0, "the second command comes after FINISH"
+    path.write_text("# a comment\n  0xc0000000, 0xc0000a00\n")
+    code, out, _ = run(capsys, "refsi", "lint", str(path))
+    assert code == 1
+    excerpt = "   |\n 2 |   0xc0000000, 0xc0000a00\n   |               ^^^^^^^^^^\n"
+    assert f"{path}:2:15: error[header-opcode]: header 0x00000000c0000a00: unknown opcode 10\n{excerpt}" in out
+    assert "   = note: in the command buffer at byte 0x8, chunk 1\n" in out
+    path.write_text("0x0000: NOP\n  0x0008: RUN_INSTANCES MAX_HARTS=9 NUM_INSTANCES=1 ; nine\n")
+    code, out, _ = run(capsys, "check", str(path))
+    assert code == 1
+    assert f"{path}:2:11: error[max-harts]: " in out
+    assert f"   | {' ' * 10}{'^' * 41}\n" in out
+
+
+@pytest.mark.parametrize("command", ["lint", "play"])
+def test_findings_of_refsi_in_other_formats(capsys: Capture, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("open m\ncb 0xc0000a00 0xc0000100\n" if command == "play" else "0xc0000a00 0xc0000100\n")
+    more = ["--profile", "spec"] if command == "play" else []
+    code, out, err = run(capsys, "refsi", command, str(path), "--format", "sarif", *more)
+    [found] = json.loads(err if command == "play" else out)["runs"]
+    assert code == 1
+    assert found["results"][0]["ruleId"] == "refsi/header-opcode"
+    assert found["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 1 + (command == "play")
+    code, out, err = run(capsys, "refsi", command, str(path), "--json", *more)
+    assert [each["rule"] for each in json.loads(err if command == "play" else out)][0] == "refsi/header-opcode"
+    assert run(capsys, "refsi", command, str(path), "--json", "--format", "junit", *more)[0] == 2
+
+
+def test_a_text_on_standard_input_is_shown(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be read again for the message."""
+    for arguments, text, column in (
+        (("refsi", "play", "-"), "open m\nr64 0x10 zz\n", 10),
+        (("asm", "-"), "s_nop 0\n\tv_add_f32 v0, v1, q7 ; last\n", 20),
+        (("refsi", "decode", "-", "--as", "words"), "1\n2 3 4x\n", 5),
+    ):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        code, _, err = run(capsys, *arguments)
+        line = text.splitlines()[1].replace("\t", "    ")
+        assert code in (1, 2)
+        assert err.startswith(f"<stdin>:2:{column}: error: ")
+        assert f"\n 2 | {line}\n" in err

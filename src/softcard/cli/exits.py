@@ -98,6 +98,8 @@ INTERRUPTED: Final = 130
 _NEAR: Final = re.compile(r"\. Did you mean (?P<near>.*)\?$| \(Possible options: (?P<options>.*)\)$")
 """The suggestions at the end of typer's messages."""
 
+_UNREADABLE: Final = re.compile(r": [^:]*'(.*)' is not readable$")
+
 
 def is_of_arguments(error: Exception) -> bool:
     """Return True if an exception is typer's error about the arguments of the command line."""
@@ -117,7 +119,9 @@ def report_arguments(error: Any) -> None:
         text = f"{text[: found.start()]}; close to it: {(found['near'] or found['options']).replace(chr(39), '')}"
     context = getattr(error, "ctx", None)
     notes = []
-    if context is not None:
+    if found := _UNREADABLE.search(text):
+        text = f"cannot read {found[1]}: Permission denied"
+    elif context is not None:
         usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
         notes = [Note(f"usage: {usage}"), Note(f"{context.command_path} --help shows all options", kind="help")]
     message = _readable(f"{text[:1].lower()}{text[1:]}")
