@@ -637,7 +637,7 @@ def test_findings_of_refsi_in_other_formats(capsys: Capture, tmp_path: Path, com
     assert found["results"][0]["ruleId"] == "refsi/header-opcode"
     assert found["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 1 + (command == "play")
     code, out, err = run(capsys, "refsi", command, str(path), "--json", *more)
-    assert [each["rule"] for each in json.loads(err if command == "play" else out)][0] == "refsi/header-opcode"
+    assert json.loads(err if command == "play" else out)[0]["rule"] == "refsi/header-opcode"
     assert run(capsys, "refsi", command, str(path), "--json", "--format", "junit", *more)[0] == 2
 
 
