@@ -521,7 +521,7 @@ def test_source_lines_have_no_style() -> None:
 OPERANDS = [
     ("gfx900", "v_add_f32 v0, v1, q7", "q7"),
     ("gfx900", "\tv_add_f32\tv0, s5, v1 clam", "clam"),
-    ("gfx900", "v_add_f32_e32 v0, v1, s5 ; s5 has no place there", "s5"),
+    ("gfx900", "v_add_f32 v0, v1, q5 ; q5 is not a register", "q5"),
     ("gfx900", "s_load_dword s0, s[0:1], s[2:3]", "s[2:3]"),
     ("gfx900", "s_waitcnt vmcnt(99)", "vmcnt(99)"),
     ("gfx900", "exp mrt0 v0, v0, q0, v0", "q0"),
