@@ -9,13 +9,13 @@ import importlib.util as _util
 if _util.find_spec("triton") is None:
     raise ImportError("softcard.triton requires Triton: pip install 'softcard[triton]'")
 
+from softcard.host.hsa.gpu import Gpu
 from softcard.host.triton.driver import activate
 from softcard.host.triton.launcher import card as _card
 from softcard.host.triton.launcher import checked as check
-from softcard.host.triton.tensors import Tensor as tensor
-from softcard.hsa import Gpu
+from softcard.host.triton.tensors import Tensor
 
-__all__ = ["activate", "check", "gpu", "tensor"]
+__all__ = ["Tensor", "activate", "check", "gpu"]
 
 
 def gpu() -> Gpu:

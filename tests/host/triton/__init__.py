@@ -18,7 +18,7 @@ def environment() -> dict[str, str]:
     return {"TRITON_CACHE_DIR": f"{cache}/triton", "TRITON_DEFAULT_FP_FUSION": "1"}
 
 
-def kernels() -> ModuleType:
+def load_kernels() -> ModuleType:
     """The module with the kernels of these tests; the importing test file is skipped without Triton."""
     if not (FOLDER / "triton").is_dir():
         pytest.skip("Triton is not installed: run sh tools/triton.sh", allow_module_level=True)

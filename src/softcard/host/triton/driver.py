@@ -16,8 +16,9 @@ import numpy as np
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
-from triton.runtime.jit import KernelInterface
 
+from softcard.core.errors import NotInstalled
+from softcard.core.tracebacks import OURS
 from softcard.device.hsa.agents import WORKGROUP_LIMIT, agent
 from softcard.host.triton.launcher import Function, Launcher, card, chosen_agent
 from softcard.host.triton.tensors import Tensor
@@ -27,7 +28,8 @@ VARIABLE: Final = "SOFTCARD_TRITON"
 BACKEND_VARIABLE: Final = "TRITON_DEFAULT_BACKEND"
 """Triton's environment variable with the name of a backend."""
 NAME: Final = "softcard"
-VERSION: Final = tuple(int(each) for each in triton.__version__.split(".")[:2])
+_MAJOR, _MINOR = triton.__version__.split(".")[:2]
+VERSION: Final = int(_MAJOR), int(_MINOR)
 TICKS: Final = 1000
 """The number of wave instructions that count as a millisecond.
 
@@ -98,6 +100,9 @@ class Stream:
         Interface.current = self._outer.pop()
 
 
+_Stream = Stream
+
+
 class Event:
     """An event on the GPU's clock, which counts wave instructions; 1000 of them are a millisecond."""
 
@@ -140,7 +145,7 @@ class Interface:
         return 0
 
     @staticmethod
-    def stream(stream: Stream) -> Stream:
+    def stream(stream: _Stream) -> _Stream:
         """Return a context manager that makes a stream the current one."""
         return stream
 
@@ -157,6 +162,7 @@ class SoftcardDriver(DriverBase):  # type: ignore[misc]
         self.utils = Utils()
         self.launcher_cls = partial(Launcher, version=VERSION)
         _accept_arrays()
+        OURS.add("triton")
 
     @classmethod
     def is_active(cls) -> bool:
@@ -181,7 +187,11 @@ class SoftcardDriver(DriverBase):  # type: ignore[misc]
 
     def get_active_torch_device(self) -> Any:
         """Return the device of tensors of PyTorch: the CPU, whose memory is that of the GPU."""
-        import torch
+        try:
+            import torch
+        except ImportError:
+            text = "PyTorch is not installed: pip install torch, or pass NumPy arrays to kernels"
+            raise NotInstalled(text) from None
 
         return torch.device("cpu")
 
@@ -221,25 +231,43 @@ def _measured(kernel_call: Callable[[], object], *, quantiles: Sequence[float] |
     return found if quantiles is None else [found] * len(quantiles)
 
 
+# ---- NumPy arrays as arguments ---------------------------------------------------------------------------------------
+
+
 def _accept_arrays() -> None:
-    """Let kernels of Triton accept NumPy arrays: each is passed as a `Tensor`."""
-    known = KernelInterface.__getitem__
-    if getattr(known, "_accepts_arrays", False):
-        return
+    """Let kernels of Triton accept NumPy arrays: each is passed as a `Tensor`.
 
-    def __getitem__(self: Any, grid: Any) -> Callable[..., Any]:  # noqa: N807
-        launch = known(self, grid)
+    The binder of a kernel, which Triton calls with the arguments, replaces them. No frame of this package is then in
+    the traceback of an error of Triton's compiler.
+    """
+    from triton.runtime import jit  # here, since Triton imports this module before these
+    from triton.runtime.autotuner import Autotuner
 
-        def run(*args: Any, **kwargs: Any) -> Any:
-            for each in (*args, *kwargs.values()):
-                if isinstance(each, np.ndarray | tuple):
-                    return launch(*map(_tensor, args), **{name: _tensor(each) for name, each in kwargs.items()})
-            return launch(*args, **kwargs)
+    make, tune = jit.create_function_from_signature, Autotuner.run
+    if make.__module__ != __name__:
+        jit.create_function_from_signature = _binder_maker(make)
+        Autotuner.run = lambda self, *args, **kwargs: _with_tensors(partial(tune, self))(*args, **kwargs)
 
-        return run
 
-    __getitem__._accepts_arrays = True  # type: ignore[attr-defined]
-    KernelInterface.__getitem__ = __getitem__
+def _binder_maker(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that makes the binder of a kernel as `make` does, but one that accepts NumPy arrays."""
+
+    def create(*args: Any, **kwargs: Any) -> Callable[..., Any]:
+        return _with_tensors(make(*args, **kwargs))
+
+    return create
+
+
+def _with_tensors(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls `call` with tensors in place of NumPy arrays."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for each in (*args, *kwargs.values()):
+            if isinstance(each, np.ndarray | tuple):
+                return call(*map(_tensor, args), **{name: _tensor(each) for name, each in kwargs.items()})
+        return call(*args, **kwargs)
+
+    return called
 
 
 def _tensor(value: Any) -> Any:

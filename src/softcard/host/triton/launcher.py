@@ -16,7 +16,7 @@ from typing import Any, Final, Unpack
 import numpy as np
 
 from softcard.core.display import count
-from softcard.core.errors import BeyondModel, RuleError, SoftcardError, WireError, close_to
+from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError, close_to
 from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.settings import GpuOptions
 from softcard.host.hsa.arguments import Given
@@ -28,6 +28,8 @@ AGENT_VARIABLE: Final = "SOFTCARD_AGENT"
 DEFAULT_AGENT: Final = "gfx942"
 SUPPORTED: Final = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
 """The agents for which Triton's compiler makes kernels."""
+NEAR: Final = 1 << 16
+"""The largest distance in bytes between an argument's memory and a wrong access that names the argument."""
 CONSTANT: Final = "constexpr"
 DESCRIPTOR: Final = "tensordesc"
 _FLOATS: Final = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
@@ -86,20 +88,23 @@ def card() -> Card:
 
 
 @contextmanager
-def checked(check: str = "all", **settings: Unpack[GpuOptions]) -> Iterator[Gpu]:
+def checked(checks: str = "all", /, **settings: Unpack[GpuOptions]) -> Iterator[Gpu]:
     """Run the kernels of a ``with`` block on a fresh GPU with checks, and yield it; its `findings` has the findings.
 
-    `settings` are further settings of the GPU. The GPU is closed at the end of the block.
+    `checks` are the names of checks, with commas between them. `settings` are further settings of the GPU. The GPU is
+    closed at the end of the block.
     """
-    made = Card(chosen_agent(), check=check, **settings)
-    base = card() if not _CARDS else _CARDS[-1]
+    if not _CARDS:
+        card()  # the first of the list is the GPU outside of such blocks
+    settings["check"] = checks
+    made = Card(chosen_agent(), **settings)
     _CARDS.append(made)
     try:
         with made.gpu as gpu:
             yield gpu
+            made.storages.close()
     finally:
         _CARDS.remove(made)
-        assert base in _CARDS
 
 
 # ---- code ------------------------------------------------------------------------------------------------------------
@@ -256,23 +261,40 @@ class Launcher:
         arguments += self._scratch(where, kernel, x * y * z, len(arguments), stream)
         grid, group = (x * self._threads, y, z), (self._threads, 1, 1)
         queue = where.queue(stream)
-        result = where.gpu.run(
-            kernel.executable, function.name, grid, group, arguments, group_bytes=self._shared, queue=queue
-        )
+        try:
+            result = where.gpu.run(
+                kernel.executable, function.name, grid, group, arguments, group_bytes=self._shared, queue=queue
+            )
+        except AccessFault as error:
+            self._name_argument(error, where, arguments, values)
+            raise
         if result.text:
             sys.stdout.write(result.text)
         if leave is not None:
             leave(launch_metadata)
 
+    def _name_argument(
+        self, error: AccessFault, where: Card, arguments: Sequence[Given], values: Sequence[Any]
+    ) -> None:
+        """Name the argument in the message of an error about an access before or after its memory."""
+        for (name, _, _), data, value in zip(self._slots, arguments, self._flat(values), strict=False):
+            if isinstance(data, np.ndarray):
+                start = where.gpu.address(data)
+                if start - NEAR <= error.address < start + data.nbytes + NEAR:
+                    text = f"argument {name}, {_described(value)}, {count(data.nbytes, 'byte')} at {start:#x}"
+                    error.add_note(f"the address is near {text}")
+
+    def _flat(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of the kernel's arguments, without those of scratch memory."""
+        if len(values) != len(self._types):
+            return values  # Triton 3.2 passes only arguments that are not constants
+        if self._is_flat:
+            return [values[number] for number in self._chosen]
+        return list(self._flattened(self._types, values))
+
     def _arguments(self, where: Card, values: Sequence[Any]) -> list[Given]:
         """Return the arguments of the kernel."""
-        flat: Sequence[Any]
-        if len(values) != len(self._types):
-            flat = values  # Triton 3.2 passes only arguments that are not constants
-        elif self._is_flat:
-            flat = [values[number] for number in self._chosen]
-        else:
-            flat = list(self._flattened(self._types, values))
+        flat = self._flat(values)
         if len(flat) != len(self._slots):
             raise WireError(f"the kernel takes {count(len(self._slots), 'argument')}, not {len(flat)}")
         found: list[Given] = []

@@ -170,7 +170,7 @@ class Storages:
         end = start + data.nbytes
         with self._lock:
             for each in list(self._known.values()):
-                if each.start < end and start < each.start + each.data.nbytes or each.owner() is None:
+                if (each.start < end and start < each.start + each.data.nbytes) or each.owner() is None:
                     self._drop(each)
             self._gpu.share(data)
             gone = self._gone
@@ -184,6 +184,12 @@ class Storages:
                 found = self._known.get(self._gone.pop())
                 if found is not None and found.owner() is None:
                     self._drop(found)
+
+    def close(self) -> None:
+        """Unmap all storages."""
+        with self._lock:
+            for each in list(self._known.values()):
+                self._drop(each)
 
     def _drop(self, storage: _Storage) -> None:
         if self._known.get(storage.start) is storage:
