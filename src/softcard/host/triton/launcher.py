@@ -144,7 +144,7 @@ def _bfloat16(value: float) -> bytes:
     return (word + 0x7FFF + (word >> 16 & 1) >> 16).to_bytes(2, "little")
 
 
-def _packer(type_name: str) -> Callable[[Any], bytes]:
+def packer(type_name: str) -> Callable[[Any], bytes]:
     """Return the function that converts a number to the bytes of an argument of a Triton type."""
     bits = _INTEGERS.get(type_name)
     if bits is not None:
@@ -224,7 +224,7 @@ class Launcher:
                 if suffix == ".padding" and self._rounds:
                     self._add(f"{name}.round_f32_to_tf32", "i1")
         elif type_name != CONSTANT:
-            pack = None if type_name.startswith("*") else _packer(type_name)
+            pack = None if type_name.startswith("*") else packer(type_name)
             self._slots.append((name, type_name, pack))
 
     @property
