@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -192,3 +193,22 @@ def test_entry_point_is_that_of_the_package():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["entry-points"]["triton.backends"] == {"softcard": "softcard.host.triton"}
     assert "softcard.host.triton" in inspect.getmodule(softcard.triton.check).__name__
+
+
+def test_the_page_s_example(tmp_path: Path):
+    page = (ROOT / "docs" / "howto" / "triton.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (shown,) = re.findall(r"^\$ pytest --softcard-check all\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "test_difference.py").write_text(code)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_difference.py"]
+    made = run(*words, path=tmp_path, COLUMNS="100")
+    assert "AccessFault: read of 8 bytes" in made.stdout
+    assert "the address is near argument x, float32[1024]" in made.stdout
+    made = run(*words, "--softcard-check", "all", path=tmp_path, COLUMNS="100")
+    assert without_addresses(shown) in without_addresses(made.stdout), made.stdout
+
+
+def without_addresses(text: str) -> str:
+    """A finding's text without line breaks, addresses, and what depends on the compiler."""
+    text = re.sub(r"= note: in \S+ \(pc 0x\w+\): .*", "= note: in code", text)
+    return " ".join(re.sub(r"0x[0-9a-f]+", "0x_", text).split())

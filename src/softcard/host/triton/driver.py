@@ -7,6 +7,7 @@ SOFTCARD_TRITON or TRITON_DEFAULT_BACKEND select it. With every version from 3.2
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
@@ -29,6 +30,8 @@ BACKEND_VARIABLE: Final = "TRITON_DEFAULT_BACKEND"
 """Triton's environment variable with the name of a backend."""
 NAME: Final = "softcard"
 _MAJOR, _MINOR = triton.__version__.split(".")[:2]
+LINKER_VARIABLE: Final = "TRITON_HIP_LLD_PATH"
+"""Triton's environment variable with the path of a linker, which versions before 3.5 need."""
 VERSION: Final = int(_MAJOR), int(_MINOR)
 TICKS: Final = 1000
 """The number of wave instructions that count as a millisecond.
@@ -163,6 +166,8 @@ class SoftcardDriver(DriverBase):  # type: ignore[misc]
         self.launcher_cls = partial(Launcher, version=VERSION)
         _accept_arrays()
         OURS.add("triton")
+        if VERSION < (3, 5) and LINKER_VARIABLE not in os.environ and (linker := _linker()):
+            os.environ[LINKER_VARIABLE] = linker
 
     @classmethod
     def is_active(cls) -> bool:
@@ -277,6 +282,12 @@ def _tensor(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_tensor, value))
     return value
+
+
+def _linker() -> str | None:
+    """Return the path of a linker of LLVM that is in the PATH."""
+    names = ("ld.lld", *(f"ld.lld-{version}" for version in range(30, 13, -1)))
+    return next((found for name in names if (found := shutil.which(name))), None)
 
 
 def activate() -> None:

@@ -54,6 +54,7 @@ class Card:
     def __init__(self, agent: str, **settings: Unpack[GpuOptions]) -> None:
         self.gpu = Gpu.open(agent, **settings)
         self.storages = Storages(self.gpu)
+        self.is_checked = bool(self.gpu.device.checks.every)
         self.streams: dict[int, Queue] = {}
 
     def queue(self, stream: int | None) -> Queue | None:
@@ -266,19 +267,18 @@ class Launcher:
                 kernel.executable, function.name, grid, group, arguments, group_bytes=self._shared, queue=queue
             )
         except AccessFault as error:
-            self._name_argument(error, where, arguments, values)
+            self._name_argument(error, where, values)
             raise
         if result.text:
             sys.stdout.write(result.text)
         if leave is not None:
             leave(launch_metadata)
 
-    def _name_argument(
-        self, error: AccessFault, where: Card, arguments: Sequence[Given], values: Sequence[Any]
-    ) -> None:
+    def _name_argument(self, error: AccessFault, where: Card, values: Sequence[Any]) -> None:
         """Name the argument in the message of an error about an access before or after its memory."""
-        for (name, _, _), data, value in zip(self._slots, arguments, self._flat(values), strict=False):
-            if isinstance(data, np.ndarray):
+        for (name, _, pack), value in zip(self._slots, self._flat(values), strict=False):
+            data = 0 if pack is not None else where.storages.memory(value)
+            if not isinstance(data, int):
                 start = where.gpu.address(data)
                 if start - NEAR <= error.address < start + data.nbytes + NEAR:
                     text = f"argument {name}, {_described(value)}, {count(data.nbytes, 'byte')} at {start:#x}"
@@ -298,13 +298,16 @@ class Launcher:
         if len(flat) != len(self._slots):
             raise WireError(f"the kernel takes {count(len(self._slots), 'argument')}, not {len(flat)}")
         found: list[Given] = []
-        named = where.gpu.device.memory.guard is not None
+        storages, is_checked = where.storages, where.is_checked
         for (name, type_name, pack), value in zip(self._slots, flat, strict=True):
             try:
                 if pack is not None:
                     found.append(pack(value))
                     continue
-                data = where.storages.argument(value)
+                if not is_checked:
+                    found.append(storages.address(value))
+                    continue
+                data = storages.memory(value)
             except SoftcardError as error:
                 raise error.at("argument", name) from None
             except (TypeError, ValueError, OverflowError) as error:
@@ -312,7 +315,7 @@ class Launcher:
                     raise
                 text = f"cannot pass {type(value).__name__} {value!r:.40} for a value of type {type_name}"
                 raise WireError(text).at("argument", name) from error
-            if named and not isinstance(data, int):
+            if not isinstance(data, int):
                 where.name(data, f"argument {name}, {_described(value)}")
             found.append(data)
         return found
@@ -333,7 +336,7 @@ class Launcher:
         found: list[Given] = []
         for kind in ("global", "profile")[: len(explicit) - passed]:
             size = getattr(self._metadata, f"{kind}_scratch_size", 0) if self._version >= (3, 8) else 0
-            found.append(where.storages.argument(_allocated(kind, programs * size, stream, self._metadata)))
+            found.append(where.storages.memory(_allocated(kind, programs * size, stream, self._metadata)))
         return found
 
 

@@ -10,13 +10,13 @@ import threading
 import weakref
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softcard.core.errors import WireError
-from softcard.core.space import host_address
 from softcard.host.hsa.gpu import Gpu
 
 Bytes = NDArray[np.uint8]
@@ -29,15 +29,13 @@ class Tensor:
     Other attributes are those of the array. The methods that Triton's autotuner calls on tensors are defined, too.
     """
 
-    __slots__ = ("array", "dtype")
+    __slots__ = ("array", "data_ptr", "dtype")
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array
         self.dtype = array.dtype
-
-    def data_ptr(self) -> int:
-        """Return the host address of the first element."""
-        return int(self.array.ctypes.data)
+        self.data_ptr = partial(pointer, array)
+        """A function that returns the host address of the first element."""
 
     def element_size(self) -> int:
         """Return the size of an element in bytes."""
@@ -75,13 +73,14 @@ class Tensor:
 
 @dataclass(slots=True, eq=False)
 class _Storage:
-    """A block of host memory that is device memory: its first host address and its bytes.
+    """A block of host memory that is device memory: its first host address, its bytes, and its device address.
 
     `owner` is a weak reference to the object that owns the memory.
     """
 
     start: int
     data: Bytes
+    address: int
     owner: weakref.ref[Any]
 
 
@@ -95,11 +94,21 @@ class Storages:
         """The host addresses of storages whose owners are gone. Owners may die while a kernel runs."""
         self._lock = threading.RLock()
 
-    def argument(self, value: Any) -> Bytes | int:
+    def address(self, value: Any) -> int:
+        """Return the device address for a pointer argument; see `memory`."""
+        found = self._find(value)
+        return found if isinstance(found, int) else found[0].address + found[1]
+
+    def memory(self, value: Any) -> Bytes | int:
         """Return the device memory for a pointer argument: the bytes from its first element on, or an address.
 
         None is the null pointer. Raise `WireError` for a value that is not a pointer.
         """
+        found = self._find(value)
+        return found if isinstance(found, int) else found[0].data[found[1] :]
+
+    def _find(self, value: Any) -> tuple[_Storage, int] | int:
+        """Return the storage of a tensor, and the offset of its first element there, or an address."""
         if self._gone:
             self.forget()
         if value is None:
@@ -107,10 +116,10 @@ class Storages:
         if type(value) is int:
             return value
         while not isinstance(value, np.ndarray):
-            if hasattr(value, "untyped_storage"):
-                return self._of_torch(value)
             if isinstance(value, Tensor):
                 value = value.array
+            elif hasattr(value, "untyped_storage"):
+                return self._of_torch(value)
             elif hasattr(value, "base") and hasattr(value, "data_ptr"):
                 value = value.base  # triton.reinterpret
             elif hasattr(value, "data_ptr"):
@@ -122,7 +131,7 @@ class Storages:
                 raise WireError(f"{text}, expected a NumPy array, a CPU tensor of PyTorch, an address or None")
         return self._of_numpy(value)
 
-    def _of_torch(self, tensor: Any) -> Bytes | int:
+    def _of_torch(self, tensor: Any) -> tuple[_Storage, int] | int:
         if tensor.device.type != CPU:
             text = f"the tensor is on device {str(tensor.device)!r}, expected 'cpu'"
             raise WireError(f"{text}: the virtual GPU's memory is the host's, so pass tensor.cpu()")
@@ -134,15 +143,16 @@ class Storages:
             if not size:
                 return 0
             found = self._enter(start, _bytes_at(start, size), storage)
-        return found.data[tensor.data_ptr() - start :]
+        return found, tensor.data_ptr() - start
 
-    def _of_numpy(self, array: NDArray[Any]) -> Bytes | int:
+    def _of_numpy(self, array: NDArray[Any]) -> tuple[_Storage, int] | int:
         if not array.size:
             return 0
         owner = array
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
-        first, start = int(array.ctypes.data), host_address(owner)
+        first = pointer(array)
+        start = first if owner is array else pointer(owner)
         found = self._known.get(start)
         if found is None or found.owner() is None:
             if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
@@ -150,10 +160,10 @@ class Storages:
             data = _bytes_at(start, owner.nbytes)
             data.flags.writeable = owner.flags.writeable
             found = self._enter(start, data, owner)
-        return found.data[first - start :]
+        return found, first - start
 
-    def _at(self, address: int) -> Bytes | int:
-        """Return the device memory at a host address, which must be in a tensor that an earlier launch used."""
+    def _at(self, address: int) -> tuple[_Storage, int] | int:
+        """Return the storage with a host address, which must be in a tensor that an earlier launch used."""
         if not address:
             return 0
         with self._lock:
@@ -163,7 +173,7 @@ class Storages:
         if found is None or address >= found.start + found.data.nbytes or found.owner() is None:
             text = f"Pointer argument cannot be accessed from Triton (cpu tensor?): no tensor contains {address:#x}"
             raise ValueError(f"{text} that was passed before or to softcard.triton.share")
-        return found.data[address - found.start :]
+        return found, address - found.start
 
     def _enter(self, start: int, data: Bytes, owner: Any) -> _Storage:
         """Map a storage, and unmap storages in the same memory, whose owners must be gone."""
@@ -172,9 +182,9 @@ class Storages:
             for each in list(self._known.values()):
                 if (each.start < end and start < each.start + each.data.nbytes) or each.owner() is None:
                     self._drop(each)
-            self._gpu.share(data)
-            gone = self._gone
-            made = self._known[start] = _Storage(start, data, weakref.ref(owner, lambda _: gone.append(start)))
+            address, gone = self._gpu.share(data), self._gone
+            known = weakref.ref(owner, lambda _: gone.append(start))
+            made = self._known[start] = _Storage(start, data, address, known)
             return made
 
     def forget(self) -> None:
@@ -195,6 +205,11 @@ class Storages:
         if self._known.get(storage.start) is storage:
             del self._known[storage.start]
             self._gpu.free(storage.data)
+
+
+def pointer(array: NDArray[Any]) -> int:
+    """Return the host address of the first element of an array."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
 def _bytes_at(address: int, size: int) -> Bytes:
