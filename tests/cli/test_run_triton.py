@@ -53,7 +53,7 @@ def test_too_little_lds_is_reported_with_the_cure(tmp_path: Path):
         ({}, ["--arg", "f64:4", *VALUES[2:]], "argument out is an array of float64, expected elements of type f32"),
         ({}, [*VALUES, "--group", "64"], "--group is not needed: softmax.json gives 256 work-items"),
         ({"num_warps": 0}, VALUES, "num_warps * warp_size is 0 and shared is 16, expected 1 or more"),
-        ({"shared": None}, VALUES, "expected the JSON that Triton writes beside a kernel, with num_warps and shared"),
+        ({"shared": None}, VALUES, "expected the metadata of a Triton kernel, with num_warps and shared"),
     ],
 )
 def test_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: Any, values: Any, text: str):

@@ -81,7 +81,7 @@ def triton_kernel(path: Path) -> TritonKernel | None:
         threads = int(document["num_warps"]) * int(document.get("warp_size", 64))
         shared = int(document["shared"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        text = "expected the JSON that Triton writes beside a kernel, with num_warps and shared"
+        text = "expected the metadata of a Triton kernel, with num_warps and shared"
         raise WireError(f"{text} ({type(error).__name__}: {error})").at("file", str(beside)) from None
     if threads < 1 or shared < 0:
         text = f"num_warps * warp_size is {threads} and shared is {shared}, expected 1 or more and 0 or more"
