@@ -263,12 +263,16 @@ def _binder_maker(make: Callable[..., Any]) -> Callable[..., Any]:
     return create
 
 
+_CONVERTED: Final = (np.ndarray, tuple)
+"""The types of arguments that may have to be replaced."""
+
+
 def _with_tensors(call: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls `call` with tensors in place of NumPy arrays."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         for each in (*args, *kwargs.values()):
-            if isinstance(each, np.ndarray | tuple):
+            if isinstance(each, _CONVERTED):
                 return call(*map(_tensor, args), **{name: _tensor(each) for name, each in kwargs.items()})
         return call(*args, **kwargs)
 

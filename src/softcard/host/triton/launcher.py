@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Unpack
@@ -74,17 +75,19 @@ class Card:
             found.name = name
 
 
+_LOCK: Final = threading.Lock()
 _CARDS: Final[list[Card]] = []
 """The GPUs of the ``with`` blocks of `checked`, innermost last, after the GPU that launches use by default."""
 
 
 def card() -> Card:
     """Return the GPU that launches use; open it at the first call, or if it was closed."""
-    if not _CARDS:
-        _CARDS.append(Card(chosen_agent()))
-    elif _CARDS[-1].gpu.device.is_closed:
-        agent = _CARDS[-1].gpu.device.agent.name
-        _CARDS[-1] = Card(agent)
+    if not _CARDS or _CARDS[-1].gpu.device.is_closed:
+        with _LOCK:
+            if not _CARDS:
+                _CARDS.append(Card(chosen_agent()))
+            elif _CARDS[-1].gpu.device.is_closed:
+                _CARDS[-1] = Card(chosen_agent())
     return _CARDS[-1]
 
 
@@ -122,7 +125,7 @@ class Function:
 
     def kernel(self, where: Card) -> Kernel:
         """Return the kernel in the memory of a GPU."""
-        if self._card is not where or self._kernel is None:
+        if self._card is not where or self._kernel is None or not self._kernel.executable.is_loaded:
             self._kernel = where.gpu.load(self.code).kernel(self.name)
             self._card = where
         return self._kernel
