@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from softcard.engine.gcn.launches import Launch, Launches
 from softcard.engine.races.clocks import AgentClock, Clock, join
@@ -34,6 +34,8 @@ class WaveClock(AgentClock):
     """The number of barriers whose clocks the wave has joined."""
     acquiring: dict[int, Clock] = field(default_factory=dict)
     """The released clocks that the wave has read. It joins them when it invalidates its cache."""
+    deferred: dict[object, Any] = field(default_factory=dict)
+    """The deferred races of the wave's loads, and where the loaded values go: see `value_flow`."""
     version: int = 0
     _released: Clock | None = None
 

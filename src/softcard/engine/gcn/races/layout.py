@@ -107,6 +107,8 @@ KNOWS_SAME: Final = 2
 
 `BY_PYTHON` is the flag of a check that Python makes.
 """
+KNOWS_FLOW: Final = 16
+"""The flag of a check of a load whose flow is in the table of flows, if it fits there."""
 
 SAVING: Final = 1
 SAVED: Final = 2
@@ -181,6 +183,9 @@ class Race(ctypes.Structure):
     proposals: int
     """The host address of a table with the pcs of loads in compare-and-swap loops; see `swap_loops`."""
     proposal_count: int
+    flows: int
+    """The host address of the rows of `value_flow.FlowTable`."""
+    flow_count: int
     mailboxes: int
     mailbox_bytes: int
     """The size of the page of the driver's mailboxes at `mailboxes`; see `RaceWatch.set_mailboxes`."""
@@ -282,6 +287,9 @@ class WaveRow(ctypes.Structure):
     caches: int
     conflicts: int
     conflict_count: int
+    deferred: int
+    """The host address of the deferred races of the wave's loads, as `Deferred`."""
+    deferred_count: int
     race: int
     group_start: int
     group_span: int
@@ -337,6 +345,21 @@ class Conflict(ctypes.Structure):
 
 
 @layout
+class Deferred(ctypes.Structure):
+    """A deferred race of a load: the access records of both accesses, and the number of such races.
+
+    `serial` is the serial number of the load, and `between` the scope as in `RaceReport`. See `value_flow`."""
+
+    record: int
+    other: int
+    address: int
+    what: int
+    between: int
+    serial: int
+    count: int
+
+
+@layout
 class RaceReport(ctypes.Structure):
     """A pair of sites whose accesses race, with the number of races, and details of the first one."""
 
@@ -348,6 +371,11 @@ class RaceReport(ctypes.Structure):
     what: int
     between: int
     serial: int
+    """The serial number of the access by which the first race counts.
+
+    For a deferred race (`value_flow`), this is the use of the loaded value.
+    """
+    begun: int
     """The serial number of the first racing access."""
 
 
@@ -376,4 +404,5 @@ SLOTS_AT: Final = CACHES_AT + CACHES * CACHE_BYTES
 ROW_BYTES: Final = SLOTS_AT + SLOTS * SLOT_BYTES
 """The size of a `WaveRow` with its inline shadow caches and slots, in bytes."""
 CONFLICT_BYTES: Final = ctypes.sizeof(Conflict)
+DEFERRED_BYTES: Final = ctypes.sizeof(Deferred)
 REPORT_BYTES: Final = ctypes.sizeof(RaceReport)
