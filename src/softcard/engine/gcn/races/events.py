@@ -18,6 +18,8 @@ from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
     WAVES,
+    WORD_BYTES,
+    WORD_REACH,
     HostConflict,
     RacingAccess,
     Reporter,
@@ -535,8 +537,22 @@ class EventDetector:
             event = self._events[first.record >> LANE_BITS]
             assert event is not None
             racing_access = _racing_access(event, () if is_scalar(event.insn) else (first.record & LANE_MASK,))
-            made.append(HostConflict(racing_access, key // SITES, first.address, first.size, event.may_be_atomic))
+            is_word = event.access == STORE and self._is_word(event, first.address)
+            place = first.address, first.size
+            made.append(HostConflict(racing_access, key // SITES, *place, event.may_be_atomic, is_word))
         return sorted(made, key=HostConflict.order)
+
+    def _is_word(self, event: Event, address: int) -> bool:
+        """Return True if the instruction of a store has stored to no other word near `address`, in its launch."""
+        word = address & -WORD_BYTES
+        around = np.arange(max(word - WORD_REACH, 0), word + WORD_REACH, dtype=np.uint64)
+        others = around[(around < word) | (around >= word + WORD_BYTES)]
+        found = {
+            int(each) for cells, at, _ in self._cells["global"].parts(others) for each in np.unique(cells[STORED][at])
+        }
+        events = [self._events[each >> LANE_BITS] for each in found]
+        launch = event.wave.launch
+        return not any(each is not None and each.site == event.site and each.wave.launch is launch for each in events)
 
 
 def _racing_access(event: Event, lanes: tuple[int, ...]) -> RacingAccess:

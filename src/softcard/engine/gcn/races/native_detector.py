@@ -18,7 +18,7 @@ import numpy.typing as npt
 from softcard.core.errors import ModelBug
 from softcard.core.space import host_address
 from softcard.core.words import U64
-from softcard.engine.gcn.hooks import ATOMIC, LOAD
+from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.launches import Launch, Launches
 from softcard.engine.gcn.races import (
     native_cells,
@@ -48,6 +48,7 @@ from softcard.engine.gcn.races.layout import (
     KNOWS_SAME,
     LANE_AT,
     LANE_MASK,
+    LEAST,
     NAMES,
     NUMBER_BITS,
     RELEASES,
@@ -76,6 +77,8 @@ from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
     WAVES,
+    WORD_BYTES,
+    WORD_REACH,
     HostConflict,
     RacingAccess,
     Reporter,
@@ -102,7 +105,8 @@ NATIVES: Final = Natives(
     native_check.check_access, native_check.check_vector, native_check.check_scalar, native_check.open_access,
     native_check.stored_records, native_reports.note_uses, native_order.start_races, native_order.leave_barrier,
     native_order.arrive, native_order.come, native_order.finish, native_order.over, native_order.go_on,
-    native_cells.records_of, native_cells.site_of, native_merge.merge, native_merge.forget, native_merge.forget_local, native_saves.put_back,
+    native_cells.records_of, native_cells.site_of, native_merge.merge, native_merge.forget, native_merge.forget_local,
+    native_saves.put_back,
 )  # fmt: skip
 function: Final = NATIVES.function
 
@@ -627,8 +631,28 @@ class NativeDetector:
             record = first.record & U64
             is_atomic = first.row == UPDATED or record & FREE != 0
             racing_access = self._racing_access(record, self._fetch)
-            made.append(HostConflict(racing_access, key >> SITES.bit_length(), first.address, first.size, is_atomic))
+            is_word = racing_access.access == STORE and self._is_word(key, first.address, launches)
+            place = first.address, first.size
+            made.append(HostConflict(racing_access, key >> SITES.bit_length(), *place, is_atomic, is_word))
         return sorted(made, key=HostConflict.order)
+
+    def _is_word(self, key: int, address: int, launches: npt.NDArray[np.int64]) -> bool:
+        """Return True if the instruction of a store has stored to no other word near `address`, in its launch.
+
+        `key` is the number of the launch and of the site; `launches` has the number of the launch of each range."""
+        word, room = address & -WORD_BYTES, np.zeros(2 * WORD_REACH, np.uint64)
+        at, start = max(word - WORD_REACH, 0), max(word - WORD_REACH, 0)
+        while at < word + WORD_REACH:
+            count = min(word + WORD_REACH, (at | PIECE - 1) + 1) - at
+            place = room.ctypes.data + 8 * (at - start)
+            function("records_of")(self._race_address, at, count, STORED, place)
+            at += count
+        room[word - start : word - start + WORD_BYTES] = 0
+        ranges = self.tables.pairs("ranges", self.race.range_count)
+        which = np.searchsorted(ranges[:, 0], room >> np.uint64(UID_AT), side="right") - 1
+        sites = room.view(np.int64) >> SITE_AT & SITES - 1
+        is_own = (room >= LEAST) & (sites == key & SITES - 1) & (launches[which] == key >> SITES.bit_length())
+        return not is_own.any()
 
     # ---- reports -------------------------------------------------------------------------------------------------
     def report(self, fetch: Callable[[int], Insn]) -> None:
