@@ -35,7 +35,7 @@ class WaveClock(AgentClock):
     acquiring: dict[int, Clock] = field(default_factory=dict)
     """The released clocks that the wave has read. It joins them when it invalidates its cache."""
     deferred: dict[object, Any] = field(default_factory=dict)
-    """The deferred races of the wave's loads, and where the loaded values go: see `value_flow`."""
+    """The deferred races of the wave's loads, by the instructions that race: see `events.Deferred`."""
     version: int = 0
     _released: Clock | None = None
 

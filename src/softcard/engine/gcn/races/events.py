@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -150,8 +150,7 @@ class Event:
 class Race:
     """A race of one lane's access with the earlier access of an event.
 
-    `serial` is the number of the access, `other_lane` the lane of the earlier one. `count` is the number of times that
-    the race has occurred, if it is deferred (see `value_flow`)."""
+    `serial` is the number of the access, `other_lane` the lane of the earlier one."""
 
     serial: int
     event: Event
@@ -161,7 +160,6 @@ class Race:
     address: int
     space: str
     size: int
-    count: int = 1
 
     @property
     def between(self) -> str:
@@ -171,30 +169,42 @@ class Race:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The key under which a wave defers the race: occurrences with equal keys are counted."""
-        return self.event.site, self.lane, self.other.site, self.between, self.space
+        """The pair of instructions that race, and how."""
+        return self.event.site, self.other.site, self.between, self.space, self.size
+
+
+@dataclass(slots=True, eq=False)
+class Deferred:
+    """The deferred races of one load instruction of a wave with one other instruction, by lane: see `value_flow`.
+
+    `serial` is the number of the access that raced first."""
+
+    serial: int
+    flow: Flow
+    lanes: dict[int, Race] = field(default_factory=dict)
 
 
 def _defer(wave: WaveClock, race: Race, flow: Flow) -> bool:
     """Defer the race of a load until the wave uses the value; return False if the wave has too many deferred races."""
     known = wave.deferred.get(race.key)
-    if known is not None:
-        known[0].count += 1
-    elif len(wave.deferred) < DEFERRED:
-        wave.deferred[race.key] = race, flow
-    else:
-        return False
+    if known is None:
+        if len(wave.deferred) >= DEFERRED:
+            return False
+        known = wave.deferred[race.key] = Deferred(race.serial, flow)
+    race.serial = known.serial
+    known.lanes.setdefault(race.lane, race)
     return True
 
 
-def _count_deferred(wave: WaveClock, pc: int, lanes: set[int]) -> list[Race]:
+def _take_deferred(wave: WaveClock, pc: int, lanes: set[int]) -> list[Race]:
     """Remove and return the deferred races whose values the instruction at `pc` uses, which `lanes` execute."""
-    found = []
-    for key, (race, flow) in list(wave.deferred.items()):
-        crosses = flow.stores.get(pc)
-        if crosses or (crosses is not None and race.lane in lanes):
-            found.append(race)
-            del wave.deferred[key]
+    found = list[Race]()
+    for each in wave.deferred.values():
+        crosses = each.flow.stores.get(pc)
+        if crosses is not None:
+            found += [each.lanes.pop(lane) for lane in sorted(each.lanes) if crosses or lane in lanes]
+    if not any(each.lanes for each in wave.deferred.values()):
+        wave.deferred.clear()
     return found
 
 
@@ -345,7 +355,7 @@ class EventDetector:
         flat: Places = (addresses[:, None] + offsets).reshape(-1)
         owner, every = np.repeat(np.arange(len(addresses)), size), np.repeat(mine, size)
         if access != LOAD and wave.deferred:
-            self._report(_count_deferred(wave, insn.pc, set(own.tolist())))
+            self._report(_take_deferred(wave, insn.pc, set(own.tolist())))
         others = self._first_conflict(event, space, flat, owner, same)
         if others.any():
             races = self._races(event, others, space, addresses, size, owner, own)
@@ -510,7 +520,7 @@ class EventDetector:
             self.reporter.report(
                 _racing_access(first.event, lanes),
                 _racing_access(first.other, () if is_scalar(first.other.insn) else (first.other_lane,)),
-                first.between, first.space, first.address, first.size, sum(race.count for race in some),
+                first.between, first.space, first.address, first.size, len(some),
             )  # fmt: skip
 
     # ---- the host ------------------------------------------------------------------------------------------------

@@ -346,17 +346,18 @@ class Conflict(ctypes.Structure):
 
 @layout
 class Deferred(ctypes.Structure):
-    """A deferred race of a load: the access records of both accesses, and the number of such races.
+    """The deferred races of one load instruction of a wave with one other instruction: see `value_flow`.
 
-    `serial` is the serial number of the load, and `between` the scope as in `RaceReport`. See `value_flow`."""
+    `record` is the load's access record for lane 0, and `serial` the load's serial number, both of the first race.
+    `between` is the scope as in `RaceReport`, and `lanes` the mask of the lanes that race. For each lane follow the
+    address and the record of the other access."""
 
     record: int
     other: int
-    address: int
     what: int
     between: int
     serial: int
-    count: int
+    lanes: int
 
 
 @layout
@@ -404,5 +405,6 @@ SLOTS_AT: Final = CACHES_AT + CACHES * CACHE_BYTES
 ROW_BYTES: Final = SLOTS_AT + SLOTS * SLOT_BYTES
 """The size of a `WaveRow` with its inline shadow caches and slots, in bytes."""
 CONFLICT_BYTES: Final = ctypes.sizeof(Conflict)
-DEFERRED_BYTES: Final = ctypes.sizeof(Deferred)
+DEFERRED_HEAD: Final = ctypes.sizeof(Deferred)
+DEFERRED_BYTES: Final = DEFERRED_HEAD + 16 * 64
 REPORT_BYTES: Final = ctypes.sizeof(RaceReport)

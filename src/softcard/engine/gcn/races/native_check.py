@@ -255,7 +255,7 @@ def note_races(wave: WaveRow, address: int, what: int, record: int, serial: int,
             if earlier >= at and what & KIND == LOAD:
                 if note_load(wave, race, address, what, record, other, serial, flags):
                     return LEAVE
-            elif earlier >= at and note_race(wave, address, what, record, other, serial, serial, 1, flags):
+            elif earlier >= at and note_race(wave, address, what, record, other, serial, serial, flags):
                 return LEAVE
             is_new = record_at(page, at, STORED) >> SITE_AT != record >> SITE_AT
             if is_new and what & KIND == STORE and wave.conflict_count < CONFLICTS:

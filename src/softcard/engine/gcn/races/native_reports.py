@@ -11,6 +11,7 @@ from softcard.engine.gcn.races.layout import (
     CACHE_BYTES,
     CACHES,
     DEFERRED_BYTES,
+    DEFERRED_HEAD,
     FINE,
     GROUPS,
     KERNELS,
@@ -37,7 +38,7 @@ from softcard.engine.gcn.races.native_cells import PAIR
 from softcard.engine.gcn.races.native_order import launch_of
 from softcard.engine.gcn.races.value_flow import CROSSES, DEFERRED, ESCAPES, PC_AT
 from softcard.engine.races.tables import find_row, first_row
-from softcard.ir.native import U64, inlined, native
+from softcard.ir.native import U64, inlined, lowest_bit, native
 
 ALL: Final = (1 << 64) - 1
 UNKNOWN: Final = 2
@@ -67,9 +68,9 @@ def scope_of(group: Group, race: Race, uid: int) -> int:
 
 @native
 def note_race(
-    wave: WaveRow, address: int, what: int, record: int, other: int, serial: int, begun: int, count: int, flags: int
+    wave: WaveRow, address: int, what: int, record: int, other: int, serial: int, begun: int, flags: int
 ) -> int:
-    """Count `count` races between two sites; return 1 if this pair is new and Python has to report it.
+    """Count a race between two sites; return 1 if this pair is new and Python has to report it.
 
     `serial` is the serial number of the access by which the race counts. `begun` is that of the racing access, which
     differs for a deferred race."""
@@ -90,7 +91,7 @@ def note_race(
         made = RaceReport.from_address(U64[at + 8])
         made.count, made.serial, made.begun = 0, ALL, ALL
     found = RaceReport.from_address(U64[at + 8])
-    found.count += count
+    found.count += 1
     is_first = (serial < found.serial) | (serial == found.serial) & (begun < found.begun)
     if is_first:  # lane vectors of an access may follow those of a later access
         found.record, found.other, found.address, found.what = record, other, address, what
@@ -131,29 +132,45 @@ def use_of(race: Race, record: int, pc: int) -> int:
     return 0
 
 
+@inlined
+def deferred_at(wave: WaveRow, number: int) -> int:
+    """Return the host address of a wave's entry of deferred races with this number."""
+    return wave.deferred + number * DEFERRED_BYTES
+
+
+@inlined
+def lane_at(entry: int, lane: int) -> int:
+    """Return the host address of the address and the record that an entry has for a lane."""
+    return entry + DEFERRED_HEAD + 16 * lane
+
+
 @native
 def defer(wave: WaveRow, race: Race, address: int, what: int, record: int, other: int, serial: int) -> int:
     """Defer the race of a load until the wave uses the value; return 0 if the wave has too many deferred races.
 
     While races are deferred, stores have no inline shadow caches, so that each store is compared with them."""
-    group = Group.from_address(wave.group)
-    between = scope_of(group, race, other >> UID_AT)
+    between, lane, entry = scope_of(Group.from_address(wave.group), race, other >> UID_AT), lane_in(record), 0
     for number in range(wave.deferred_count):
-        row = Deferred.from_address(wave.deferred + number * DEFERRED_BYTES)
-        is_same = (site_in(row.record) == site_in(record)) & (lane_in(row.record) == lane_in(record))
-        if is_same and site_in(row.other) == site_in(other) and row.between == between and row.what == what:
-            row.count += 1
-            return 1
-    if wave.deferred_count >= DEFERRED:
-        return 0
-    if wave.deferred_count == 0:
-        for number in range(CACHES):
-            cache = Cache.from_address(wave.caches + number * CACHE_BYTES)
-            cache.key = 0
-    made = Deferred.from_address(wave.deferred + wave.deferred_count * DEFERRED_BYTES)
-    made.record, made.other, made.address, made.what, made.between = record, other, address, what, between
-    made.serial, made.count = serial, 1
-    wave.deferred_count += 1
+        row = Deferred.from_address(deferred_at(wave, number))
+        is_same = (site_in(row.record) == site_in(record)) & (site_in(row.other) == site_in(other))
+        if is_same and row.between == between and row.what == what:
+            entry = deferred_at(wave, number)
+    if entry == 0:
+        if wave.deferred_count >= DEFERRED:
+            return 0
+        if wave.deferred_count == 0:
+            for number in range(CACHES):
+                cache = Cache.from_address(wave.caches + number * CACHE_BYTES)
+                cache.key = 0
+        entry = deferred_at(wave, wave.deferred_count)
+        wave.deferred_count += 1
+        made = Deferred.from_address(entry)
+        made.record, made.other, made.what, made.between = record - (lane << LANE_AT), other, what, between
+        made.serial, made.lanes = serial, 0
+    found = Deferred.from_address(entry)
+    if found.lanes >> lane & 1 == 0:
+        found.lanes = found.lanes | 1 << lane
+        U64[lane_at(entry, lane)], U64[lane_at(entry, lane) + 8] = address, other
     return 1
 
 
@@ -167,7 +184,7 @@ def note_load(
         return LEAVE
     if flow == 0 and defer(wave, race, address, what, record, other, serial):
         return FINE
-    return note_race(wave, address, what, record, other, serial, serial, 1, flags)
+    return note_race(wave, address, what, record, other, serial, serial, flags)
 
 
 @native
@@ -175,18 +192,20 @@ def note_uses(wave: WaveRow, race: Race, pc: int, serial: int, lanes: int, flags
     """Count the deferred races whose values the store or atomic at `pc` uses; return 1 if Python has to report one.
 
     `lanes` is the mask of the lanes that make the access, and `serial` its serial number."""
-    left, status = 0, FINE
+    left = 0
     for number in range(wave.deferred_count):
-        row = Deferred.from_address(wave.deferred + number * DEFERRED_BYTES)
-        use, is_used = use_of(race, row.record, pc), 0
-        if status == FINE:
-            is_used = (use != 0) & ((use & CROSSES != 0) | lanes >> lane_in(row.record) & 1)
-        if is_used:
-            status = note_race(wave, row.address, row.what, row.record, row.other, serial, row.serial, row.count, flags)
-        if not is_used or status != FINE:
-            kept = Deferred.from_address(wave.deferred + left * DEFERRED_BYTES)
-            kept.record, kept.other, kept.address, kept.what = row.record, row.other, row.address, row.what
-            kept.between, kept.serial, kept.count = row.between, row.serial, row.count
-            left += 1
-    wave.deferred_count = left
-    return status
+        entry = deferred_at(wave, number)
+        row = Deferred.from_address(entry)
+        use = use_of(race, row.record, pc)
+        used = row.lanes & (ALL if use & CROSSES else lanes) if use else 0
+        while used:
+            lane = lowest_bit(used)
+            at, record = U64.at(lane_at(entry, lane)), row.record + (lane << LANE_AT)
+            if note_race(wave, at[0], row.what, record, at[1], serial, row.serial, flags):
+                return LEAVE
+            used &= used - 1
+            row.lanes = row.lanes & ~(1 << lane)
+        left += row.lanes != 0
+    if left == 0:
+        wave.deferred_count = 0
+    return FINE

@@ -33,8 +33,8 @@ CROSSING: Final = frozenset({"v_at", "push", "lane", "bits", "mask", "active", "
 """The operations whose result in one lane may depend on the operands in other lanes."""
 ACCESSES: Final = frozenset({"store", "atomic", "swap"})
 """The kinds of events by which a value gets out of its wave; their first expression is the address."""
-DEFERRED: Final = 1024
-"""The maximum number of deferred races of a wave; further races are counted at once."""
+DEFERRED: Final = 128
+"""The maximum number of pairs of instructions whose races a wave defers; further races are counted at once."""
 ROWS: Final = 4096
 """The number of rows of the table of a kernel's flows."""
 ESCAPES: Final = 1
