@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from softcard.core.findings import Finding, FindingLog
 from softcard.engine.gcn.hooks import Checks
-from softcard.engine.gcn.races.value_flow import DEFERRED
+from softcard.engine.gcn.races.value_flow import DEFERRED, Flow, ValueFlows
 from softcard.engine.gcn.races.watch import RaceWatch
 from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.engine import JitEngine
-from tests.engine.gcn.programs import program
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.state import EXEC, Wave
+from tests.engine.gcn.programs import dwords, program
 
 SET_UP = (
     "s_mov_b32 m0, -1|v_readfirstlane_b32 s8, v0|v_and_b32 v1, 63, v0|v_lshlrev_b32 v2, 2, v1|v_mov_b32 v5, 0|"
@@ -147,3 +150,100 @@ def found_of_all_waves(text: str) -> list[Finding]:
         all_found.append(found)
     assert [each.as_dict() for each in all_found[0]] == [each.as_dict() for each in all_found[1]]
     return all_found[0]
+
+
+# ---- where the values of loads go ------------------------------------------------------------------------------------
+FIRST = (
+    "s_mov_b32 m0, -1|v_lshlrev_b32 v2, 2, v0|v_add_u32 v4, 0x200000, v2|v_mov_b32 v5, 0|v_add_u32 v6, 0x201000, v2|"
+    "v_mov_b32 v7, 0|v_mov_b32 v3, 17|s_mov_b32 s20, 3|s_mov_b64 s[16:17], 0xff|s_mov_b64 s[22:23], 0xf0f|"
+    + "".join(f"v_mul_u32_u24 v{n}, {n}, v0|" for n in range(10, 16))
+)
+THE_LOAD = f"global_load_dword v10, v[4:5], off|{WAIT}"
+CHANGE = 0x5A5A_5A5A
+
+
+def random_program(rng: np.random.Generator) -> str:
+    """Return code with one load: nothing, stores of its lane, those of others, or all of it depend on its value."""
+    number = iter(range(1000))
+
+    def register() -> str:
+        return f"v{int(rng.integers(10, 13))}"
+
+    def step() -> str:
+        to, a, b, lane, place = register(), register(), register(), int(rng.integers(64)), 256 * int(rng.integers(15))
+        label, mask = f"l{next(number)}", (1 << int(rng.integers(1, 65))) - 1
+        exec_mask = f"s_mov_b32 exec_lo, {mask & 0xFFFF_FFFF:#x}|s_mov_b32 exec_hi, {mask >> 32:#x}|"
+        ways = (
+            f"v_mov_b32 {to}, {a}|", f"v_mov_b32 {to}, {lane}|", f"v_add_u32 {to}, {a}, {b}|",
+            f"v_xor_b32 {to}, {a}, {b}|", f"v_cndmask_b32 {to}, {a}, {b}, vcc|", f"v_cmp_gt_u32 vcc, {lane}, v0|",
+            f"v_cmp_gt_u32 vcc, {lane}, {a}|" if rng.random() < 0.5 else f"v_cmp_lt_u32 vcc, {lane}, v0|",
+            f"v_cmp_eq_u32 s[22:23], {a}, {b}|" if rng.random() < 0.3 else f"v_mov_b32 {to}, {b}|",
+            f"v_cndmask_b32 {to}, {a}, {b}, s[22:23]|", f"v_readlane_b32 s21, {a}, {lane}|",
+            f"v_mov_b32 {to}, s21|", f"v_writelane_b32 {to}, s20, {lane}|", f"v_writelane_b32 {to}, s21, {lane}|",
+            f"v_readfirstlane_b32 s21, {a}|", f"v_mov_b32_dpp {to}, {a} row_shr:1 row_mask:0xf bank_mask:0xf|",
+            f"ds_bpermute_b32 {to}, v3, {a}|{WAIT}", f"ds_permute_b32 {to}, v2, {a}|{WAIT}",
+            f"ds_swizzle_b32 {to}, {a} offset:0x801f|{WAIT}", exec_mask, "s_mov_b64 exec, -1|",
+            "s_and_saveexec_b64 s[16:17], vcc|", "s_or_b64 exec, exec, s[16:17]|", "s_xor_b64 exec, exec, s[16:17]|",
+            f"s_and_saveexec_b64 s[16:17], vcc|s_cbranch_execz {label}|v_mov_b32 {to}, {a}|{label}:|"
+            "s_or_b64 exec, exec, s[16:17]|",
+            *(f"global_store_dword v[6:7], {a}, off offset:{place}|",) * 3, f"ds_write_b32 v2, {a}|",
+            f"ds_read_b32 {to}, v2|{WAIT}", f"global_atomic_add v[6:7], {a}, off offset:{place}|",
+            "s_mov_b64 exec, 0|" if rng.random() < 0.3 else "s_mov_b64 exec, 0xff00|",
+        )  # fmt: skip
+        return ways[int(rng.integers(len(ways)))]
+
+    before, after, behind = ("".join(step() for _ in range(int(rng.integers(1, most)))) for most in (8, 14, 8))
+    loop = "s_sub_u32 s20, s20, 1|s_cmp_lg_u32 s20, 0|s_cbranch_scc1 again|" if rng.random() < 0.5 else ""
+    return f"{FIRST}again:|{before}{THE_LOAD}{after}{loop}{behind}s_endpgm"
+
+
+class Run:
+    """A run of a program by one wave, in which `changed` lanes get another value from the load."""
+
+    def __init__(self, text: str, changed: int) -> None:
+        self.made = program(text, "gfx900", size=(64, 1, 1), lds_bytes=1024)
+        self.changed = changed
+        self.trace: list[tuple[int, int]] = []
+        self.loads: set[int] = set()
+        ReferenceEngine(self._retired).run(self.made)
+        self.data = dwords(self.made, 0x2000 // 4)
+
+    def _retired(self, wave: Wave, insn: Insn) -> None:
+        lanes = wave.s64(EXEC)
+        self.trace.append((insn.pc, lanes))
+        if insn.name == "global_load_dword":
+            self.loads.add(insn.pc)
+            for lane in range(64):
+                if lanes & self.changed & 1 << lane:
+                    wave.vgpr[10][lane] ^= CHANGE
+
+    def uses(self, flow: Flow) -> bool:
+        """Return True if the flow of the load says that the changed lanes have used its value."""
+        (load,) = self.loads
+        start = next(at for at, (pc, _) in enumerate(self.trace) if pc == load)
+        stores = ((lanes, flow.stores.get(pc)) for pc, lanes in self.trace[start:])
+        return any(lanes if crosses else lanes & self.changed for lanes, crosses in stores if crosses is not None)
+
+
+def test_a_changed_value_changes_only_what_its_flow_says() -> None:
+    counts = {"escapes": 0, "is used": 0, "is not used": 0, "differs": 0}
+    for number in range(120):
+        rng = np.random.default_rng([38, number])
+        text = random_program(rng)
+        plain = Run(text, 0)
+        (load,) = plain.loads
+        flows = ValueFlows()
+        stepper = ReferenceEngine().stepper(plain.made)
+        flows.follow(plain.made, stepper.fetch)
+        flow = flows.of(load)
+        for changed in ((1 << 64) - 1, 1 << int(rng.integers(64))):
+            other = Run(text, changed)
+            differs = other.data != plain.data
+            counts["differs"] += differs
+            if flow.escapes:
+                counts["escapes"] += 1
+                continue
+            uses = other.uses(flow)
+            assert uses or (other.trace == plain.trace and not differs), text
+            counts["is used" if uses else "is not used"] += 1
+    assert min(counts.values()) > 10, counts
