@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import SoftcardError
+from softcard.engine.gcn.api import NOWHERE
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.reference.lane_integer import LaneIntegers
 from softcard.isa.gcn.algebra import FloatAlgebra, WaveIntegers
@@ -125,6 +126,10 @@ class Start(Protocol):
     @property
     def sgprs(self) -> npt.NDArray[np.uint32]:
         """The initial values of the first scalar registers."""
+
+    @property
+    def preload_sgpr(self) -> int:
+        """The number of the first scalar register with a preloaded argument, or `NOWHERE`."""
 
     @property
     def shared_base(self) -> int:
@@ -602,7 +607,8 @@ class Values:
         """Return the base and the constant offset of which an address is the sum, or None.
 
         The base is the number of the first register of a pair that the launch has set to the address of a memory
-        block, such as that of the kernel's arguments."""
+        block, such as that of the kernel's arguments. A preloaded argument is no such address: it may point to
+        memory that kernels write."""
         base, offset = address, 0
         if isinstance(base, Node) and base.op == "and_" and type(base.args[2]) is int:
             base = base.args[1]
@@ -611,7 +617,9 @@ class Values:
         halves = halves_of(base) if isinstance(base, Node) else None
         low = None if halves is None else halves[0]
         if isinstance(low, Node) and low.op == "first" and low.args[0][0] == "s":
-            number = low.args[0][1]
+            number, preloaded = low.args[0][1], self.code.dispatch.preload_sgpr
+            if preloaded != NOWHERE and number >= preloaded:
+                return None
             if halves is not None and halves[1] is self.code.first(("s", number + 1)):
                 return number, offset
         return None
