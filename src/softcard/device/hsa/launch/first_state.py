@@ -29,7 +29,7 @@ from softcard.device.hsa.rules import (
     KERNEL_OBJECT,
     TG_SPLIT,
 )
-from softcard.engine.gcn.api import NOWHERE, Dispatch, Shapes, Words32, wave_scratch_bytes
+from softcard.engine.gcn.api import Dispatch, Shapes, Words32, wave_scratch_bytes
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.ir.object_cache import ObjectCache, default_folder
 from softcard.isa.gcn.state import CHECKED, PTR32, VGPRS
@@ -166,7 +166,7 @@ def launch(
         shapes=shapes,
         groups=groups,
         sgprs=sgprs,
-        preload_sgpr=NOWHERE if plan.preload is None else plan.preload.sgpr,
+        argument_sgprs=range(plan.preload.sgpr if plan.preload else len(sgprs), len(sgprs)),
         group_id_sgprs=plan.group_id_sgprs,
         group_info_sgpr=plan.group_info_sgpr,
         wave_offset_sgpr=plan.wave_offset_sgpr,

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import SoftcardError
-from softcard.engine.gcn.api import NOWHERE
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.reference.lane_integer import LaneIntegers
 from softcard.isa.gcn.algebra import FloatAlgebra, WaveIntegers
@@ -128,8 +127,8 @@ class Start(Protocol):
         """The initial values of the first scalar registers."""
 
     @property
-    def preload_sgpr(self) -> int:
-        """The number of the first scalar register with a preloaded argument, or `NOWHERE`."""
+    def argument_sgprs(self) -> range:
+        """The numbers of the scalar registers that hold preloaded kernel arguments."""
 
     @property
     def shared_base(self) -> int:
@@ -607,8 +606,8 @@ class Values:
         """Return the base and the constant offset of which an address is the sum, or None.
 
         The base is the number of the first register of a pair that the launch has set to the address of a memory
-        block, such as that of the kernel's arguments. A preloaded argument is no such address: it may point to
-        memory that kernels write."""
+        block, such as that of the kernel's arguments. A preloaded argument is no such base: it may point to memory
+        that kernels write."""
         base, offset = address, 0
         if isinstance(base, Node) and base.op == "and_" and type(base.args[2]) is int:
             base = base.args[1]
@@ -617,10 +616,9 @@ class Values:
         halves = halves_of(base) if isinstance(base, Node) else None
         low = None if halves is None else halves[0]
         if isinstance(low, Node) and low.op == "first" and low.args[0][0] == "s":
-            number, preloaded = low.args[0][1], self.code.dispatch.preload_sgpr
-            if preloaded != NOWHERE and number >= preloaded:
-                return None
-            if halves is not None and halves[1] is self.code.first(("s", number + 1)):
+            number = low.args[0][1]
+            is_block = number not in self.code.dispatch.argument_sgprs
+            if is_block and halves is not None and halves[1] is self.code.first(("s", number + 1)):
                 return number, offset
         return None
 
