@@ -26,7 +26,7 @@ MIXED += [key for key in ALL if matrices()[key].takes_formats]
 @cache
 def on_eight_lanes(kernel: Kernel) -> Any:
     """The kernel as hosts without AVX-512 compile it."""
-    code = llvm.Code(llvm.compile_ir(library.text(kernel, 8), llvm.OPTIMISED))
+    code = library.linked(library.text(kernel, 8))
     return code.function(kernel.name, ctypes.c_uint64, *[ctypes.c_uint64] * 5)
 
 
