@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 from sarif_pydantic import Sarif
 
 from softcard import Gpu
@@ -454,8 +455,22 @@ def test_rules_have_links(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "helpUri" not in to_sarif(Path("k.co"), [found], "1")["runs"][0]["tool"]["driver"]["rules"][0]
     monkeypatch.setenv(DOCS_VARIABLE, "https://example.org/docs")
     (rule,) = to_sarif(Path("k.co"), [found], "1")["runs"][0]["tool"]["driver"]["rules"]
-    assert rule["helpUri"] == "https://example.org/docs/checks/waits.html#:~:text=gcn%2Fvmcnt"
-    assert help_uri(of_finding(race())) == "https://example.org/docs/checks/races.html#:~:text=read%2Dwrite"
+    assert rule["helpUri"] == "https://example.org/docs/checks/waits.html#gcn/vmcnt"
+    assert help_uri(of_finding(race())) == "https://example.org/docs/checks/races.html#read-write"
+    monkeypatch.setenv(DOCS_VARIABLE, "https://example.org/tree/main/docs")
+    assert help_uri(of_finding(race())).endswith("/docs/checks/races.md#:~:text=read%2Dwrite")
+
+
+def test_ids_are_links_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def printed() -> str:
+        console = Console(file=io.StringIO(), force_terminal=True, width=200)
+        console.print(render(of_finding(race()))[0])
+        return console.file.getvalue()  # type: ignore[attr-defined]
+
+    assert "\x1b]8;" not in printed()
+    monkeypatch.setenv(DOCS_VARIABLE, "https://example.org/docs")
+    (linked,) = re.findall(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;", printed())
+    assert (linked[0], re.sub(r"\x1b\[[\d;]*m", "", linked[1])) == (help_uri(of_finding(race())), "races/read-write")
 
 
 def test_junit() -> None:

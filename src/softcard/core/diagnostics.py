@@ -449,6 +449,7 @@ PAGES: Final = {
     "races": "checks/races",
     "refsi": "refsi",
     "sync": "checks/sync",
+    "vector": "riscv-vectors",
     "vfio-user": "acceldev",
     "waits": "checks/waits",
 }
@@ -462,15 +463,17 @@ def page_of(name: str) -> str:
     return PAGES.get(name.partition("/")[0], "")
 
 
-def link(docs: str, document: str, text: str = "") -> str:
-    """Return a link to a documentation page, at the first occurrence of `text` on it; "" without `docs`.
+def link(docs: str, document: str, name: str = "") -> str:
+    """Return a link to a documentation page, at the rule or kind of finding `name`; "" without `docs`.
 
-    The link has the suffix of Markdown if `docs` is on a code forge or a folder, else that of HTML.
+    If `docs` is on a code forge or a folder of Markdown, the page is Markdown, and the link leads to the first
+    occurrence of the name. Elsewhere it is HTML, where each name has an anchor.
     """
     if not docs or not document:
         return ""
     is_source = "/blob/" in docs or "/tree/" in docs or os.path.isfile(os.path.join(docs, "index.md"))
-    fragment = "#:~:text=" + quote(text, safe="").replace("-", "%2D") if text else ""
+    text = ":~:text=" + quote(name, safe="").replace("-", "%2D") if is_source else quote(name)
+    fragment = f"#{text}" if name else ""
     return f"{docs.rstrip('/')}/{document}.{'md' if is_source else 'html'}{fragment}"
 
 

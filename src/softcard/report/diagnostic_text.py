@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of
+from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of, help_uri
 from softcard.core.display import demangled, printable
 from softcard.core.findings import Level
 
@@ -97,6 +97,9 @@ class _Layout:
         yield from self._attached(advice, is_first=bool(located) or (excerpt is not None and not about and not facts))
 
     def _head(self) -> Iterator[Text]:
+        """Yield the sentence; the id is a link to its documentation on terminals, if the address of that is known."""
+        from rich.style import Style
+
         found = self.found
         head = self._text()
         if found.is_text_input:
@@ -106,6 +109,8 @@ class _Layout:
             head.append(f"{found.check}: ", STYLES[found.level])
         else:
             head.append(f"{known}[{_clean(found.id)}]: " if found.id else f"{known}: ", STYLES[found.level])
+            if found.id and "://" in (uri := help_uri(found)):
+                head.stylize(Style(link=uri), len(head) - len(_clean(found.id)) - len("]: "), len(head) - len("]: "))
         first, *more = found.message.split("\n")
         head.append(_clean(first), "bold")
         yield from self._wrapped(head, "", "  ")
