@@ -131,7 +131,7 @@ ID = re.compile(r"(?:[a-z]\w*/)?[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 def anchors(app: Sphinx, document: nodes.document) -> None:
-    """Make each rule, choice, lint and finding that begins a cell or an item a link to itself, with its id as anchor."""
+    """Make ids of rules, choices, lints and findings that begin a cell or an item anchors, and links to themselves."""
     for first in document.findall(lambda node: isinstance(node, nodes.entry | nodes.list_item)):
         if not first.children or not isinstance(first[0], nodes.paragraph):
             continue
