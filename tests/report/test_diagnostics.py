@@ -40,7 +40,7 @@ from softcard.engine.gcn.strict.findings import Finding as StrictFinding
 from softcard.engine.gcn.strict.findings import Host
 from softcard.engine.gcn.strict.findings import Place as StrictPlace
 from softcard.report.diagnostic_formats import FINGERPRINT, FORMATS, fingerprint, to_github, to_junit, to_sarif
-from softcard.report.diagnostic_text import as_text, render, shown_path
+from softcard.report.diagnostic_text import as_text, diagnostic_text, render, shown_path
 
 SOURCE = """kernel void saxpy(float a, global float *x, global float *y) {
     int i = get_global_id(0);
@@ -528,3 +528,13 @@ def test_source_lines_have_no_style() -> None:
     line = next(each for each in render(of_finding(out_of_bounds()), 80) if "y[i] = a" in each.plain)
     assert not line.style
     assert [(span.start, span.end) for span in line.spans] == [(0, len(" 4 | "))]
+
+
+def test_errors_findings_and_lints_have_text(folder: Path) -> None:
+    error = RuleError("no memory")
+    lint = Lint(1, "odd-access", "unaligned")
+    text = diagnostic_text(error, out_of_bounds(), lint, width=60)
+    assert text.split("\n\n")[0] == "error: no memory"
+    assert "error[memory/out-of-bounds]: " in text
+    assert "warning[odd-access]: unaligned" in text
+    assert max(map(len, text.splitlines())) <= 60

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of, help_uri
+from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of, help_uri, of_error
 from softcard.core.display import demangled, printable
+from softcard.core.errors import SoftcardError
 from softcard.core.findings import Level
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ def render(found: Diagnostic, width: int = 0) -> list[Text]:
 def as_text(findings: Iterable[AnyFinding], width: int = 0) -> str:
     """Return findings as plain text, one diagnostic per pair of source positions, with empty lines between them."""
     return "\n\n".join("\n".join(line.plain for line in render(each, width)) for each in diagnostics_of(findings))
+
+
+def diagnostic_text(*found: AnyFinding | SoftcardError, width: int = 100) -> str:
+    """Return errors, findings and lints as text, as the command line prints them; with `width` 0 it is not wrapped."""
+    return as_text((of_error(each) if isinstance(each, SoftcardError) else each for each in found), width)
 
 
 def shown_path(path: str) -> str:
