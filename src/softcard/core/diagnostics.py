@@ -259,7 +259,7 @@ def _inlined(found: Finding) -> Iterator[tuple[str, str]]:
     """Yield the other source lines of inlined code: those inside, from which it comes, and those of the calls."""
     if found.source in found.frames:
         own = found.frames.index(found.source)
-        yield from ((frame, "inlined from here") for frame in reversed(found.frames[:own]))
+        yield from ((frame, "the inlined code") for frame in reversed(found.frames[:own]))
         yield from ((frame, "inlined here") for frame in found.frames[own + 1 :])
 
 
