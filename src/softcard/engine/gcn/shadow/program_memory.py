@@ -167,7 +167,7 @@ class FilledMemory:
             each.before.pop(number, None)
 
     def remember_changed(self) -> None:
-        """Save the contents of undefined bytes that have changed: atomics of the device keep what they change undefined.
+        """Save the contents of undefined bytes that have changed: an atomic leaves undefined what it changes.
 
         Later changes are then attributed to the program.
         """
