@@ -126,8 +126,8 @@ def adapt(app: Sphinx, name: str, source: list[str]) -> None:
             source[0] += "\n```{toctree}\n" + "\n".join(lines) + "\n```\n"
 
 
-ID = re.compile(r"(?:[a-z]\w*/)?[a-z0-9]+(?:-[a-z0-9]+)*")
-"""The text of a rule, a choice, a lint or a kind of finding."""
+ID = re.compile(r"(?:[a-z][\w-]*/)?[a-z0-9]+(?:-[a-z0-9]+)*")
+"""The id of a rule, a choice, a lint or a kind of finding; single words are ids on the pages of checks only."""
 
 
 def anchors(app: Sphinx, document: nodes.document) -> None:
@@ -137,7 +137,8 @@ def anchors(app: Sphinx, document: nodes.document) -> None:
             continue
         for name in list(first[0].children):
             text = name.astext()
-            if isinstance(name, nodes.literal) and ID.fullmatch(text) and text not in document.ids:
+            is_id = ID.fullmatch(text) and (re.search("[-/]", text) or app.env.docname.startswith("checks/"))
+            if isinstance(name, nodes.literal) and is_id and text not in document.ids:
                 link = nodes.reference("", "", name.deepcopy(), internal=True, refid=text, ids=[text])
                 first[0].replace(name, link)
                 document.note_explicit_target(link)

@@ -538,3 +538,14 @@ def test_errors_findings_and_lints_have_text(folder: Path) -> None:
     assert "error[memory/out-of-bounds]: " in text
     assert "warning[odd-access]: unaligned" in text
     assert max(map(len, text.splitlines())) <= 60
+
+
+def test_lines_of_python_code_are_positions(folder: Path) -> None:
+    """Errors of virtual kernels name the line of their code as ``LINE of FILE``."""
+    error = RuleError("too many rows").at("line", f"2 of {folder / 'saxpy.cl'}", "kernel").at("kernel", "kernel")
+    assert diagnostic_text(error) == (
+        "error: too many rows\n"
+        "  --> saxpy.cl:2\n   |\n"
+        " 2 |     int i = get_global_id(0);\n   |\n"
+        "   = note: at kernel kernel"
+    )

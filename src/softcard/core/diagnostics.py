@@ -305,12 +305,16 @@ def of_error(error: SoftcardError, file: str = "") -> Diagnostic:
 
 
 _POSITION: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)")
+_CODE_POSITION: Final = re.compile(r"(?P<line>\d+) of (?P<file>.+)")
+"""The position of a line of Python code, such as that of a virtual kernel."""
 
 
 def _error_location(path: Sequence[ErrorPlace], file: str) -> tuple[Location, bool, list[ErrorPlace]]:
     """Return the position of an error, True for a position in a text input, and the places that it consists of."""
     kinds = {place.kind: place for place in reversed(path)}
     if (line := kinds.get("line")) is not None:
+        if code := _CODE_POSITION.fullmatch(line.where):
+            return Location(code["file"], int(code["line"])), False, [line]
         of_file = kinds.get("file")
         found = _POSITION.fullmatch(line.where)
         name = found["file"] if found else of_file.where if of_file else file
