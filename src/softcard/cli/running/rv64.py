@@ -139,7 +139,7 @@ def _program(path: Path) -> bytes:
     from softcard.image.assembly.program import assemble
 
     try:
-        return assemble(data.decode("utf-8", "replace"), "rv64gc").elf()
+        return assemble(data.decode("utf-8", "replace"), "rv64gc").elf(str(path))
     except SoftcardError as error:
         raise error.at("file", str(path)) from None
 
