@@ -195,7 +195,7 @@ class ElfPlan:
 
 
 def with_section(file: bytes, name: str, data: bytes) -> bytes:
-    """Return a 64-bit ELF file with one more section, which is not loaded; content, names and headers are at its end."""
+    """Return a 64-bit ELF file with one more section, which is not loaded; it ends with content, names, headers."""
     layout = layout_of(64)
     header = layout.header.parse(file)
     size = header.shentsize
