@@ -64,6 +64,7 @@ CONTENTS = {
         "howto/ci",
         "howto/qemu",
         "howto/hip",
+        "howto/triton",
         "howto/debugging",
     ],
     "Reference": [
