@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 from sarif_pydantic import Sarif
 
 from softcard import Gpu
@@ -40,7 +41,7 @@ from softcard.engine.gcn.strict.findings import Host
 from softcard.engine.gcn.strict.findings import Place as StrictPlace
 from softcard.image.assembly.program import assemble
 from softcard.report.diagnostic_formats import FINGERPRINT, FORMATS, fingerprint, to_github, to_junit, to_sarif
-from softcard.report.diagnostic_text import as_text, render, shown_path
+from softcard.report.diagnostic_text import as_text, diagnostic_text, render, shown_path
 
 SOURCE = """kernel void saxpy(float a, global float *x, global float *y) {
     int i = get_global_id(0);
@@ -455,8 +456,22 @@ def test_rules_have_links(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "helpUri" not in to_sarif(Path("k.co"), [found], "1")["runs"][0]["tool"]["driver"]["rules"][0]
     monkeypatch.setenv(DOCS_VARIABLE, "https://example.org/docs")
     (rule,) = to_sarif(Path("k.co"), [found], "1")["runs"][0]["tool"]["driver"]["rules"]
-    assert rule["helpUri"] == "https://example.org/docs/checks/waits.html#:~:text=gcn%2Fvmcnt"
-    assert help_uri(of_finding(race())) == "https://example.org/docs/checks/races.html#:~:text=read%2Dwrite"
+    assert rule["helpUri"] == "https://example.org/docs/checks/waits.html#gcn/vmcnt"
+    assert help_uri(of_finding(race())) == "https://example.org/docs/checks/races.html#read-write"
+    monkeypatch.setenv(DOCS_VARIABLE, "https://example.org/tree/main/docs")
+    assert help_uri(of_finding(race())).endswith("/docs/checks/races.md#:~:text=read%2Dwrite")
+
+
+def test_ids_are_links_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def printed() -> str:
+        console = Console(file=io.StringIO(), force_terminal=True, width=200)
+        console.print(render(of_finding(race()))[0])
+        return console.file.getvalue()  # type: ignore[attr-defined]
+
+    assert "\x1b]8;" not in printed()
+    monkeypatch.setenv(DOCS_VARIABLE, "https://example.org/docs")
+    (linked,) = re.findall(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;", printed())
+    assert (linked[0], re.sub(r"\x1b\[[\d;]*m", "", linked[1])) == (help_uri(of_finding(race())), "races/read-write")
 
 
 def test_junit() -> None:
@@ -514,6 +529,27 @@ def test_source_lines_have_no_style() -> None:
     line = next(each for each in render(of_finding(out_of_bounds()), 80) if "y[i] = a" in each.plain)
     assert not line.style
     assert [(span.start, span.end) for span in line.spans] == [(0, len(" 4 | "))]
+
+
+def test_errors_findings_and_lints_have_text(folder: Path) -> None:
+    error = RuleError("no memory")
+    lint = Lint(1, "odd-access", "unaligned")
+    text = diagnostic_text(error, out_of_bounds(), lint, width=60)
+    assert text.split("\n\n")[0] == "error: no memory"
+    assert "error[memory/out-of-bounds]: " in text
+    assert "warning[odd-access]: unaligned" in text
+    assert max(map(len, text.splitlines())) <= 60
+
+
+def test_lines_of_python_code_are_positions(folder: Path) -> None:
+    """Errors of virtual kernels name the line of their code as ``LINE of FILE``."""
+    error = RuleError("too many rows").at("line", f"2 of {folder / 'saxpy.cl'}", "kernel").at("kernel", "kernel")
+    assert diagnostic_text(error) == (
+        "error: too many rows\n"
+        "  --> saxpy.cl:2\n   |\n"
+        " 2 |     int i = get_global_id(0);\n   |\n"
+        "   = note: at kernel kernel"
+    )
 
 
 # ---- operands of text inputs -----------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def test_a_report_of_a_run_in_python(tmp_path: Path) -> None:
     ("docs", "wanted"),
     [
         ("", ""),
-        ("https://docs.example", "https://docs.example/refsi.html#:~:text=refsi%2Fmemory%2Dmap"),
+        ("https://docs.example", "https://docs.example/refsi.html#refsi/memory-map"),
         ("https://forge.example/x/blob/main/docs/", "https://forge.example/x/blob/main/docs/refsi.md#:~:text=refsi%2Fmemory%2Dmap"),
     ],
 )  # fmt: skip

@@ -343,7 +343,7 @@ def test_a_browser_shows_what_was_executed(tmp_path: Path, browser: Browser) -> 
     }
     assert sum(shown.values()) == result.instructions
     assert "exact" in tab("get('opcodes').textContent")
-    assert tab("get('rules').querySelector('a').href") == "https://d/refsi.html#:~:text=refsi%2Fmemory%2Dmap"
+    assert tab("get('rules').querySelector('a').href") == "https://d/refsi.html#refsi/memory-map"
     assert "open buffers" in tab("get('curves').textContent")
     tab.close()
 

@@ -266,7 +266,7 @@ def _inlined(found: Finding) -> Iterator[tuple[str, str]]:
     """Yield the other source lines of inlined code: those inside, from which it comes, and those of the calls."""
     if found.source in found.frames:
         own = found.frames.index(found.source)
-        yield from ((frame, "inlined from here") for frame in reversed(found.frames[:own]))
+        yield from ((frame, "the inlined code") for frame in reversed(found.frames[:own]))
         yield from ((frame, "inlined here") for frame in found.frames[own + 1 :])
 
 
@@ -312,6 +312,8 @@ def of_error(error: SoftcardError, file: str = "") -> Diagnostic:
 
 
 _POSITION: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:(?P<column>\d+))?")
+_CODE_POSITION: Final = re.compile(r"(?P<line>\d+) of (?P<file>.+)")
+"""The position of a line of Python code, such as that of a virtual kernel."""
 
 
 def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, list[ErrorPlace]]:
@@ -319,6 +321,8 @@ def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, li
     path = error.path
     kinds = {place.kind: place for place in reversed(path)}
     if (line := kinds.get("line")) is not None:
+        if code := _CODE_POSITION.fullmatch(line.where):
+            return Location(code["file"], int(code["line"])), False, [line]
         of_file = kinds.get("file")
         found = _POSITION.fullmatch(line.where)
         name = found["file"] if found else of_file.where if of_file else file
@@ -503,6 +507,7 @@ PAGES: Final = {
     "races": "checks/races",
     "refsi": "refsi",
     "sync": "checks/sync",
+    "vector": "riscv-vectors",
     "vfio-user": "acceldev",
     "waits": "checks/waits",
 }
@@ -516,15 +521,17 @@ def page_of(name: str) -> str:
     return PAGES.get(name.partition("/")[0], "")
 
 
-def link(docs: str, document: str, text: str = "") -> str:
-    """Return a link to a documentation page, at the first occurrence of `text` on it; "" without `docs`.
+def link(docs: str, document: str, name: str = "") -> str:
+    """Return a link to a documentation page, at the rule or kind of finding `name`; "" without `docs`.
 
-    The link has the suffix of Markdown if `docs` is on a code forge or a folder, else that of HTML.
+    If `docs` is on a code forge or a folder of Markdown, the page is Markdown, and the link leads to the first
+    occurrence of the name. Elsewhere it is HTML, where each name has an anchor.
     """
     if not docs or not document:
         return ""
     is_source = "/blob/" in docs or "/tree/" in docs or os.path.isfile(os.path.join(docs, "index.md"))
-    fragment = "#:~:text=" + quote(text, safe="").replace("-", "%2D") if text else ""
+    text = ":~:text=" + quote(name, safe="").replace("-", "%2D") if is_source else quote(name)
+    fragment = f"#{text}" if name else ""
     return f"{docs.rstrip('/')}/{document}.{'md' if is_source else 'html'}{fragment}"
 
 

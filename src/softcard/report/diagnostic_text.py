@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of
+from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of, help_uri, of_error
 from softcard.core.display import demangled, printable
+from softcard.core.errors import SoftcardError
 from softcard.core.findings import Level
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ def render(found: Diagnostic, width: int = 0) -> list[Text]:
 def as_text(findings: Iterable[AnyFinding], width: int = 0) -> str:
     """Return findings as plain text, one diagnostic per pair of source positions, with empty lines between them."""
     return "\n\n".join("\n".join(line.plain for line in render(each, width)) for each in diagnostics_of(findings))
+
+
+def diagnostic_text(*found: AnyFinding | SoftcardError, width: int = 100) -> str:
+    """Return errors, findings and lints as text, as the command line prints them; with `width` 0 it is not wrapped."""
+    return as_text((of_error(each) if isinstance(each, SoftcardError) else each for each in found), width)
 
 
 def shown_path(path: str) -> str:
@@ -97,6 +103,9 @@ class _Layout:
         yield from self._attached(advice, is_first=bool(located) or (excerpt is not None and not about and not facts))
 
     def _head(self) -> Iterator[Text]:
+        """Yield the sentence; the id is a link to its documentation on terminals, if the address of that is known."""
+        from rich.style import Style
+
         found = self.found
         head = self._text()
         if found.is_text_input:
@@ -106,6 +115,8 @@ class _Layout:
             head.append(f"{found.check}: ", STYLES[found.level])
         else:
             head.append(f"{known}[{_clean(found.id)}]: " if found.id else f"{known}: ", STYLES[found.level])
+            if found.id and "://" in (uri := help_uri(found)):
+                head.stylize(Style(link=uri), len(head) - len(_clean(found.id)) - len("]: "), len(head) - len("]: "))
         first, *more = found.message.split("\n")
         head.append(_clean(first), "bold")
         yield from self._wrapped(head, "", "  ")

@@ -58,7 +58,8 @@ def write_page(
     about["title"] = title
     about["version"] = version
     about["rules"] = [_rule(name, *said, docs) for name, said in timeline.first_rules.items()]
-    about["checkLinks"] = {what: link(docs, page_of(what)) for _, what, *_ in about["findings"]}
+    found = {what for _, what, *_ in about["findings"]}
+    about["checkLinks"] = {what: link(docs, page_of(what), what.rpartition("/")[2]) for what in sorted(found)}
     about["code"] = [_listing(each) for each in sorted(code, key=_sort_key)]
     about["notes"] = list(notes) or ([NO_CODE] if timeline.ran_kernels and not code else [])
     about["opcodes"] = _opcodes(code)
