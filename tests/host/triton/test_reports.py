@@ -23,7 +23,7 @@ from softcard import AccessFault, FindingWarning, GuestFault, WireError  # noqa:
 from softcard.core.errors import NotInstalled  # noqa: E402
 from softcard.core.limits import TimeLimit  # noqa: E402
 
-pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=15)]
+pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=1)]
 ROOT = Path(__file__).parents[3]
 
 

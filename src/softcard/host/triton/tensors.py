@@ -37,6 +37,11 @@ class Tensor:
         self.data_ptr = partial(pointer, array)
         """A function that returns the host address of the first element."""
 
+    @property
+    def is_cuda(self) -> bool:
+        """False, since the memory is the host's; `triton.reinterpret` asks for it."""
+        return False
+
     def element_size(self) -> int:
         """Return the size of an element in bytes."""
         return self.array.itemsize
