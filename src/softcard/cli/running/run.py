@@ -45,6 +45,7 @@ from softcard.cli.options import (
     time_limit_of,
 )
 from softcard.cli.output import exact
+from softcard.cli.progress import compiled, progress
 from softcard.cli.records import RunSummary, print_findings, reporting, write_findings
 from softcard.core.checks import default_checks
 from softcard.core.display import demangled
@@ -233,7 +234,8 @@ def run(
     try:
         with reporting(report, f"{file.name}: {name}") as wanted_report:
             options = replace(options, report=wanted_report)
-            outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
+            with progress(f"running {name}", state=compiled):
+                outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
     except SoftcardError as error:
         if as_json and not isinstance(error, UsageError):
             print(json.dumps(_failed(name, error, options), indent=2))
@@ -294,7 +296,8 @@ def prepared(
 
     sizes = _sizes(size[0]) if size[0] else None, _sizes(size[1]) if size[1] else None
     try:
-        found = read_kernels(file, options, header)
+        with progress(f"reading {file.name}"):
+            found = read_kernels(file, options, header)
     except UsageError:
         raise
     except SoftcardError as error:
