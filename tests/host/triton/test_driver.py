@@ -87,6 +87,13 @@ def test_tensor_descriptors():
     assert np.array_equal(out, 2 * x)
 
 
+def test_tensor_descriptors_of_the_device():
+    x = RNG.standard_normal((60, 64)).astype(np.float32)
+    out = np.zeros_like(x)
+    k.copy_described[(2, 2)](x, out, 60, 64, M=32, N=32)
+    assert np.array_equal(out, 2 * x)
+
+
 def test_grids_and_num_programs():
     out = np.zeros(24, np.int32)
     k.where_am_i[(4, 3, 2)](out, BLOCK=1)
@@ -111,6 +118,13 @@ def test_tuples_of_arguments():
     x, y, out = np.full(1, 3, np.float32), np.full(1, 5, np.float32), np.zeros(1, np.float32)
     k.sum_of[(1,)]((x, y), (2.0, 10.0), out)
     assert out[0] == 56
+
+
+def test_tables_of_pointers():
+    x, y, out = np.arange(64, dtype=np.float32), np.ones(64, np.float32), np.zeros(64, np.float32)
+    table = np.array([softcard.triton.address(x), softcard.triton.address(y)], np.int64)
+    k.sum_of_tables[(1,)](table, out, BLOCK=64)
+    assert np.array_equal(out, x + 1)
 
 
 def test_device_arrays_and_strided_views():

@@ -142,8 +142,8 @@ def test_compile_errors_are_triton_s_own():
 
 
 def test_unsupported_agents(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SOFTCARD_AGENT", "gfx803")
-    with pytest.raises(WireError, match="SOFTCARD_AGENT is 'gfx803': Triton's kernels do not run on this agent"):
+    monkeypatch.setenv("SOFTCARD_AGENT", "gfx900")
+    with pytest.raises(WireError, match="SOFTCARD_AGENT is 'gfx900': Triton's kernels do not run on this agent"):
         triton.runtime.driver.active.get_current_target()
 
 

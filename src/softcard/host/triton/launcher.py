@@ -27,7 +27,7 @@ from softcard.host.triton.tensors import Bytes, Storages
 AGENT_VARIABLE: Final = "SOFTCARD_AGENT"
 """The environment variable with the agent on which Triton's kernels run."""
 DEFAULT_AGENT: Final = "gfx942"
-SUPPORTED: Final = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
+SUPPORTED: Final = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
 """The agents for which Triton's compiler makes kernels."""
 NEAR: Final = 1 << 16
 """The largest distance in bytes between an argument's memory and a wrong access that names the argument."""

@@ -177,7 +177,7 @@ class Storages:
             found = self._known[starts[index - 1]] if index else None
         if found is None or address >= found.start + found.data.nbytes or found.owner() is None:
             text = f"Pointer argument cannot be accessed from Triton (cpu tensor?): no tensor contains {address:#x}"
-            raise ValueError(f"{text} that was passed before or to softcard.triton.share")
+            raise ValueError(f"{text} that a launch or softcard.triton.address has mapped")
         return found, address - found.start
 
     def _enter(self, start: int, data: Bytes, owner: Any) -> _Storage:
