@@ -199,9 +199,10 @@ def compare(
 ) -> None:
     """Compare two campaigns, or two columns of one.
 
-    Lists new failures, fixed ones, changed digests, and tasks that take 1.5 times
-    as long or as short. Several columns at once: compiler=clang-16,options=-O0.
-    Exit status 1 if a task newly fails or gives another result.
+    Lists new failures, fixed failures, changed digests, and tasks whose time changed
+    by a factor of 1.5 or more. A column is a setting of a task, NAME=VALUE; a comma
+    joins several conditions: compiler=clang-16,options=-O0. Exit status 1 if a task
+    newly fails or gives another result.
 
       softcard compare yesterday today --junit new.xml
 

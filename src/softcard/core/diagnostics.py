@@ -167,7 +167,7 @@ class Diagnostic(RichDisplay):
 
     @property
     def access(self) -> Note | None:
-        """The note about the other access or instruction; None without one."""
+        """The first note about another access or instruction, or None if there is no such note."""
         return next((each for each in self.notes if each.label or each.location.is_code), None)
 
     def all_notes(self) -> Iterator[Note]:

@@ -84,7 +84,11 @@ def run(
     ],
     kernel: Annotated[str, typer.Argument(help="Name of the kernel; not needed if the file has one kernel only.")] = "",
     grid: Annotated[
-        str, typer.Option(metavar="SIZE", help="Number of work-items, or of RefSi's instances: 1024, 64x64 or 8x8x8.")
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="Number of work-items, of Triton's programs, or of RefSi's instances: 1024, 64x64 or 8x8x8.",
+        ),
     ] = "",
     group: Annotated[
         str,
@@ -170,7 +174,8 @@ def run(
     LDS; null.
 
     Without --grid there is a work-item for each element of the largest array;
-    on RefSi, one instance. Raw GPU code needs arguments with types; it has
+    on RefSi, one instance; of a kernel from Triton's cache (NAME.hsaco with
+    NAME.json beside it), one program. Raw GPU code needs arguments with types; it has
     s[0:1] = their address, s2 to s4 = the work-group, v0 to v2 = the work-item.
 
     With --check memory the accesses of the kernel are checked, and it continues

@@ -99,7 +99,7 @@ class HardwareLints:
             self._latched = word
 
     def write(self, address: int, word: Word) -> None:
-        """Check a write of `address`, which selects `word`."""
+        """Check a write to `address`. `word` is the register word that the hardware selects for this address."""
         if address // self._bytes * self._bytes != word.address:
             self._lints.report(
                 "stray-write",
