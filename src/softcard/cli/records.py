@@ -76,11 +76,11 @@ class RunSummary:
         found = []
         if self.refused:
             found.append(
-                f"warning: the run-time library refused {count(self.refused, 'launch', 'launches')}: no kernel ran "
+                f"the run-time library refused {count(self.refused, 'launch', 'launches')}: no kernel ran "
                 "for it; check hipGetLastError after each launch"
             )
         if not self.kernels:
-            found.append("warning: no kernel of the program ran, so nothing was checked")
+            found.append("no kernel of the program ran, so nothing was checked")
         return found
 
     def verdict(self) -> str:
@@ -102,20 +102,20 @@ def print_findings(
     As text (the default) these are diagnostics, followed by the run statistics and the number of diagnostics; in a
     workflow of GitHub, annotations follow.
     """
-    from softcard.core.diagnostics import diagnostics_of
+    from softcard.cli.tables import show_diagnostics
+    from softcard.core.diagnostics import Diagnostic, diagnostics_of
+    from softcard.core.findings import Level
 
     if form is not None and form != TEXT:
         print(formatted(form, program, findings), end="", file=to)
         return
     found = diagnostics_of(findings)
     if found:
-        from softcard.cli.tables import show_diagnostics
-
         print(file=to)
         show_diagnostics(found, to)
         print(file=to)
-    for warning in ran.warnings():
-        print(warning, file=to)
+    for text in ran.warnings():
+        show_diagnostics([Diagnostic(Level.WARNING, "", text)], to)
     print(ran.line(found), file=to)
     print(count(len(found), "finding") if found else ran.verdict(), file=to)
     annotate(program, found, to)

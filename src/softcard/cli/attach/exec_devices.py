@@ -159,7 +159,7 @@ def fletcher(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
             thread.join()
             device.close()
         if not server.sessions:
-            say("no program has opened a Fletcher platform: nothing was emulated")
+            wanted.show_by(say)(_warning("no program has opened a Fletcher platform: nothing was emulated"))
 
 
 KERNEL_COMMANDS: Final = ("RUN_INSTANCES", "RUN_KERNEL_SLICE")
@@ -235,10 +235,8 @@ def refsi(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         if check:
             _report_findings(wanted, findings, ran)
         if not server.sessions:
-            say(
-                "no program has opened a RefSi device (if the program's RPATH names another librefsidrv.so, use "
-                "--preload)"
-            )
+            text = "no program has opened a RefSi device (if its RPATH names another librefsidrv.so, use --preload)"
+            wanted.show_by(say)(_warning(text))
 
 
 @contextmanager
@@ -310,7 +308,14 @@ def rocm(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         if wanted.summary_file is not None:
             verdicts.write(wanted.summary_file, findings)
         if not server.sessions:
-            say(not_opened(os.environ))
+            wanted.show_by(say)(_warning(not_opened(os.environ)))
+
+
+def _warning(text: str) -> Diagnostic:
+    from softcard.core.diagnostics import Diagnostic
+    from softcard.core.findings import Level
+
+    return Diagnostic(Level.WARNING, "", text)
 
 
 def _report_findings(wanted: DeviceOptions, findings: Sequence[Finding], ran: RunSummary) -> None:
