@@ -30,7 +30,7 @@ from softcard.core.diagnostics import (
     of_error,
     of_finding,
 )
-from softcard.core.display import demangled
+from softcard.core.display import demangled, shown_path
 from softcard.core.errors import AccessFault, BeyondModel, ModelBug, Place, RuleError, WireError
 from softcard.core.findings import Finding, FindingError, Level
 from softcard.core.lint import Lint
@@ -39,7 +39,7 @@ from softcard.engine.gcn.strict.findings import Finding as StrictFinding
 from softcard.engine.gcn.strict.findings import Host
 from softcard.engine.gcn.strict.findings import Place as StrictPlace
 from softcard.report.diagnostic_formats import FINGERPRINT, FORMATS, fingerprint, to_github, to_junit, to_sarif
-from softcard.report.diagnostic_text import as_text, render, shown_path
+from softcard.report.diagnostic_text import as_text, render
 
 SOURCE = """kernel void saxpy(float a, global float *x, global float *y) {
     int i = get_global_id(0);

@@ -5,13 +5,12 @@ The lines are rich `Text`, so that a console prints them with colours on a termi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of
-from softcard.core.display import demangled, printable
+from softcard.core.display import demangled, printable, shown_path
 from softcard.core.findings import Level
 
 if TYPE_CHECKING:
@@ -41,17 +40,6 @@ def render(found: Diagnostic, width: int = 0) -> list[Text]:
 def as_text(findings: Iterable[AnyFinding], width: int = 0) -> str:
     """Return findings as plain text, one diagnostic per pair of source positions, with empty lines between them."""
     return "\n\n".join("\n".join(line.plain for line in render(each, width)) for each in diagnostics_of(findings))
-
-
-def shown_path(path: str) -> str:
-    """Return a path as messages show it: relative to the working folder if the file is below it."""
-    if not os.path.isabs(path):
-        return path
-    try:
-        folder = os.getcwd()
-    except OSError:  # it was deleted
-        return path
-    return os.path.relpath(path, folder) if path.startswith(folder.rstrip(os.sep) + os.sep) else path
 
 
 @dataclass(frozen=True, slots=True)
