@@ -186,6 +186,7 @@ def _of_executable(loaded: Executable, counts: Mapping[int, int] | None, name: s
         counts,
         lambda pc: lines.at(pc - base),
         loaded.name_at,
+        {loaded.source_name: loaded.source_lines},
     )
 
 
@@ -304,11 +305,13 @@ def made_listing(
     counts: Mapping[int, int] | None,
     place: Callable[[int], Place | None],
     name_at: Callable[[int], str] = lambda pc: "",
+    texts: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Listing:
     """Return the listing of those of `functions` that were executed, and of executed code outside of functions.
 
     `isa` disassembles the code that `read` returns. `place` returns the source line of an address. A range of
-    code outside of functions is named by `name_at`, or by its address. If `counts` is None, the listing holds
+    code outside of functions is named by `name_at`, or by its address. `texts` has the lines of sources without a
+    file, by their names in debug information. If `counts` is None, the listing holds
     all functions."""
     is_counted, counts = counts is not None, counts or {}
     executed = sorted(counts)
@@ -345,7 +348,9 @@ def made_listing(
         for row in function.rows
         if row.place is not None and (row.count or not is_counted)
     }
-    return Listing(name, isa.name, tuple(found), silent, dict(_sources(sorted(places))), is_counted)
+    sources = {file: lines for file, lines in (texts or {}).items() if file in places}
+    sources |= _sources(sorted(places - sources.keys()))
+    return Listing(name, isa.name, tuple(found), silent, sources, is_counted)
 
 
 def _until_end(rows: tuple[Row, ...], last: int) -> tuple[Row, ...]:

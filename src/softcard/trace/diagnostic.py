@@ -16,7 +16,7 @@ from softcard.trace.values import DIAGNOSTIC, event_fields, to_object
 
 AROUND: Final = 4
 """The number of source lines before and after the position that a diagnostic's record contains."""
-ELSEWHERE: Final = 1
+ELSEWHERE: Final = 0
 """The same number for the positions of notes."""
 
 

@@ -38,6 +38,7 @@ class HtmlTrace(TraceWriter):
         self._code: list[Listing] = []
         self._notes: list[str] = []
         self._devices: list[Device] = []
+        self._has_findings = False
         self._page = ""
 
     def write(self, record: Record) -> None:
@@ -54,13 +55,14 @@ class HtmlTrace(TraceWriter):
         """Add the finding of a check."""
         from softcard.trace.diagnostic import finding_record
 
+        self._has_findings = True
         self.write(finding_record(found))
 
     def follow(self, device: Probes | Device) -> Self:
         """Subscribe to the events of a device until this writer is closed; return the writer.
 
-        If `device` is not only its probes, the report shows the code that is loaded on it when the writer is closed,
-        unless `code` or `listing` added code."""
+        If `device` is not only its probes, the report shows its findings and the code that is loaded on it when the
+        writer is closed, unless methods of the writer have added findings or code."""
         if not isinstance(device, Probes):
             self._devices.append(device)
         return super().follow(device)
@@ -94,12 +96,15 @@ class HtmlTrace(TraceWriter):
         """Write the report to the file."""
         from importlib.metadata import PackageNotFoundError, version
 
+        from softcard.core.diagnostics import diagnostics_of
         from softcard.trace.code import loaded_on
         from softcard.trace.page_file import write_page
 
-        if not self._code:
-            for device in self._devices:
-                self._code += loaded_on(device)
+        for device in self._devices if not self._has_findings else ():
+            for each in diagnostics_of(getattr(device, "findings", ())):
+                self.finding(each)
+        for device in self._devices if not self._code else ():
+            self._code += loaded_on(device)
         try:
             made_by = version("softcard")
         except PackageNotFoundError:  # a source tree that is not installed

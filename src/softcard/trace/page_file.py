@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from softcard.core.diagnostics import link, page_of
-from softcard.core.display import demangled
+from softcard.core.display import demangled, shown_path
 from softcard.core.rule import Rule, load_rules
 from softcard.device.kfd.loaded_code import RUNTIME_KERNELS
 from softcard.trace.code import COMMANDS, Function, Listing
@@ -62,7 +62,14 @@ def write_page(
     """
     timeline = events if isinstance(events, Timeline) else Timeline(events)
     code = [*code, *timeline.commands.listings()]
-    about, arrays = timeline.columns()
+    about, arrays = timeline.columns(
+        {
+            each.address: demangled(each.name)
+            for listing in code
+            for each in listing.functions
+            if not each.name.startswith(NAMELESS)
+        }
+    )
     about["title"] = title
     about["version"] = version
     about["rules"] = [_rule(name, *said, docs) for name, said in timeline.first_rules.items()]
@@ -160,7 +167,7 @@ def _listing(listing: Listing, has_names: bool) -> dict[str, Any]:
         "isSource": listing.is_source,
         "silent": [demangled(each) for each in listing.silent[:MOST_SILENT]],
         "silentCount": len(listing.silent),
-        "files": [[file, list(listing.sources.get(file, ()))] for file in files],
+        "files": [[shown_path(file), list(listing.sources.get(file, ()))] for file in files],
     }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from softcard.device.kfd.loaded_code import is_of_runtime
+from softcard.device.kfd.loaded_code import UNNAMED, is_of_runtime
 from softcard.trace.reading import Record
 from softcard.trace.values import DIAGNOSTIC
 
@@ -102,7 +102,7 @@ class OpenSpans:
 
     def _launch(self, entry: str) -> None:
         """Record the name of a launched RefSi kernel for the launching command's open span and for later instances."""
-        self._launched = self._named(entry) or f"kernel at {entry}"
+        self._launched = self._named(entry) or f"{UNNAMED}{entry}"
         for opened in self._open.values():
             for index, span in enumerate(opened):
                 if span.stem == _COMMAND and not span.kernel:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
@@ -19,7 +19,7 @@ import numpy as np
 
 from softcard.core.checks import MEMORY
 from softcard.core.display import demangled
-from softcard.device.kfd.loaded_code import is_of_runtime
+from softcard.device.kfd.loaded_code import UNNAMED, is_of_runtime
 from softcard.device.refsi.spec.windows import unit_name
 from softcard.trace import counters
 from softcard.trace.chrome import FAULTS, thread_name
@@ -399,10 +399,13 @@ class Timeline:
         self._placed.clear()
         return found
 
-    def columns(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    def columns(
+        self, kernels: Mapping[int, str] | None = None
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """Return the data of the page: names and shapes, and arrays by name. Events are sorted by track.
 
-        This ends all open spans; afterwards no event may be added.
+        `kernels` has the names of functions by address, for kernels that no event names. This ends all open spans;
+        afterwards no event may be added.
         """
         for span in self._open.rest():
             self._spans.append((span, self._time, self._count - 1, {**span.fields({}), "unfinished": True}))
@@ -432,9 +435,10 @@ class Timeline:
         snapshots = self.snapshots.columns(event_of)
         found = _merged(self._findings)
         findings = [self._finding(each, event_of, table, snapshots) for each in found[:MOST_FINDINGS]]
+        named = {f"{UNNAMED}{address:#x}": name for address, name in (kernels or {}).items()}
         about = {
             "kinds": list(self._kinds),
-            "names": list(self._names),
+            "names": [named.get(each, each) for each in self._names],
             "tracks": tracks,
             "tables": [self._columns(kind, arrays) for kind in self._kinds],
             "findings": findings,
@@ -460,8 +464,8 @@ class Timeline:
         events = sorted({int(event_of[each.event]) for each in group}, key=lambda event: int(table[event, 2]))
         spans = [event for event in events if table[event, 2] != table[event, 3]]
         pc = next((each.pc for each in group if each.pc), "")
-        taken = [number for number, each in enumerate(snapshots) if each[0] in events]
-        taken += [number for number, each in enumerate(snapshots) if pc and each[3] == pc]
+        taken = [number for number, each in enumerate(snapshots) if (each[3] == pc if pc else each[0] in events)]
+        taken.sort(key=lambda number: snapshots[number][0] not in events)  # of several launches, that of the finding
         rule, clause = next(((each.rule, each.clause) for each in group if each.rule), ("", ""))
         return {
             "event": (spans or events)[0],

@@ -2,6 +2,7 @@
 // The findings: a list, and of the chosen one the source lines, the notes, and the registers and code of the instruction.
 
 const AROUND = 6; // instructions before and behind that of a finding
+const CONTEXT = 4; // lines before and behind that of a finding
 const LANES_OF_WAVE = 64;
 
 class FindingsPane {
@@ -49,7 +50,7 @@ class FindingsPane {
     if (typeof found === "string" && found) return [head, element("pre", { class: "diagnostic" }, found)];
     const where = [found.at, found.source ? found.code : "", found.source ? "" : found.label].filter((each) => each && each !== found.id);
     const insn = found.insn ?? rowAt(trace, finding.pc)?.row[1];
-    const excerpt = found.source ? excerptOf(found.source, found.label) : insn ? instructionOf(insn, found.label) : "";
+    const excerpt = found.source ? excerptOf(withContext(trace, found.source), found.label) : insn ? instructionOf(insn, found.label) : "";
     const rule = this.rules.get(finding.rule);
     const notes = (found.notes ?? []).filter(({ kind }) => kind !== "rule" || !rule);
     return [head, where.length ? element("p", { class: "where" }, ...where.flatMap((each, number) => [number ? " · " : "", element("code", {}, each)])) : "",
@@ -95,6 +96,15 @@ function excerptOf({ file, line, parts, lines }, label = "") {
     return [element("div", { class: "here" }, element("i", {}, String(number)), element("span", {}, before, marked ? element("b", {}, marked) : "", after)), under];
   });
   return element("div", { class: "excerpt", tabindex: "0", "aria-label": file }, element("div", {}, ...rows));
+}
+
+// A source that was passed as text has no file; the lines around the position are those of the code.
+function withContext(trace, source) {
+  const known = source.lines.length > 1 ? null : trace.code.flatMap(({ files }) => files).find(([path, lines]) => path === source.file && lines.length);
+  if (!known) return source;
+  const first = Math.max(source.line - CONTEXT, 1), lines = known[1].slice(first - 1, source.line + CONTEXT).map((text, index) => [first + index, text]);
+  while (lines.length && lines.at(-1)[0] > source.line && !lines.at(-1)[1].trim()) lines.pop();
+  return { ...source, lines };
 }
 
 function sourceRow(number, text) { return element("div", {}, element("i", {}, String(number)), element("span", {}, text)); }
