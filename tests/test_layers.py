@@ -29,7 +29,10 @@ FACES = ("acceldev", "amdcl2", "fletcher", "gcn", "hsa", "refsi", "riscv")
 """What the package shows of its layers, interface by interface: names from below, and nothing that is their own. The
 outermost layers may use them as everybody does."""
 OUTERMOST = len(LAYERS) - 1
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names} | dict.fromkeys(FACES, OUTERMOST - 1)
+WITH_EFFECT = ("triton",)
+"""Public modules whose import has an effect: that of Triton selects the driver."""
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+RANK |= dict.fromkeys((*FACES, *WITH_EFFECT), OUTERMOST - 1)
 
 
 def imported_modules(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:

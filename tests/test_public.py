@@ -123,6 +123,7 @@ def test_pages_and_examples_import_public_names_only(page):
         "softcard",
         "softcard.testing",
         "softcard.trace",
+        "softcard.triton",
         *(f"softcard.{name}" for name in INTERFACES),
     }
 

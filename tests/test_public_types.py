@@ -61,7 +61,8 @@ def modules() -> list[types.ModuleType]:
     for name in WHOLE:
         package = importlib.import_module(f"softcard.{name}")
         names += (each.name for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
-    return [importlib.import_module(name) for name in dict.fromkeys(names)]
+    names = [name for name in dict.fromkeys(names) if not name.startswith("softcard.host.triton.")]  # needs Triton
+    return [importlib.import_module(name) for name in names]
 
 
 def exported(module: types.ModuleType) -> Iterator[object]:

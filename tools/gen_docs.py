@@ -12,6 +12,7 @@ and for an instruction set whose package is `softcard.isa.NAME`:
     choices NAME         the table of its choices, from its choices.toml
     slots NAME           opcode slots by encoding and processor
     fidelity NAME        operations by fidelity and processor
+    matrices NAME        the source of the arithmetic of matrix instructions, by processor
     hazards NAME         hazards that software must wait for, from its hazards.toml
     opcodes NAME FAMILY  every operation of a family
 
@@ -51,7 +52,7 @@ from softcard.report.rules import choice_table, rule_table
 INSTRUCTION_SETS = ("gcn",)
 ELSEWHERE = {"gcn": "isa.gcn", "vector": "isa.riscv.vector"}
 """Packages of rules and choices that do not belong to a device."""
-COVERAGE = {"slots": False, "fidelity": False, "hazards": False, "opcodes": True}
+COVERAGE = {"slots": False, "fidelity": False, "matrices": False, "hazards": False, "opcodes": True}
 """Kinds of section about an instruction set: True if the name has an item."""
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARKS = ROOT / "benchmarks"
@@ -83,7 +84,7 @@ def generate(name: str, tests_dir: Path) -> str:
         raise SectionError(f"section {name}: {error}") from error
     raise SectionError(
         f"section {name} must be one of: rules NAME, choices NAME, choices host NAME, registers NAME MAP, slots NAME, "
-        "fidelity NAME, hazards NAME, opcodes NAME FAMILY, api NAME, benchmarks NAME, design"
+        "fidelity NAME, matrices NAME, hazards NAME, opcodes NAME FAMILY, api NAME, benchmarks NAME, design"
     )
 
 
@@ -142,6 +143,8 @@ def _coverage(kind: str, family: str, tests_dir: Path) -> str:
         return gcn.slot_table()
     if kind == "fidelity":
         return gcn.fidelity_table()
+    if kind == "matrices":
+        return gcn.matrix_table()
     if kind == "hazards":
         return gcn.hazard_table()
     if family not in gcn.FAMILIES:

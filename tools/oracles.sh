@@ -47,6 +47,7 @@ make_kept() { :; }
 [ ! -d tests/gcn_kernels ] || kept gcn-kernels build/gcn-kernels tests/gcn_kernels/toolchain.py || true
 sh "$(dirname "$0")/pyfletcher.sh"
 sh "$(dirname "$0")/rocm-kernels.sh"
+sh "$(dirname "$0")/triton.sh"
 if [ "${CI:-}" = true ]; then
     sh "$(dirname "$0")/guest-root.sh" build/guest/root || echo "oracles: tests with QEMU's device and guest will fail"
 fi

@@ -59,6 +59,7 @@ CONTENTS = {
         "howto/ci",
         "howto/qemu",
         "howto/hip",
+        "howto/triton",
         "howto/debugging",
     ],
     "Reference": [

@@ -8,8 +8,8 @@ from random import Random
 
 from softcard.ir import softfloat
 from softcard.isa.riscv.decode import encode
-from softcard.isa.riscv.floatstate import EXTENSIONS
 from softcard.isa.riscv.insn import Insn
+from softcard.isa.riscv.unitstate import FLOAT_EXTENSIONS
 from tests.agree.qemu import SCRATCH_BYTES, Case, Slot
 from tests.agree.values import MASK64, related, state
 from tests.agree.words import (
@@ -62,7 +62,7 @@ def user_names() -> tuple[str, ...]:
 
 def relate(random: Random, insn: Insn, x: list[int], f: list[int]) -> None:
     """Now and then make the operands of an instruction equal, near each other, or cancel each other out."""
-    if insn.spec.extension in EXTENSIONS:
+    if insn.spec.extension in FLOAT_EXTENSIONS:
         t = "d" if insn.name.endswith((".d", ".d.w", ".d.l")) else "h" if insn.spec.extension == "Zfh" else "s"
         low = {"h": 0xFFFF, "s": 0xFFFF_FFFF, "d": MASK64}[t]
         box = MASK64 ^ low

@@ -7,8 +7,8 @@ from dataclasses import fields
 from softcard.core.errors import SoftcardError
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.decode import decode, length
-from softcard.isa.riscv.floatstate import EXTENSIONS
 from softcard.isa.riscv.isa import ALL
+from softcard.isa.riscv.unitstate import FLOAT_EXTENSIONS
 from tests.agree.bench import Outcome
 from tests.agree.qemu import Case, State
 
@@ -50,7 +50,7 @@ def describe(case: Case) -> str:
             shown = text(insn, pc)
             named = {insn.rd, insn.rs1, insn.rs2, insn.rs3}
             x_used |= named
-            f_used |= named if insn.spec.extension in EXTENSIONS else set()
+            f_used |= named if insn.spec.extension in FLOAT_EXTENSIONS else set()
         except SoftcardError as error:
             shown = str(error)
         lines.append(f"  {pc:#x}  {value:0{2 * size}x}  {shown}")

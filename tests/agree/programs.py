@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from softcard.isa.riscv.floatstate import EXTENSIONS
 from softcard.isa.riscv.insn import Insn
+from softcard.isa.riscv.unitstate import FLOAT_EXTENSIONS
 from tests.agree.cases import csr_word, raw, reservation, single, user_names, word
 from tests.agree.qemu import SCRATCH_BYTES, Case, Slot
 from tests.agree.values import state
 from tests.agree.words import CSR, KNOWN, PLAIN, SIZES, compressed, sample, usable_by_a_user, with_registers
 
 BRANCHES = tuple(name for name, spec in KNOWN.items() if spec.flow == "branch")
-FLOAT = tuple(name for name in PLAIN if KNOWN[name].extension in EXTENSIONS)
+FLOAT = tuple(name for name in PLAIN if KNOWN[name].extension in FLOAT_EXTENSIONS)
 UNRESERVED = tuple(name for name in PLAIN if not name.startswith(("lr.", "sc.")))
 """Whether a store-conditional of another width or value succeeds is each implementation's own affair."""
 

@@ -8,10 +8,10 @@ from random import Random
 
 from softcard.core.errors import SoftcardError
 from softcard.isa.riscv.decode import SPECS, decode, encode
-from softcard.isa.riscv.floatstate import EXTENSIONS
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.isa import ALL
 from softcard.isa.riscv.table import FURTHER, HALFWORDS
+from softcard.isa.riscv.unitstate import FLOAT_EXTENSIONS
 from tests.agree.qemu import SCRATCH_BYTES
 
 KNOWN = {**SPECS, **{row.name: row.what for row in FURTHER}}
@@ -108,6 +108,6 @@ def usable_by_a_user(insn: Insn) -> bool:
     """Whether a Linux program may run `insn`, with an outcome that does not depend on the machine."""
     if insn.name in CSR:
         return insn.imm in FLOAT_CSRS
-    if insn.spec.extension in EXTENSIONS and insn.rm in (5, 6):
+    if insn.spec.extension in FLOAT_EXTENSIONS and insn.rm in (5, 6):
         return False  # a reserved static rounding mode, or a function code: those are below 5
     return insn.spec.flow != "system" or insn.name in FENCES

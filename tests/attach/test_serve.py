@@ -1,5 +1,6 @@
 """`softcard serve` in a process of its own, as users start it."""
 
+import json
 import os
 import signal
 import socket
@@ -7,6 +8,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -37,6 +39,7 @@ def serve(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            env={name: value for name, value in os.environ.items() if name != "COLUMNS"},  # lines are not wrapped
         )
         started.enter_context(ended(process))
         for path in paths:
@@ -67,9 +70,10 @@ def test_a_client_is_served_and_reported(serve):
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 0
     assert "a.sock: client 1 connected\n" in output
-    assert "a.sock: context 0 failed: header 0x00000009: unknown user command type 9" in output
-    assert "a.sock: lint: odd-access: " in output
-    assert "a.sock: refused: unknown command 99, at byte 0x2 (of the header), at message " in output
+    assert "error[acceldev/user-commands]: header 0x00000009: unknown user command type 9\n" in output
+    assert "\n  --> a.sock: context 0" in output
+    assert "warning[register-access]: " in output
+    assert "error[vfio-user/command]: unknown command 99\n  --> a.sock: byte 0x2 (of the header)\n" in output
     assert "a.sock: client 1 has disconnected\n" in output
     assert not path.exists()
 
@@ -210,7 +214,7 @@ def wait_for(path, process):
         time.sleep(0.01)
 
 
-def test_each_failure_is_one_line_and_all_are_counted(serve):
+def test_each_failure_is_one_finding_and_all_are_counted(serve):
     process, (path,) = serve("a.sock", options=("--once",))
     with Client.connect(path) as client:
         memory, submit = driver(client)
@@ -232,16 +236,17 @@ def test_each_failure_is_one_line_and_all_are_counted(serve):
         client.wait_interrupt()
     output, _ = process.communicate(timeout=60)
     lines = [line.removeprefix("a.sock: ") for line in output.splitlines()]
-    failed = [line for line in lines if "nothing is mapped" in line]
+    failed = [number for number, line in enumerate(lines) if "nothing is mapped" in line]
     assert len(failed) == 5
-    assert all(line.startswith("context 0 failed: ") for line in failed)
-    assert failed[-1].endswith(", and further ones are not shown")
-    assert len([line for line in lines if line.startswith("refused: ")]) == 5
-    assert [line for line in lines if "lint: " in line and "interrupt-un" not in line] == []
-    assert "lint: interrupt-unacknowledged: FENCE_WAIT has been active since command" in output
-    assert output.count("interrupt-unacknowledged: ") == 1
-    gone = lines.index("client 1 has disconnected")
-    first, second = lines[gone + 2 :]
+    assert all(lines[number].startswith("error[acceldev/table-address]: ") for number in failed)
+    assert all(lines[number + 1].startswith("  --> a.sock: context 0") for number in failed)
+    assert "   = note: further ones are not shown" in lines[failed[-1] : failed[-1] + 4]
+    assert len([line for line in lines if line.startswith("error[vfio-user/command]: ")]) == 5
+    assert [line for line in lines if line.startswith("warning[") and "interrupt-un" not in line] == []
+    assert "warning[interrupt-unacknowledged]: FENCE_WAIT has been active since command" in output
+    assert output.count("[interrupt-unacknowledged]: ") == 1
+    assert "client 1 has disconnected" in lines
+    first, second = (line for line in lines if line.startswith("summary: "))
     assert first == (
         "summary: 10 commands, at most 1 in the queue; 1 FENCEs, 2 user FENCEs; interrupts raised: 8 x MEM_ERROR, "
         "1 x USER_FENCE_WAIT, 1 x FENCE_WAIT; cleared: 8 x MEM_ERROR, 1 x USER_FENCE_WAIT"
@@ -255,7 +260,7 @@ def test_each_failure_is_one_line_and_all_are_counted(serve):
     assert "1 x lint interrupt-coalesced (USER_FENCE_WAIT)" in second
 
 
-def test_what_ends_a_session_is_one_line(serve):
+def test_what_ends_a_session_is_one_finding(serve):
     process, (path,) = serve("a.sock", options=("--once",))
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(str(path))
@@ -263,12 +268,15 @@ def test_what_ends_a_session_is_one_line(serve):
         while sock.recv(100):
             pass
     output, _ = process.communicate(timeout=60)
-    assert output.splitlines()[:3] == [
-        "a.sock: client 1 connected",
-        "a.sock: refused: DEVICE_GET_INFO came before the version negotiation: send VERSION first, "
-        "at message 1 (DEVICE_GET_INFO, id 0x1), [vfio-user/version-first: VFIO_USER_VERSION]",
-        "a.sock: client 1 has disconnected",
-    ]
+    first, finding, *rest = output.splitlines()
+    assert first == "a.sock: client 1 connected"
+    assert finding == (
+        "error[vfio-user/version-first]: DEVICE_GET_INFO came before the version negotiation: send VERSION first"
+    )
+    assert rest[0] == "  --> a.sock"
+    assert "at message 1 (DEVICE_GET_INFO, id 0x1)" in rest[1]
+    assert next(line for line in rest if line.startswith("a.sock: ")) == "a.sock: client 1 has disconnected"
+    assert output.count("DEVICE_GET_INFO came before") == 1
 
 
 def test_who_waits_and_what_coalesces_is_reported(serve):
@@ -285,4 +293,18 @@ def test_who_waits_and_what_coalesces_is_reported(serve):
     other.close()
     output, _ = process.communicate(timeout=60)
     assert "a.sock: another client waits: client 1 is connected\n" in output
-    assert output.count("a.sock: lint: interrupt-coalesced: FENCE_WAIT occurred again while active") == 1
+    assert output.count("warning[interrupt-coalesced]: FENCE_WAIT occurred again while active") == 1
+
+
+def test_findings_are_one_document_in_another_format(serve):
+    """Messages about other events go to standard error."""
+    process, (path,) = serve("a.sock", options=("--once", "--format", "json", "--quiet"))
+    with Client.connect(path) as client:
+        client.read(0, 0x40, 2)
+        for _ in range(7):
+            client.channel.send(1, 99, 0x10, 0, b"", ())
+        client.read_u32(FREE)
+    output, _ = process.communicate(timeout=60)
+    found = json.loads(output)
+    assert Counter(each["check"] for each in found) == {"register-access": 1, "vfio-user/command": 7}
+    assert {each["file"] for each in found} == {"a.sock"}

@@ -100,7 +100,7 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[campaign\n", "Expected ']' at the end of a table declaration (at line 1, column 10), at line c.toml:1"),
+        ("[campaign\n", "Expected ']' at the end of a table declaration, at line c.toml:1:10"),
         ("[campaign]\nname = 7\n" + MATRIX, "name is 7, expected a string, at line c.toml:2"),
         ("[campaign]\nnam = ''", "unknown key nam; close to it: name, at line c.toml:2"),
         ("[campain]\n", "unknown key campain; close to it: campaign, at line c.toml:1"),

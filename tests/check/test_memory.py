@@ -232,11 +232,13 @@ def test_arrays_of_refsi_are_called_by_their_arguments() -> None:
 def test_an_array_of_the_host_ends_with_its_last_byte() -> None:
     x, y = np.zeros(200, np.float32), np.zeros(256, np.float32)
     with Gpu.open("gfx900", check="memory", threads=1) as gpu:
-        with pytest.raises(AccessFault) as caught:
-            gpu.run(demo_code(), "saxpy", 256, args=[2.0, x, y])
+        gpu.run(demo_code(), "saxpy", 256, args=[2.0, x, y])  # a guard zone follows the array
         (found,) = gpu.findings
         assert found.allocation is not None
         assert found.allocation.name == "array float32[200]"
+        assert found.distance == 1
+        with pytest.raises(AccessFault) as caught:
+            gpu.run(demo_code(), "saxpy", 1 << 15, args=[2.0, x, y])
         assert str(found) in caught.value.__notes__
 
 

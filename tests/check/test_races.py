@@ -173,18 +173,23 @@ def test_a_release_and_an_acquire_order_work_groups(wait: str, invalidate: str, 
 NEW_PASS = PASS.replace("flat_atomic_or v6, v[8:9], v2 glc", "flat_atomic_or v6, v[8:9], v2 {}")
 
 
-@pytest.mark.parametrize(("name", "returned", "invalidate", "expected"), [
-    ("gfx90a", "glc", "buffer_wbinvl1_vol", []),
-    ("gfx90a", "glc", "buffer_invl2", ["write-read"]),
-    ("gfx942", "sc0", "buffer_inv sc1", []),
-    ("gfx942", "sc0", "buffer_inv sc0 sc1", []),
-    ("gfx942", "sc0", "buffer_inv sc0", ["write-read"]),
-    ("gfx950", "sc0", "buffer_inv sc1", []),
+@pytest.mark.parametrize(("name", "returned", "wait", "invalidate", "expected"), [
+    ("gfx90a", "glc", "s_waitcnt vmcnt(0)", "buffer_wbinvl1_vol", []),
+    ("gfx90a", "glc", "s_waitcnt vmcnt(0)", "buffer_invl2", ["write-read"]),
+    ("gfx90a", "glc", "buffer_wbl2", "buffer_wbinvl1_vol", ["write-read"]),
+    ("gfx942", "sc0", "buffer_wbl2 sc1|s_waitcnt vmcnt(0)", "buffer_inv sc1", []),
+    ("gfx942", "sc0", "buffer_wbl2 sc0 sc1|s_waitcnt vmcnt(0)", "buffer_inv sc0 sc1", []),
+    ("gfx942", "sc0", "buffer_wbl2 sc1|s_waitcnt vmcnt(0)", "buffer_inv sc0", ["write-read"]),
+    ("gfx942", "sc0", "s_waitcnt vmcnt(0)", "buffer_inv sc1", ["write-read"]),
+    ("gfx942", "sc0", "buffer_wbl2 sc0|s_waitcnt vmcnt(0)", "buffer_inv sc1", ["write-read"]),
+    ("gfx942", "sc0", "s_waitcnt vmcnt(0)|buffer_wbl2 sc1", "buffer_inv sc1", ["write-read"]),
+    ("gfx950", "sc0", "buffer_wbl2 sc1|s_waitcnt vmcnt(0)", "buffer_inv sc1", []),
+    ("gfx950", "sc0", "s_waitcnt vmcnt(0)", "buffer_inv sc1", ["write-read"]),
 ])  # fmt: skip
-def test_an_acquire_of_new_processors(name: str, returned: str, invalidate: str, expected: list[str]) -> None:
-    """Only an invalidation for the agent's other work-groups acquires."""
+def test_scopes_of_cache_operations(name: str, returned: str, wait: str, invalidate: str, expected: list[str]) -> None:
+    """Between work-groups only operations with the scope of the agent count, and write-backs that were waited for."""
     one = "s_mov_b64 exec, 1|" + PLACE + "v_add_u32 v8, 64, v4|v_mov_b32 v9, v5|"
-    text = one + NEW_PASS.format("s_waitcnt vmcnt(0)", returned, invalidate).strip().replace("\n", "|")
+    text = one + NEW_PASS.format(wait, returned, invalidate).strip().replace("\n", "|")
     assert [each.kind for each in watched(text, name, groups=3, size=64)] == expected
 
 

@@ -152,7 +152,7 @@ def test_odd_lengths(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes.fromhex("000081bf01"))
     code, _, err = run(capsys, "disasm", str(path))
-    assert (code, err) == (1, "error: the last 1 bytes are not a complete instruction\n  --> byte 0x4\n")
+    assert (code, err) == (1, f"error: the last 1 bytes are not a complete instruction\n  --> {path}: byte 0x4\n")
 
 
 def test_usage(capsys: Capture, tmp_path: Path) -> None:

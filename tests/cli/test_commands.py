@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
@@ -130,9 +132,11 @@ def test_lint_options(capsys: Capture, tmp_path: Path) -> None:
 # ---- exit status ---------------------------------------------------------------------------------------------------
 
 USAGE = {
-    ("nonsense",): "No such command",
-    ("rnu",): "No such command 'rnu'. Did you mean 'run'?",
-    ("refsi", "decod"): "No such command 'decod'. Did you mean 'decode'",
+    ("nonsense",): "error: no such command 'nonsense'\n   = note: usage: softcard [OPTIONS] COMMAND [ARGS]...\n",
+    ("rnu",): "error: no such command 'rnu'; close to it: run\n",
+    ("refsi", "decod"): "error: no such command 'decod'; close to it: decode",
+    ("refsi", "lint", "--as", "poem"): "error: invalid value for '--as': 'poem' is not one of 'auto', 'binary', ",
+    ("serve", "acceldev"): "error: missing option '--vfio-user'",
     ("run", CODE, "saxpy", "--gird", "64"): "--grid",
     ("run", CODE, "saxyp"): "unknown kernel 'saxyp'; close to it: saxpy",
     ("run", CODE, "saxpy", "--time-limit", "-1"): "--time-limit is -1, expected a number of seconds above 0",
@@ -231,8 +235,8 @@ def test_errors_do_not_quote_without_end(capsys: Capture, tmp_path: Path) -> Non
     path.write_text("1 2\n3 " + "x" * 100_000)
     code, _, err = run(capsys, "refsi", "decode", str(path))
     assert code == 1
-    assert len(err) < 2000
-    assert err.startswith(f"{path}:2: error: 'xxx")
+    assert len(err) < 2500
+    assert err.startswith(f"{path}:2:3: error: 'xxx")
     assert "' is not a number, expected decimal or 0x hex\n" in err
 
 
@@ -241,7 +245,10 @@ def test_bad_text_files(capsys: Capture, tmp_path: Path) -> None:
     path.write_text("1 2\n3 four")
     code, _, err = run(capsys, "refsi", "decode", str(path))
     assert code == 1
-    assert err == f"{path}:2: error: 'four' is not a number, expected decimal or 0x hex\n   |\n 2 | 3 four\n"
+    assert (
+        err
+        == f"{path}:2:3: error: 'four' is not a number, expected decimal or 0x hex\n   |\n 2 | 3 four\n   |   ^^^^\n"
+    )
     path.write_bytes(b"\xff")
     code, _, err = run(capsys, "refsi", "decode", "--as", "words", str(path))
     assert (code, err) == (2, f"error: {path} has byte 0xff at 0x0, expected text in ASCII\n")
@@ -261,7 +268,7 @@ def test_a_bad_script_line_names_its_number(capsys: Capture, tmp_path: Path) -> 
     path.write_text("open m\n\nfly away\n")
     code, out, err = run(capsys, "refsi", "play", str(path))
     assert (code, out) == (2, "open ok\n")
-    assert err.startswith(f"{path}:3: error: unknown call 'fly', expected one of open,")
+    assert err.startswith(f"{path}:3:1: error: unknown call 'fly', expected one of open,")
 
 
 def test_scripts_may_hold_any_bytes(capsys: Capture, tmp_path: Path) -> None:
@@ -309,7 +316,7 @@ def test_our_own_mistakes_are_reported_as_such(capsys: Capture, good: str, monke
     monkeypatch.setattr(refsi, "lines", explode)
     code, _, err = run(capsys, "refsi", "decode", good)
     assert code == 4
-    assert err.startswith("bug in softcard: ZeroDivisionError: by design\n  in explode (line ")
+    assert err.startswith("bug in softcard: ZeroDivisionError: by design\n   = note: in explode (line ")
     assert "please report it" in err
     assert "Traceback" not in err
     with pytest.raises(ZeroDivisionError):
@@ -388,7 +395,7 @@ def test_a_narrow_terminal(tmp_path: Path) -> None:
     (tmp_path / "bad.bin").write_bytes(BAD.to_bytes())
     for arguments, status, text in (
         (["--help"], 0, "Show the content of a file."),
-        (["rnu"], 2, "No such command 'rnu'. Did you mean 'run'?"),
+        (["rnu"], 2, "error: no such command 'rnu'; close to it: run"),
         (
             ["check", "bad.bin", "--as", "refsi"],
             1,
@@ -573,3 +580,77 @@ def test_a_shell_completes_names_and_options() -> None:
         command = [sys.executable, "-c", "from softcard.cli import main; main([])"]
         done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
         assert done.stdout.split() == expected, words
+
+
+def test_a_file_that_may_not_be_read(capsys: Capture, good: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newer versions of typer test this before the command runs."""
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr("builtins.open", refused := lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "")))
+    monkeypatch.setattr(Path, "open", refused)
+    code, _, err = run(capsys, "refsi", "decode", good)
+    assert code == 2
+    assert err.startswith(f"error: cannot read {good}: ")
+
+
+def test_interrupts_end_with_130(capsys: Capture, good: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(refsi, "lines", interrupted)
+    assert run(capsys, "refsi", "decode", good) == (130, "", "")
+
+
+def test_groups_without_a_command(capsys: Capture) -> None:
+    code, out, err = run(capsys, "refsi")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: missing command\n   = note: usage: softcard refsi [OPTIONS] COMMAND [ARGS]...\n")
+    assert err.endswith("   = help: softcard refsi --help shows all options\n")
+    assert run(capsys)[0] == 2, "with the help"
+
+
+def test_lints_of_a_text_have_its_positions(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("# a comment\ncb 0xc0000100 0xc0000a00\n")
+    code, out, _ = run(capsys, "refsi", "lint", str(path))
+    assert code == 0, "the second command comes after FINISH"
+    path.write_text("# a comment\n  0xc0000000, 0xc0000a00\n")
+    code, out, _ = run(capsys, "refsi", "lint", str(path))
+    assert code == 1
+    excerpt = "   |\n 2 |   0xc0000000, 0xc0000a00\n   |               ^^^^^^^^^^\n"
+    assert f"{path}:2:15: error[header-opcode]: header 0x00000000c0000a00: unknown opcode 10\n{excerpt}" in out
+    assert "   = note: in the command buffer at byte 0x8, chunk 1\n" in out
+    path.write_text("0x0000: NOP\n  0x0008: RUN_INSTANCES MAX_HARTS=9 NUM_INSTANCES=1 ; nine\n")
+    code, out, _ = run(capsys, "check", str(path))
+    assert code == 1
+    assert f"{path}:2:11: error[max-harts]: " in out
+    assert f"   | {' ' * 10}{'^' * 41}\n" in out
+
+
+@pytest.mark.parametrize("command", ["lint", "play"])
+def test_findings_of_refsi_in_other_formats(capsys: Capture, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("open m\ncb 0xc0000a00 0xc0000100\n" if command == "play" else "0xc0000a00 0xc0000100\n")
+    more = ["--profile", "spec"] if command == "play" else []
+    code, out, err = run(capsys, "refsi", command, str(path), "--format", "sarif", *more)
+    [found] = json.loads(err if command == "play" else out)["runs"]
+    assert code == 1
+    assert found["results"][0]["ruleId"] == "refsi/header-opcode"
+    assert found["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 1 + (command == "play")
+    code, out, err = run(capsys, "refsi", command, str(path), "--json", *more)
+    assert json.loads(err if command == "play" else out)[0]["rule"] == "refsi/header-opcode"
+    assert run(capsys, "refsi", command, str(path), "--json", "--format", "junit", *more)[0] == 2
+
+
+def test_a_text_on_standard_input_is_shown(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be read again for the message."""
+    for arguments, text, column in (
+        (("refsi", "play", "-"), "open m\nr64 0x10 zz\n", 10),
+        (("asm", "-"), "s_nop 0\n\tv_add_f32 v0, v1, q7 ; last\n", 20),
+        (("refsi", "decode", "-", "--as", "words"), "1\n2 3 4x\n", 5),
+    ):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        code, _, err = run(capsys, *arguments)
+        line = text.splitlines()[1].replace("\t", "    ")
+        assert code in (1, 2)
+        assert err.startswith(f"<stdin>:2:{column}: error: ")
+        assert f"\n 2 | {line}\n" in err

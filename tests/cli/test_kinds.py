@@ -197,7 +197,12 @@ def test_sarif(capsys: Capture, tmp_path: Path) -> None:
     assert first["message"]["text"].startswith("WRITE_REG64: count announces 4 payload chunks, expected 1, at byte 0x0")
     place = first["locations"][0]
     assert place["physicalLocation"] == {
-        "artifactLocation": {"uri": path.as_uri(), "index": 0}, "region": {"byteOffset": 0},
+        "artifactLocation": {"uri": path.as_uri(), "index": 0}, "region": {
+            "startLine": 1,
+            "startColumn": 1,
+            "endColumn": 11,
+            "snippet": {"text": "0xc0080200 0x10002 0xc0000100"},
+        },
     }  # fmt: skip
     assert found["artifacts"][0]["location"]["uri"] == path.as_uri()
 

@@ -178,18 +178,20 @@ def test_explanations() -> None:
     code, out, err = play("open m", "cb 0xc0000a00", "cb 0xc0000100", "r64 0x100", explain=True)
     assert code == 0
     assert out[1:] == ["cb r=0", "cb r=0", "r64 0x100 r=1 deaddeaddeaddead"]
+    assert err[0].startswith("warning[refsi/header-opcode]: ")
     assert "unknown opcode 10" in err[0]
-    assert "buffer 2 at 0x4f000000: 1 commands, 0 instructions" in err[1]
-    assert err[2].startswith("refused: ")
+    explained = next(number for number, line in enumerate(err) if line.startswith("buffer 2 at 0x4f000000: "))
+    assert err[explained].endswith("1 commands, 0 instructions")
+    assert err[explained + 1].startswith("note: the device refuses this access: ")
 
 
 def test_spec_reports_broken_rules() -> None:
     code, out, err = play("open m", "cb 0xc0000a00", "cb 0xc0000100", profile="spec")
     assert code == ExitCode.GUEST
     assert out == ["open ok", "cb r=0", "cb r=0"]
-    assert len(err) == 1
-    assert "unknown opcode 10" in err[0]
-    assert "refsi/header-opcode" in err[0]
+    assert err[0] == "error[refsi/header-opcode]: header 0x00000000c0000a00: unknown opcode 10"
+    assert [line for line in err if line.startswith("error")] == err[:1]
+    assert "   = note: at chunk 0, command 0, buffer 1, line 2 (cb)" in err
 
 
 def test_spec_has_no_g() -> None:
@@ -275,3 +277,10 @@ def test_any_script_is_survived(lines: list[str], last: str) -> None:
         code = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.GUEST
     assert code in ExitCode
     assert out.getvalue().startswith(b"open ok\n")
+
+
+def test_equal_findings_of_one_line_are_limited() -> None:
+    _, out, err = play("open m", "r64each 0x100 1000", explain=True)
+    assert len(out) == 1001
+    assert sum(line.startswith("note: the device refuses this access: ") for line in err) == 5
+    assert "   = note: further ones of this line are not shown" in err

@@ -38,7 +38,7 @@ def test_recording(path: Path) -> None:
     if recording["rc"] < 0:
         assert code == 1
         assert err.getvalue().startswith("error: the reference driver crashes here: ")
-        assert "at line 6 (cb)" in err.getvalue()
+        assert "line 6 (cb)" in err.getvalue()
     else:
         assert code == recording["rc"]
         assert err.getvalue().splitlines() == recording["stderr"]

@@ -113,9 +113,9 @@ def test_acceldev(execution: str) -> None:
     from softcard.device.acceldev.device import AcceldevDevice
 
     device = AcceldevDevice(lints="raise", execution=execution)
-    with pytest.raises(LintError, match="odd-access: read of 2 bytes") as caught:
+    with pytest.raises(LintError, match="register-access: read of 2 bytes") as caught:
         device.read_bar(0, 0, 2)
-    assert caught.value.check == "odd-access"
+    assert caught.value.check == "register-access"
     assert device.read_bar(0, 0, 4) == 0
     device.close()
 

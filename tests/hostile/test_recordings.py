@@ -67,7 +67,7 @@ def test_text_that_is_no_script(lines: list[str]) -> None:
         (
             "cb 0xb00",
             1,
-            "error: header 0x0000000000000b00: packet identifier (bits 31-30) is 0, expected 3, at chunk 0",
+            "error[refsi/header-packet-id]: header 0x0000000000000b00: packet identifier (bits 31-30) is 0, expected 3",
         ),
     ],
 )

@@ -31,13 +31,14 @@ from softcard.core.diagnostics import (
     of_finding,
 )
 from softcard.core.display import demangled, shown_path
-from softcard.core.errors import AccessFault, BeyondModel, ModelBug, Place, RuleError, WireError
+from softcard.core.errors import AccessFault, BeyondModel, ModelBug, Place, RuleError, SoftcardError, WireError
 from softcard.core.findings import Finding, FindingError, Level
 from softcard.core.lint import Lint
 from softcard.core.rule import Rule
 from softcard.engine.gcn.strict.findings import Finding as StrictFinding
 from softcard.engine.gcn.strict.findings import Host
 from softcard.engine.gcn.strict.findings import Place as StrictPlace
+from softcard.image.assembly.program import assemble
 from softcard.report.diagnostic_formats import FINGERPRINT, FORMATS, fingerprint, to_github, to_junit, to_sarif
 from softcard.report.diagnostic_text import as_text, render
 from softcard.trace.diagnostic import diagnostic_record
@@ -514,6 +515,82 @@ def test_source_lines_have_no_style() -> None:
     line = next(each for each in render(of_finding(out_of_bounds()), 80) if "y[i] = a" in each.plain)
     assert not line.style
     assert [(span.start, span.end) for span in line.spans] == [(0, len(" 4 | "))]
+
+
+# ---- operands of text inputs -----------------------------------------------------------------------------------------
+
+OPERANDS = [
+    ("gfx900", "v_add_f32 v0, v1, q7", "q7"),
+    ("gfx900", "\tv_add_f32\tv0, s5, v1 clam", "clam"),
+    ("gfx900", "v_add_f32 v0, v1, q5 ; q5 is not a register", "q5"),
+    ("gfx900", "s_load_dword s0, s[0:1], s[2:3]", "s[2:3]"),
+    ("gfx900", "s_waitcnt vmcnt(99)", "vmcnt(99)"),
+    ("gfx900", "exp mrt0 v0, v0, q0, v0", "q0"),
+    ("gfx900", "s_branch nolabel", "nolabel"),
+    ("gfx900", "global_load_dword v0, v1, s[0:1] offset:9999", "9999"),
+    ("gfx900", "v_mad_f32 v0, |v1|, -v2, 0x1234567 clamp", "0x1234567"),
+    ("gfx900", "s_mov_b32 s0, foo@abs32@lo", "foo"),
+    ("gfx900", "v_mul_f32 v0, v1, v1, v1", "v_mul_f32"),
+    ("gfx900", "nosuch s0, s1", "nosuch"),
+    ("rv64gc", "\taddi\ta0, a1, 5000", "5000"),
+    ("rv64gc", "addi a0, q1, 5", "q1"),
+    ("rv64gc", "lw a0, 5000(a1)", "5000(a1)"),
+    ("rv64gc", "add a0, a0, a0; beqz q0, bar", "q0"),
+    ("rv64gc", "foo: addi a0, a0, 1; add a0, a0, bar+4 # add a0, bar", "bar"),
+    ("rv64gc", "lui a0, %hi(bar)", "bar"),
+    ("rv64gc", "vadd.vv v1, v2, v33", "v33"),
+    ("rv64gc", "li a0, 99999999999999999999", "99999999999999999999"),
+    ("rv64gc", ".byte 1, 256, 256", "256"),
+    ("rv64gc", ".asciz hello", "hello"),
+    ("rv64gc", ".p2align 99", "99"),
+    ("rv64gc", "x = 4 +", "4 +"),
+]
+
+
+@pytest.mark.parametrize(("agent", "line", "operand"), OPERANDS)
+def test_errors_in_assembly_point_at_the_operand(agent: str, line: str, operand: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.s"
+    path.write_text(f"# first line\n{line}\n")
+    with pytest.raises(SoftcardError) as caught:
+        assemble(path.read_text(), agent).elf()
+    location = of_error(caught.value.at("file", str(path))).location
+    assert (location.file, location.line) == (str(path), 2)
+    start, end = location.span()
+    assert line[start:end] == operand
+    assert start == line.index(operand)
+    assert location.column == len(line[:start].encode()) + 1
+
+
+def test_equal_operands_are_told_apart() -> None:
+    """By their number, as in ``v_readlane_b32 s0, s0, ...``; and inner parts within their operand."""
+    error = WireError("odd").in_operand("s0", 1).at("line", 1, "op s0, s0, s0")
+    error.path = (replace(error.path[0], line_text="op  s0,  s0, s0"),)
+    assert of_error(error, "x.s").location.span() == (9, 11)
+    error = WireError("odd").in_operand("b").in_operand("b+a", 2).at("line", 1, "op b, ab, b+a")
+    error.path = (replace(error.path[0], line_text="op b, ab, b+a"),)
+    assert of_error(error, "x.s").location.span() == (10, 11)
+
+
+def test_what_is_missing_at_the_end_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text("hello\n")
+    error = WireError("expected =").at("line", f"{path}:1:6")
+    assert as_text([of_error(error)]).endswith("\n 1 | hello\n   |      ^")
+
+
+@settings(max_examples=100)
+@given(
+    st.text(max_size=40), st.text(max_size=20), st.lists(st.tuples(st.text(max_size=8), st.integers(-1, 4)), max_size=3)
+)
+def test_any_operands_of_any_line(line: str, statement: str, operands: list[tuple[str, int]]) -> None:
+    error = WireError("odd").at("line", 1, statement)
+    for text, number in operands:
+        error.in_operand(text, number)
+    error.path = (replace(error.path[0], line_text=line),)
+    found = of_error(error, "x.s")
+    start, end = found.location.span()
+    assert 0 <= start <= end <= len(line) + 1
+    as_text([found], 40)
 
 
 # ---- as records of traces --------------------------------------------------------------------------------------------

@@ -198,8 +198,9 @@ def parse_plan(text: str, path: str, folder: Path) -> Plan:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         reason = str(error)
-        line = re.search(r"at line (\d+)", reason)
-        raise CampaignError(reason).at("line", f"{path}:{line[1] if line else text.count(chr(10)) + 1}") from None
+        place = re.search(r" \(at line (\d+), column (\d+)\)$", reason)
+        where = f"{place[1]}:{place[2]}" if place else str(text.count("\n") + 1)
+        raise CampaignError(reason[: place.start()] if place else reason).at("line", f"{path}:{where}") from None
     except ValueError:  # valid TOML, but Python limits the digits of an integer
         most = sys.get_int_max_str_digits()
         long = next((found for found in re.finditer(r"\d[\d_]*", text) if len(found[0]) > most), None)
@@ -420,7 +421,8 @@ class _Reader:
                 raise self._wrong(text, table or key, key, number)
 
     def _wrong(self, text: str, table: str, key: str = "", number: int = 0) -> CampaignError:
-        return CampaignError(text).at("line", f"{self._path}:{self._lines.of(table, key, number)}")
+        where = f"{self._path}:{self._lines.of(table, key, number)}"
+        return CampaignError(text).in_operand(key or table).at("line", where)
 
 
 def _is_utf8(name: str) -> bool:

@@ -17,7 +17,16 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from softcard import __version__
-from softcard.cli.exits import ExitCode, UsageError, exit_code, report, report_bug
+from softcard.cli.exits import (
+    INTERRUPTED,
+    ExitCode,
+    UsageError,
+    exit_code,
+    is_of_arguments,
+    report,
+    report_arguments,
+    report_bug,
+)
 from softcard.cli.output import escaping, is_closed, unwritten
 from softcard.core.errors import SoftcardError
 from softcard.core.tracebacks import show_whole
@@ -231,7 +240,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _is_of_closed_pipe(ended: SystemExit) -> bool:
-    """Return True if rich has ended the command since the reader of help, or of an error in a box, closed the pipe."""
+    """Return True if rich has ended the command since the reader of help closed the pipe."""
     at = ended.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -266,11 +275,13 @@ def _printing_any_name() -> Iterator[None]:
 
 def _run(words: list[str]) -> int:
     try:
-        app(args=words, prog_name="softcard")
+        status = app(args=words, prog_name="softcard", standalone_mode=False)
+        return status if isinstance(status, int) else ExitCode.OK
+    except typer.Abort:  # Ctrl-C, in older versions of typer, or the end of the input at a prompt
+        return INTERRUPTED
     except SystemExit as ended:
         if _is_of_closed_pipe(ended):
-            cause = ended.__context__ and ended.__context__.__context__  # of the error by the pipe: the one in the box
-            return ExitCode.OK if cause is None else ExitCode.USAGE
+            return ExitCode.OK
         return ended.code if isinstance(ended.code, int) else ExitCode.OK if ended.code is None else ExitCode.GUEST
     except SoftcardError as error:
         if "--debug" in words:
@@ -279,9 +290,13 @@ def _run(words: list[str]) -> int:
         with suppress(BrokenPipeError):
             report(error)
         return exit_code(error)
-    except Exception as error:  # any other exception is a bug in Softcard, and is reported as one
+    except Exception as error:
+        if is_of_arguments(error):
+            with suppress(BrokenPipeError):
+                report_arguments(error)
+            return ExitCode.USAGE
+        # any other exception is a bug in Softcard, and is reported as one
         if "--debug" in words or (isinstance(error, OSError) and error.filename is None and error.errno in LOST):
             raise
         report_bug(error, words)
         return ExitCode.BUG
-    return ExitCode.OK

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from softcard.cli.exits import ExitCode, UsageError, exit_code, report
-from softcard.cli.files import MAX_CODE_BYTES, parse_number, read_file, read_text, write_file
+from softcard.cli.files import MAX_CODE_BYTES, in_text, numbered, parse_number, read_file, read_text, write_file
 from softcard.cli.options import BaseOption, check_processor, complete_processors
 from softcard.core.errors import SoftcardError, WireError
 
@@ -81,7 +81,7 @@ def asm(
     try:
         made = assemble(source, chosen, place)
     except SoftcardError as error:
-        raise error.at("file", str(file)) from None
+        raise in_text(error, file, numbered(source)) from None
     if show_encoding:
         for line in encodings(made):
             print(line)
@@ -188,7 +188,8 @@ def disasm(
             if refusal is not None:
                 errors += 1
                 if errors <= MOST_REASONS:
-                    report(refusal)
+                    has_place = any(each.kind == "pc" for each in refusal.path)
+                    report(refusal.at("file", shown) if shown and not has_place else refusal)
                 worst = max(worst, exit_code(refusal))
         if errors > MOST_REASONS:
             print(f"{errors - MOST_REASONS} more errors are not shown", file=sys.stderr)
@@ -355,4 +356,4 @@ def _assembled(path: Path, agent: str) -> bytes:
     except UsageError:
         raise
     except SoftcardError as error:
-        raise error.at("file", str(path)) from None
+        raise in_text(error, path, numbered(text)) from None

@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softcard.cli.exits import ExitCode, UsageError
+from softcard.cli.exits import ExitCode, UsageError, as_usage
 from softcard.cli.files import check_folder, write_file, writing
 from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
+from softcard.cli.progress import progress, tracked
 from softcard.core.display import count
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from softcard.campaign.cluster import Progress
     from softcard.campaign.plan import Plan
     from softcard.campaign.task import Row
@@ -86,8 +89,7 @@ def campaign(
             check_folder(output)
             status = _all(plan, output, scheduler, workers or os.cpu_count() or 1, as_json)
     except CampaignError as error:
-        usage = UsageError(error.message, path=error.path)
-        raise usage from None
+        raise as_usage(error) from None
     raise typer.Exit(status)
 
 
@@ -125,16 +127,16 @@ def _all(plan: Plan, output: Path, scheduler: str, workers: int, as_json: bool) 
     dataset = Dataset(output)
     with writing(output / FILE):
         (output / FILE).write_text(plan.text, "utf-8")
-    with _ended_in_order(), cluster.connected(scheduler, workers) as client, _ProgressBar(plan) as bar:
-        progress = cluster.run(plan, dataset, client, (sys.executable, *COMMAND), on_progress=bar.update)
-    counts = progress.outcomes
+    with _ended_in_order(), cluster.connected(scheduler, workers) as client, _shown_progress(plan) as show:
+        ended = cluster.run(plan, dataset, client, (sys.executable, *COMMAND), on_progress=show)
+    counts = ended.outcomes
     if as_json:
-        document = {"campaign": plan.name, "tasks": progress.total, "resumed": progress.resumed, "outcomes": counts}
+        document = {"campaign": plan.name, "tasks": ended.total, "resumed": ended.resumed, "outcomes": counts}
         print(json.dumps(document, indent=2))
     else:
         listed = ", ".join(f"{count} {name}" for name, count in counts.items())
-        before = f" ({progress.resumed} of them before)" if progress.resumed else ""
-        print(f"{plan.name}: {progress.done} tasks{before}: {listed or 'none'}")
+        before = f" ({ended.resumed} of them before)" if ended.resumed else ""
+        print(f"{plan.name}: {ended.done} tasks{before}: {listed or 'none'}")
     return ExitCode.OK if set(counts) <= {"ok"} else ExitCode.GUEST
 
 
@@ -159,44 +161,23 @@ def _ended_in_order() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _ProgressBar:
-    """A progress bar with counts on standard error: animated on a terminal, and plain lines elsewhere."""
+@contextmanager
+def _shown_progress(plan: Plan) -> Iterator[Callable[[Progress], None]]:
+    """Provide the function that shows the progress of a campaign on a terminal, and the address of its dashboard."""
+    is_begun = False
 
-    def __init__(self, plan: Plan) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bars
+    def show(now: Progress) -> None:
+        nonlocal is_begun
+        if not is_begun:
+            is_begun = True
+            bar.begin(now.resumed)
+            if now.dashboard:
+                bar.print(f"dashboard: {now.dashboard}")
+        counts = " ".join(f"{name} {count}" for name, count in now.outcomes.items())
+        bar.update(now.done, f"{counts} on {now.workers} workers".lstrip())
 
-        from softcard.cli.tables import Terminal
-
-        self._plan = plan
-        self._console = Terminal(stderr=True)
-        columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-        columns += [TimeRemainingColumn(), TextColumn("{task.fields[counts]}")]
-        self._bars = Bars(*columns, console=self._console)
-        self._bar = self._bars.add_task(plan.name, total=len(plan), counts="")
-        self._linked = False
-        self._tenths = 0
-
-    def __enter__(self) -> _ProgressBar:
-        if self._console.is_terminal:
-            self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def update(self, progress: Progress) -> None:
-        """Show the progress of the campaign."""
-        if progress.dashboard and not self._linked:
-            self._console.print(f"dashboard: {progress.dashboard}", highlight=False)
-        self._linked = True
-        counts = " ".join(f"{name} {count}" for name, count in progress.outcomes.items())
-        text = f"{counts} on {progress.workers} workers"
-        self._bars.update(self._bar, completed=progress.done, counts=text)
-        tenths = 10 * progress.done // max(1, progress.total)
-        if not self._console.is_terminal and (tenths > self._tenths or progress.done == progress.resumed):
-            self._tenths = tenths
-            self._console.print(f"{progress.done} of {progress.total} tasks: {text}", highlight=False)
+    with progress(plan.name, len(plan), "tasks") as bar:
+        yield show
 
 
 # ---- compare ---------------------------------------------------------------------------------------------------------
@@ -218,9 +199,10 @@ def compare(
 ) -> None:
     """Compare two campaigns, or two columns of one.
 
-    Lists new failures, fixed ones, changed digests, and tasks that take 1.5 times
-    as long or as short. Several columns at once: compiler=clang-16,options=-O0.
-    Exit status 1 if a task newly fails or gives another result.
+    Lists new failures, fixed failures, changed digests, and tasks whose time changed
+    by a factor of 1.5 or more. A column is a setting of a task, NAME=VALUE; a comma
+    joins several conditions: compiler=clang-16,options=-O0. Exit status 1 if a task
+    newly fails or gives another result.
 
       softcard compare yesterday today --junit new.xml
 
@@ -238,7 +220,7 @@ def compare(
         else:
             found = campaigns(_rows(folder), _rows(Path(one)), (str(folder), one))
     except CampaignError as error:
-        raise UsageError(error.message) from None
+        raise as_usage(error) from None
     for path, made in ((junit, output.as_junit), (html, output.as_html)):
         if path is not None:
             write_file(path, made(found))
@@ -317,7 +299,7 @@ def triage(
         if passes:
             _print_passes([each for group in found for each in group.failures], time_limit)
     except CampaignError as error:
-        raise UsageError(error.message, path=error.path) from None
+        raise as_usage(error) from None
     if not found:
         print("nothing failed")
     raise typer.Exit(ExitCode.GUEST if found else ExitCode.OK)
@@ -354,17 +336,14 @@ def _print_passes(failures: Sequence[Any], time_limit: float) -> None:
 
     The cause is a compiler pass, or, if the two engines differ, the first instruction about which they differ.
     `time_limit` is the limit of one run in seconds."""
-    from rich.progress import Progress
-
     from softcard.campaign.bisection import blamed, divergence, grouped, is_blamed
     from softcard.campaign.task import CampaignError
-    from softcard.cli.tables import Terminal
 
     known, refused = [], []
     ours: dict[str, list[Any]] = {}
-    console = Terminal(stderr=True)
-    with _performer() as perform, Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        for failure in bar.track(list(filter(is_blamed, failures)), description="passes"):
+    chosen = list(filter(is_blamed, failures))
+    with _performer() as perform:
+        for failure in tracked(chosen, "passes", len(chosen), "failures"):
             try:
                 found = divergence(failure, perform, time_limit)
                 if found is not None:
@@ -392,9 +371,16 @@ def _reduce(folder: Path, group: Any, tries: int, time_limit: float) -> None:
     from softcard.campaign.reproduce import reduce_failure, write
     from softcard.campaign.task import CampaignError
 
+    runs = 0
+
+    def counting(task: Any, data: bytes) -> Any:
+        nonlocal runs
+        runs += 1
+        return perform(task, data)
+
     try:
-        with _performer() as perform:
-            program = reduce_failure(group.failures[0], perform, time_limit, tries)
+        with _performer() as perform, progress("reducing", state=lambda: count(runs, "run")):
+            program = reduce_failure(group.failures[0], counting, time_limit, tries)
         file = write(folder, group, program, time_limit)
     except CampaignError as error:
         print(f"   not reduced: {error}")

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from softcard.cli.exits import ExitCode
+from softcard.cli.progress import progress
 from softcard.cli.tables import Terminal, show_diagnostics
 from softcard.core.errors import ModelBug, SoftcardError
 from softcard.device.refsi.toolkit.builder import CommandBuffer
@@ -90,7 +90,7 @@ def _compare(
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("result")
     all_good = True
-    for case, n in _with_progress(console, list(zip(cases, numbers, strict=True))):
+    for case, n in _with_progress(list(zip(cases, numbers, strict=True))):
         size, instructions, jit, jit_good = measure(case, "jit", n)
         _, _, reference, reference_good = measure(case, "reference", case.reference_n)
         good = jit_good and reference_good
@@ -120,14 +120,11 @@ def _measure(case: AnyCase, engine: str, n: int) -> tuple[str, int, float, bool]
     return work.size, result.instructions, result.instructions / best / MEGA, good
 
 
-def _with_progress(console: Console, cases: list[tuple[AnyCase, int]]) -> Iterator[tuple[AnyCase, int]]:
-    """Yield the cases and their sizes; on a terminal, show a progress bar if they take longer than a moment."""
-    start = time.perf_counter()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("kernels", total=len(cases), visible=False)
+def _with_progress(cases: list[tuple[AnyCase, int]]) -> Iterator[tuple[AnyCase, int]]:
+    """Yield the cases and their sizes; on a terminal, show the progress."""
+    with progress("kernels", len(cases), "kernels") as bar:
         for number, (case, n) in enumerate(cases):
-            late = time.perf_counter() - start > SHOW_PROGRESS_AFTER_S
-            progress.update(task, completed=number, description=case.kernel, visible=late)
+            bar.update(number, case.kernel)
             yield case, n
 
 

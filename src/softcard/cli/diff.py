@@ -14,7 +14,7 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 
 from softcard.cli.exits import ExitCode, UsageError
-from softcard.cli.files import MAX_FILE_BYTES, open_file, reading
+from softcard.cli.files import MAX_FILE_BYTES, open_file, reading, too_large
 from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
 from softcard.core.errors import SoftcardError, WireError
 from softcard.core.files import read_at_most
@@ -51,7 +51,7 @@ class Side:
         with reading(self.path):
             data = read_at_most(self.file, MAX_FILE_BYTES)
         if data is None:
-            raise UsageError(f"{self.path} is larger than {MAX_FILE_BYTES} bytes")
+            raise too_large(self.path, MAX_FILE_BYTES)
         return data
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from softcard import __version__
 from softcard.core.display import printable
@@ -65,7 +65,14 @@ def usage_errors() -> Iterator[None]:
     except (BeyondModel, ModelBug):
         raise
     except SoftcardError as error:
-        raise UsageError(error.message, rule=error.rule, path=error.path) from None
+        raise as_usage(error) from None
+
+
+def as_usage(error: SoftcardError) -> UsageError:
+    """Return an error as one about the command line or a file that it names."""
+    usage = UsageError(error.message, rule=error.rule, path=error.path)
+    usage.operands = error.operands
+    return usage
 
 
 def report(error: SoftcardError) -> None:
@@ -86,13 +93,52 @@ def _readable(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else f"{line[:FIRST]} ... {line[-LAST:]}"
 
 
+INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C, as in shells."""
+_NEAR: Final = re.compile(r"\. Did you mean (?P<near>.*)\?$| \(Possible options: (?P<options>.*)\)$")
+"""The suggestions at the end of typer's messages."""
+
+_UNREADABLE: Final = re.compile(r": [^:]*'(.*)' is not readable$")
+
+
+def is_of_arguments(error: Exception) -> bool:
+    """Return True if an exception is typer's error about the arguments of the command line."""
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def report_arguments(error: Any) -> None:
+    """Print typer's error about the arguments of the command line, in the form of Softcard's own errors."""
+    from softcard.cli.tables import show_diagnostics
+    from softcard.core.diagnostics import Diagnostic, Note
+    from softcard.core.findings import Level
+
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return  # typer has printed the help
+    text = error.format_message().removesuffix(".").replace("Value error, ", "")
+    if found := _NEAR.search(text):
+        text = f"{text[: found.start()]}; close to it: {(found['near'] or found['options']).replace(chr(39), '')}"
+    context = getattr(error, "ctx", None)
+    notes = []
+    if found := _UNREADABLE.search(text):
+        text = f"cannot read {found[1]}: Permission denied"
+    elif context is not None:
+        usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
+        notes = [Note(f"usage: {usage}"), Note(f"{context.command_path} --help shows all options", kind="help")]
+    message = _readable(f"{text[:1].lower()}{text[1:]}")
+    show_diagnostics([Diagnostic(Level.ERROR, "", message, notes=tuple(notes))], sys.stderr)
+
+
 def report_bug(error: BaseException, arguments: list[str]) -> None:
     """Print the data that a bug report should contain about an unexpected exception, without the traceback."""
+    from softcard.cli.tables import show_diagnostics
+    from softcard.core.diagnostics import Diagnostic, Note
+    from softcard.core.findings import Level
+
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{frame.name} (line {frame.lineno})"
-    text = (
-        f"bug in softcard: {type(error).__name__}: {error}\n"
-        f"  in {place}, version {__version__}, arguments: {' '.join(arguments)}\n"
-        "  This is a bug in Softcard, please report it. Run again with --debug to see the traceback."
+    notes = (
+        Note(f"in {place}, version {__version__}, arguments: {' '.join(arguments)}"),
+        Note("please report it; --debug shows the traceback", kind="help"),
     )
-    print(printable(text), file=sys.stderr)
+    text = f"{type(error).__name__}: {error}"
+    show_diagnostics([Diagnostic(Level.ERROR, "bug in softcard", text, notes=notes)], sys.stderr)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from softcard.cli.files import parse_number, read_file, read_text
+from softcard.cli.files import in_text, numbered, parse_number, read_file, read_text
+from softcard.core.diagnostics import STDIN, Diagnostic, Location, Note
 from softcard.core.errors import SoftcardError, WireError
 from softcard.device.acceldev.commands import CMD_TYPE_MASK, USER_CMD_BYTES, USER_COMMANDS
 from softcard.device.refsi.commands import CHUNK_BYTES, COMMANDS, HEADER, PACKET_ID, Finish, Opcode, decode_all
-from softcard.device.refsi.toolkit.listing import assemble
+from softcard.device.refsi.toolkit.listing import assembled_lines
 from softcard.image.elf.layout import MACHINE_AMDGPU, MACHINE_RISCV
 from softcard.image.hsa.bundle import holds_bundles, is_bundle
 from softcard.image.hsa.elf import MACHINES_AMDCL2
@@ -28,25 +32,66 @@ class Form(StrEnum):
     LISTING = "listing"
 
 
-def read_buffer(path: Path, form: Form = Form.AUTO) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A RefSi command buffer, with the positions of its bytes in the text from which it was made.
+
+    `places` has the offset of the first byte of each word or line of the text, with its position, in ascending order.
+    It is empty for a binary file.
+    """
+
+    data: bytes
+    places: tuple[tuple[int, Location], ...] = ()
+
+    def located(self, found: Diagnostic) -> Diagnostic:
+        """Return a finding about the buffer, with its position in the text."""
+        at = bisect_right(self.places, found.byte or 0, key=lambda place: place[0]) - 1
+        if at < 0:
+            return found
+        note = Note(f"in the command buffer at {found.place or f'byte {found.byte:#x}'}")
+        return replace(found, location=self.places[at][1], notes=(note, *found.notes), is_text_input=True)
+
+
+def read_buffer(path: Path, form: Form = Form.AUTO) -> Buffer:
     """Read a command buffer: little-endian binary, 64-bit words as in a script, or a listing."""
+    data = read_file(path) if form in (Form.AUTO, Form.BINARY) else read_text(path, "ascii").encode()
+    return buffer_of(data, path, form)
+
+
+def buffer_of(data: bytes, path: Path, form: Form = Form.AUTO) -> Buffer:
+    """Return the RefSi command buffer in a file with the content `data`; errors name the file `path`."""
+    form = guess(data) if form is Form.AUTO else form
+    if form is Form.BINARY:
+        return Buffer(data)
+    text = data.decode("ascii")  # `guess` takes other data for binary
+    file = STDIN if str(path) == "-" else str(path)
+    lines, parts, places = numbered(text), [], []
+    at = 0
     try:
-        if form in (Form.AUTO, Form.BINARY):
-            data = read_file(path)
-            return data if form is Form.BINARY else to_binary(data)
-        text = read_text(path, "ascii")
-        return assemble(text) if form is Form.LISTING else words_to_bytes(text)
+        for number, column, width, part in _listing(text) if form is Form.LISTING else _words(text):
+            places.append((at, Location(file, number, column, width=width, line_text=lines[number])))
+            parts.append(part)
+            at += len(part)
     except WireError as error:
-        raise error.at("file", str(path)) from None
+        raise in_text(error, path, lines) from None
+    return Buffer(b"".join(parts), tuple(places))
 
 
 def to_binary(data: bytes) -> bytes:
     """Convert a RefSi command buffer in any encoding (see `Form`) to binary."""
-    form = guess(data)
-    if form is Form.BINARY:
-        return data
-    text = data.decode("ascii")  # `guess` takes other data for binary
-    return assemble(text) if form is Form.LISTING else words_to_bytes(text)
+    return buffer_of(data, Path("buffer")).data
+
+
+_Parts = Iterator[tuple[int, int, int, bytes]]
+"""The type of the parts of a text: line and column, from 1, number of characters, and the bytes for which it stands."""
+
+
+def _listing(text: str) -> _Parts:
+    """Yield the lines of a listing."""
+    lines = text.splitlines()
+    for number, part in assembled_lines(text):
+        line = _OFFSET.sub(lambda found: " " * len(found[0]), lines[number - 1].partition(";")[0])
+        yield number, len(line) - len(line.lstrip()) + 1, len(line.strip()), part
 
 
 def guess(data: bytes) -> Form:
@@ -59,24 +104,25 @@ def guess(data: bytes) -> Form:
     return Form.LISTING if named else Form.WORDS
 
 
+_TOKEN: Final = re.compile(r"[^\s,]+")
+_OFFSET: Final = re.compile(r"^\s*\S*:(?=\s)")
+"""The offset at the start of a line of a listing."""
 _OPCODES: Final = "|".join(Opcode.__members__).encode()
 
 
-def words_to_bytes(text: str) -> bytes:
-    """Convert text with 64-bit words, in decimal or 0x hex, to bytes.
+def _words(text: str) -> _Parts:
+    """Yield the 64-bit words of a text, which are in decimal or 0x hex.
 
     Spaces or commas separate the words. Comments after # are skipped, and also ``cb`` at the start of a line:
     in scripts of driver calls, this verb precedes the words of a command buffer."""
-    out = bytearray()
     for number, line in enumerate(text.splitlines(), 1):
-        tokens = line.partition("#")[0].replace(",", " ").split()
-        for token in tokens[1:] if tokens[:1] == ["cb"] else tokens:
+        tokens = list(_TOKEN.finditer(line.partition("#")[0]))
+        for token in tokens[1:] if tokens and tokens[0][0] == "cb" else tokens:
             try:
-                word = parse_number(token, 64)
+                word = parse_number(token[0], 64)
             except WireError as error:
                 raise error.at("line", number) from None
-            out += word.to_bytes(CHUNK_BYTES, "little")
-    return bytes(out)
+            yield number, token.start() + 1, len(token[0]), word.to_bytes(CHUNK_BYTES, "little")
 
 
 # ---- kinds of files --------------------------------------------------------------------------------------------------

@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from softcard.cli.exits import UsageError
-from softcard.core.errors import WireError, close_to
+from softcard.core.display import byte_size, encodable
+from softcard.core.errors import SoftcardError, WireError, close_to
 from softcard.core.files import Unreadable, read_at_most
 
 MAX_FILE_BYTES: Final = 64 << 20
@@ -69,8 +71,13 @@ def read_file(path: Path, limit_bytes: int = MAX_FILE_BYTES, shown: str = "") ->
     with open_file(path, shown) as file, reading(shown or path):
         data = read_at_most(file, limit_bytes)
     if data is None:
-        raise UsageError(f"{shown or path} is larger than {limit_bytes} bytes")
+        raise too_large(shown or path, limit_bytes)
     return data
+
+
+def too_large(path: Path | str, limit_bytes: int) -> UsageError:
+    """Return the error about a file that is larger than a command reads."""
+    return UsageError(f"{path} is larger than {byte_size(limit_bytes)}")
 
 
 def read_text(path: Path, encoding: str = "utf-8") -> str:
@@ -81,6 +88,25 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
     except UnicodeDecodeError as error:
         text = f"byte {data[error.start]:#04x} at {error.start:#x}"
         raise UsageError(f"{path} has {text}, expected text in {encoding.upper()}") from None
+
+
+def in_text(error: SoftcardError, path: Path, lines: Mapping[int, str]) -> SoftcardError:
+    """Return an error in a text with the text's path, if it has none, and the text of its line, by number in `lines`.
+
+    Messages then show the line even if the file cannot be read again, such as standard input.
+    """
+    error.path = tuple(
+        replace(each, line_text=encodable(lines.get(int(each.where), "")))
+        if each.kind == "line" and each.where.isdecimal()
+        else each
+        for each in error.path
+    )
+    return error if any(each.kind == "file" for each in error.path) else error.at("file", str(path))
+
+
+def numbered(text: str) -> dict[int, str]:
+    """Return the lines of a text by their number, for `in_text`."""
+    return dict(enumerate(text.splitlines(), 1))
 
 
 def is_standard_output(path: Path | None) -> bool:
@@ -140,7 +166,8 @@ def parse_number(token: str, bits: int) -> int:
     try:
         number = int(token, 16) if token[:2] in ("0x", "0X") else int(token, 10)
     except ValueError:
-        raise WireError(f"{token!r} is not a number, expected decimal or 0x hex") from None
+        text = f"{token!r} is not a number, expected decimal or 0x hex"
+        raise WireError(text).in_operand(token) from None
     if not 0 <= number < 1 << bits:
-        raise WireError(f"{token} does not fit {bits} bits")
+        raise WireError(f"{token} does not fit {bits} bits").in_operand(token)
     return number

@@ -15,8 +15,8 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 
 from softcard.cli.exits import ExitCode, UsageError, exit_code, report
-from softcard.cli.file_kinds import HEAD_BYTES, NAMES, FileKind, is_trace, kind_of
-from softcard.cli.files import MAX_CODE_BYTES, MAX_FILE_BYTES, open_file, read_file, reading
+from softcard.cli.file_kinds import HEAD_BYTES, NAMES, FileKind, buffer_of, is_trace, kind_of
+from softcard.cli.files import MAX_CODE_BYTES, MAX_FILE_BYTES, open_file, read_file, reading, too_large
 from softcard.cli.options import (
     Format,
     FormatOption,
@@ -29,9 +29,10 @@ from softcard.cli.options import (
     complete_processors,
     is_json,
 )
+from softcard.cli.progress import BYTES, counted, progress, size_of
 from softcard.cli.records import annotate, formatted
 from softcard.cli.tables import show_diagnostics
-from softcard.core.diagnostics import Diagnostic, diagnostic_of, diagnostics_of
+from softcard.core.diagnostics import STDIN, Diagnostic, diagnostic_of, diagnostics_of
 from softcard.core.display import count
 from softcard.core.errors import SoftcardError, WireError, close_to
 from softcard.core.findings import Level
@@ -42,7 +43,7 @@ Document = dict[str, Any]
 """The content of a file as JSON data: numbers, strings, lists, dicts."""
 FilesArgument = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[FILE]...", help="The files to read; by default, and for -, standard input."),
+    typer.Argument(metavar="FILE", help="The files to read; by default, and for -, standard input."),
 ]
 CODE: Final = {FileKind.HSA: "hsa_code", FileKind.AMDCL2: "amdcl2", FileKind.RISCV: "riscv_program"}
 """The report module of each kind of file with code."""
@@ -91,11 +92,12 @@ def inspect(
             head = source.read(HEAD_BYTES)
         if kind is FileKind.TRACE or (kind is None and is_trace(head)):
             return _trace(head, source, file)
-        with reading(file):
-            data = head + source.read(MAX_FILE_BYTES + 1 - len(head))
-        if len(data) > MAX_FILE_BYTES:
-            raise UsageError(f"{file} is larger than {MAX_FILE_BYTES} bytes")
-        return described(kind or kind_of(data, file.name), data, kernel, code, agent, zeros)
+        with progress(f"reading {file.name}"):
+            with reading(file):
+                data = head + source.read(MAX_FILE_BYTES + 1 - len(head))
+            if len(data) > MAX_FILE_BYTES:
+                raise too_large(file, MAX_FILE_BYTES)
+            return described(kind or kind_of(data, file.name), data, kernel, code, agent, zeros)
 
     chosen = files or [Path("-")]
     documents: list[Document] = []
@@ -105,7 +107,7 @@ def inspect(
             try:
                 document, lines = described_file(file, source)
             except WireError as error:
-                raise error.at("file", str(file)) from None
+                raise _with_file(error, file) from None
         if as_json:
             documents.append(document if len(chosen) == 1 else {"file": str(file), "content": document})
             return
@@ -116,6 +118,11 @@ def inspect(
     if as_json:
         print(json.dumps(documents if len(chosen) > 1 else documents[0], indent=2))
     raise typer.Exit(status)
+
+
+def _with_file(error: WireError, path: Path) -> WireError:
+    """Return an error with the name of its file, if it has none yet."""
+    return error if any(each.kind == "file" for each in error.path) else error.at("file", str(path))
 
 
 def _of_each(files: Sequence[Path], act: Callable[[Path], None], *, with_headings: bool) -> ExitCode:
@@ -150,7 +157,8 @@ def _trace(head: bytes, source: BinaryIO, file: Path) -> Described:
     rest = lines_of(source, file)
     begun = head.split(b"\n")
     joined = chain(begun[:-1], [begun[-1] + next(rest, b"")], rest)
-    document = describe(read_records(joined))
+    with progress(f"reading {file.name}", size_of(source), BYTES) as bar:
+        document = describe(read_records(counted(joined, bar)))
     return document, lines(document)
 
 
@@ -247,6 +255,15 @@ def check(
     found: list[Diagnostic] = []
 
     def look_at(path: Path) -> None:
+        with progress(f"checking {path.name}"):
+            data, what, findings = examined(path)
+        if form is Format.TEXT:
+            for line in _orders(data, agent) if memory_model else ():
+                print(line)
+            print_diagnostics(path, NAMES[what], findings)
+        found.extend(findings if len(chosen) == 1 else [_in_file(diagnostic_of(each), path) for each in findings])
+
+    def examined(path: Path) -> tuple[bytes, FileKind, list[Diagnostic]]:
         data = read_file(path, MAX_CODE_BYTES)
         try:
             what = kind or kind_of(data, path.name)
@@ -254,18 +271,14 @@ def check(
                 raise UsageError(
                     f"--memory-model, --order and --pcie require a code object, but {path} is of kind {NAMES[what]}"
                 )
-            findings = _only(only, what, _findings(what, data, agent, profile, harts))
+            findings = _only(only, what, _findings(what, data, path, agent, profile, harts))
             if orders:
                 from softcard.check import files
 
                 findings += files.memory_orders(data, agent, order.value if order else "", pcie)
         except WireError as error:
-            raise error.at("file", str(path)) from None
-        if form is Format.TEXT:
-            for line in _orders(data, agent) if memory_model else ():
-                print(line)
-            print_diagnostics(path, NAMES[what], findings)
-        found.extend(findings if len(chosen) == 1 else [_in_file(diagnostic_of(each), path) for each in findings])
+            raise _with_file(error, path) from None
+        return data, what, findings
 
     status = _of_each(chosen, look_at, with_headings=form is Format.TEXT)
     if form is not Format.TEXT:
@@ -273,7 +286,7 @@ def check(
     raise typer.Exit(max(status, ExitCode.GUEST if any(each.level is Level.ERROR for each in found) else ExitCode.OK))
 
 
-def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int) -> Iterator[Diagnostic]:
+def _findings(kind: FileKind, data: bytes, path: Path, agent: str, profile: str, harts: int) -> Iterator[Diagnostic]:
     from softcard.check import files
 
     if kind is FileKind.RISCV:
@@ -287,9 +300,8 @@ def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int)
         found = chain(files.code(document), waits.code_object_waits(data, agent), files.registers(data, agent))
         return files.with_source_lines(data, agent, found)
     if kind is FileKind.REFSI:
-        from softcard.cli.file_kinds import to_binary
-
-        return files.refsi(to_binary(data), harts=harts, profile=profile)
+        buffer = buffer_of(data, path)
+        return map(buffer.located, files.refsi(buffer.data, harts=harts, profile=profile))
     if kind is FileKind.ACCELDEV:
         return files.acceldev(data)
     if kind is FileKind.SCHEMA:
@@ -352,4 +364,5 @@ def print_diagnostics(path: Path, what: str, findings: Sequence[Diagnostic]) -> 
 def _in_file(found: Diagnostic, path: Path) -> Diagnostic:
     """Return a diagnostic whose position names the file."""
     position = found.position
-    return found if position.file else replace(found, location=replace(position, file=str(path)))
+    name = STDIN if str(path) == "-" else str(path)
+    return found if position.file else replace(found, location=replace(position, file=name))

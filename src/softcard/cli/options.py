@@ -306,7 +306,7 @@ def check_outputs(findings: Path | None, suppressions: Path | None, check: str, 
     if (findings or suppressions) and not check:
         raise UsageError("--findings and --suppressions require --check")
     if suppressions:
-        with reading(suppressions):
+        with usage_errors(), reading(suppressions):
             read_suppressions(suppressions)
 
 

@@ -108,9 +108,16 @@ class Output:
                 self._stream.flush()
             self._thread.start()
 
-    def say(self, line: str) -> None:
-        """Queue a line. This never blocks and never fails."""
-        line = printable(line)
+    @property
+    def stream(self) -> TextIO | None:
+        """The stream; None if the process was started without one."""
+        return self._stream
+
+    def say(self, line: str, *, is_printable: bool = False) -> None:
+        """Queue a line. This never blocks and never fails.
+
+        Control characters are escaped, unless `is_printable`: the line may then have Softcard's own sequences."""
+        line = line if is_printable else printable(line)
         with self._changed:
             if self._is_broken or self._is_closed or self._waiting + len(line) > self._room:
                 self.dropped += 1

@@ -6,16 +6,20 @@ reference driver. If the reference driver would crash, playback ends with an err
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
-from softcard.cli.exits import ExitCode, UsageError
+from softcard.cli.exits import ExitCode, UsageError, as_usage
 from softcard.cli.files import parse_number, read_file
+from softcard.core.diagnostics import Diagnostic as Finding
+from softcard.core.diagnostics import Note, of_error
 from softcard.core.display import printable
-from softcard.core.errors import BeyondModel, GuestFault, ModelBug, RuleError, SoftcardError, WireError
+from softcard.core.errors import BeyondModel, GuestFault, ModelBug, RuleError, SoftcardError, WireError, close_to
 from softcard.core.event import Event
+from softcard.core.findings import Level
 from softcard.core.limits import TimeLimit
 from softcard.core.lint import OFF
 from softcard.core.space import Unit
@@ -36,6 +40,8 @@ It overlaps neither the data of recordings nor the end of DRAM.
 """
 ZERO_FILL_BYTES: Final = 1 << 20
 WORD_BYTES: Final = 8
+MOST_OF_A_LINE: Final = 5
+"""The maximum number of equal findings in one line of a script that are reported."""
 PRESET_WORD: Final = 0xDEAD_DEAD_DEAD_DEAD
 PRESET_SINGLE_WORD: Final = 0xDEAD
 """The word with which the recorder fills its buffer before it reads a word, so that a failed read is visible."""
@@ -57,10 +63,25 @@ class Settings:
 
 
 class Player:
-    """The player of one script of driver calls. `folder` contains the files that ``elf`` lines name."""
+    """The player of one script of driver calls.
 
-    def __init__(self, settings: Settings, out: BinaryIO, err: TextIO, folder: Path = Path()) -> None:
+    `folder` contains the files that ``elf`` lines name. `located` returns an error with the script's name. Findings are
+    printed on `err`, or, with `on_finding`, given to that function."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        out: BinaryIO,
+        err: TextIO,
+        folder: Path = Path(),
+        located: Callable[[SoftcardError], SoftcardError] = lambda error: error,
+        on_finding: Callable[[Finding], None] | None = None,
+    ) -> None:
         self._settings = settings
+        self._located = located
+        self._on_finding = on_finding or self._print_finding
+        self._call = Call(0, "")
+        self._reported: Counter[object] = Counter()
         self._out = out
         self._err = err
         self._folder = folder
@@ -93,13 +114,14 @@ class Player:
         Raise a `UsageError` with the line number for an invalid line.
         """
         for call in read_script(lines):
+            self._call = call
             try:
                 self._calls[call.verb](call)
             except ReferenceCrash as crash:
-                self._say(f"error: the reference driver crashes here: {crash.at('line', call.line, call.verb)}")
+                self._report(crash, "the reference driver crashes here")
                 return ExitCode.GUEST
             except (StepLimit, TimeLimit) as limit:
-                self._say(f"error: this call does not return: {limit.at('line', call.line, call.verb)}")
+                self._report(limit, "this call does not return")
                 return ExitCode.GUEST
             except SoftcardError as error:
                 raise error.at("line", call.line, call.verb) from None
@@ -191,7 +213,10 @@ class Player:
 
     def _elf(self, call: Call) -> None:
         path = (self._folder / call.text).absolute()  # a script's "-" is a file of that name
-        data = read_file(path, shown=call.text)
+        try:
+            data = read_file(path, shown=call.text)
+        except UsageError as error:
+            raise error.in_operand(call.text) from None
         for segment in read_elf(data).segments:
             result = self._load(segment)
             self._print(f"load {segment.address:#x}+{segment.memory_size:#x} r={result}")
@@ -226,8 +251,11 @@ class Player:
         ):
             raise error
         self._broken |= in_spec and error is not None
-        if self._settings.explain or (in_spec and error is not None):
-            self._say(f"error: {error.in_full()}" if error else text)
+        if error is None:
+            if self._settings.explain:
+                self._say(text)
+        elif in_spec or self._settings.explain:
+            self._report(error, level=Level.ERROR if in_spec else Level.WARNING)
 
     def _exec(self, call: Call) -> None:
         device = self._device
@@ -275,7 +303,7 @@ class Player:
         if isinstance(error, ReferenceCrash):
             raise error
         if self._settings.explain:
-            self._say(f"refused: {error}")
+            self._report(error, "the device refuses this access", Level.NOTE)
 
     def _event(self, event: Event) -> None:
         match event:
@@ -286,6 +314,24 @@ class Player:
 
     def _print(self, line: str) -> None:
         self._out.write(printable(line).encode() + b"\n")
+
+    def _report(self, error: SoftcardError, head: str = "", level: Level = Level.ERROR) -> None:
+        """Report an error of the current call as a finding at its line; of equal ones in a line only the first few."""
+        key = self._call.line, head, error.rule
+        self._reported[key] += 1
+        if self._reported[key] > MOST_OF_A_LINE:
+            return
+        found = of_error(self._located(error.at("line", self._call.line, self._call.verb)))
+        more = (Note("further ones of this line are not shown"),) if self._reported[key] == MOST_OF_A_LINE else ()
+        message = f"{head}: {found.message}" if head else found.message
+        self._on_finding(replace(found, level=level, message=message, notes=(*found.notes, *more)))
+
+    def _print_finding(self, found: Finding) -> None:
+        from softcard.cli.tables import show_diagnostics
+
+        self._out.flush()
+        show_diagnostics([found], self._err)
+        self._err.flush()
 
     def _say(self, line: str) -> None:
         self._out.flush()
@@ -364,7 +410,7 @@ def read_script(lines: Iterable[str]) -> Iterator[Call]:
         try:
             call = _read(number, line.rstrip("\r\n"))
         except WireError as error:
-            raise UsageError(error.message, path=error.path).at("line", number) from None
+            raise as_usage(error).at("line", number, line.strip().partition(" ")[0]) from None
         if call is not None:
             yield call
 
@@ -375,10 +421,10 @@ def _read(number: int, line: str) -> Call | None:
         return None
     form = FORMS.get(verb)
     if form is None:
-        raise WireError(f"unknown call {verb!r}, expected one of {', '.join(FORMS)}")
+        raise WireError(f"unknown call {verb!r}, expected one of {', '.join(FORMS)}{close_to(verb, FORMS)}")
     call = Call(number, verb, *_operands(form, rest))
     if wrong := form.check(call):
-        raise WireError(f"{verb}: {wrong}")
+        raise WireError(f"{verb}: {wrong}").in_operand(rest.split()[-1] if rest.split() else verb)
     return call
 
 

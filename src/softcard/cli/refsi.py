@@ -15,9 +15,21 @@ from rich.text import Text
 
 from softcard.cli.exits import ExitCode, UsageError
 from softcard.cli.file_kinds import Form, read_buffer
-from softcard.cli.files import MAX_FILE_BYTES, open_file, print_written, read_file, reading, write_file
-from softcard.cli.options import Engine, EngineOption, HartsOption, Tier, TierOption
+from softcard.cli.files import MAX_FILE_BYTES, in_text, open_file, print_written, read_file, reading, write_file
+from softcard.cli.options import (
+    Engine,
+    EngineOption,
+    Format,
+    FormatOption,
+    HartsOption,
+    JsonOption,
+    Tier,
+    TierOption,
+    chosen_format,
+)
 from softcard.cli.tables import Terminal
+from softcard.core.diagnostics import Diagnostic
+from softcard.core.display import byte_size
 from softcard.core.errors import SoftcardError
 from softcard.device.refsi.commands import CHUNK_BYTES
 from softcard.device.refsi.registers import M1_HARTS
@@ -72,13 +84,18 @@ def play(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the result of each command buffer on standard error.")
     ] = False,
+    form: FormatOption = Format.TEXT,
+    as_json: JsonOption = False,
 ) -> None:
     """Play a script of driver calls on a virtual device and print what the reference driver prints.
 
-    Exit status 1 if the reference would have crashed or, in profile spec, if a rule was broken.
+    Findings are printed on standard error, as text at once, or in another format at the end. Exit status 1 if
+    the reference would have crashed or, in profile spec, if a rule was broken.
     """
     from softcard.cli.recordings import Player, Settings
+    from softcard.cli.records import formatted
 
+    form = chosen_format(form, as_json)
     settings = Settings(
         profile=profile.value,
         engine=engine.value,
@@ -87,17 +104,29 @@ def play(
         step_limit=step_limit or None,
         explain=explain,
     )
-    player = Player(settings, sys.stdout.buffer, sys.stderr)
+    current: dict[int, str] = {}
+    found: list[Diagnostic] = []
+    player = Player(
+        settings,
+        sys.stdout.buffer,
+        sys.stderr,
+        located=lambda error: in_text(error, script, current),
+        on_finding=None if form is Format.TEXT else found.append,
+    )
     try:
-        status = player.play(_script_lines(script))
+        status = player.play(_script_lines(script, current))
     except SoftcardError as error:
-        kinds = {place.kind for place in error.path}
-        raise error.at("file", str(script)) if "line" in kinds and "file" not in kinds else error from None
+        raise in_text(error, script, current) if any(place.kind == "line" for place in error.path) else error from None
+    finally:
+        if form is not Format.TEXT:
+            print(formatted(form, script, found), end="", file=sys.stderr)
     raise typer.Exit(status)
 
 
-def _script_lines(script: Path) -> Iterator[str]:
-    """Yield the lines of the script as they arrive; they may contain arbitrary bytes."""
+def _script_lines(script: Path, current: dict[int, str]) -> Iterator[str]:
+    """Yield the lines of the script as they arrive; they may contain arbitrary bytes.
+
+    `current` gets the line that was yielded last, by its number."""
     with open_file(script) as source:
         for number in itertools.count(1):
             with reading(script):
@@ -106,11 +135,14 @@ def _script_lines(script: Path) -> Iterator[str]:
                 return
             if len(line) > MAX_FILE_BYTES:
                 raise (
-                    UsageError(f"a line has more than {MAX_FILE_BYTES} bytes")
+                    UsageError(f"a line has more than {byte_size(MAX_FILE_BYTES)}")
                     .at("line", number)
                     .at("file", str(script))
                 )
-            yield line.decode("utf-8", "surrogateescape")
+            text = line.decode("utf-8", "surrogateescape")
+            current.clear()
+            current[number] = text.rstrip("\r\n")
+            yield text
 
 
 @app.command()
@@ -122,7 +154,7 @@ def decode(file: Buffer = Path("-"), form: FormOption = Form.AUTO) -> None:
     """
     console = Terminal(highlight=False, soft_wrap=True)
     all_good = True
-    for line in lines(read_buffer(file, form)):
+    for line in lines(read_buffer(file, form).data):
         shown = Text(str(line).partition(" ; ")[0], style="" if line.command else "red")
         if line.comment:
             shown.append(str(line)[len(shown) :], style="dim")
@@ -137,12 +169,21 @@ def lint(
     form: FormOption = Form.AUTO,
     profile: ProfileOption = Profile.SPEC,
     harts: HartsOption = M1_HARTS,
+    output: FormatOption = Format.TEXT,
+    as_json: JsonOption = False,
 ) -> None:
     """Find mistakes in a command buffer without running it. Exit status 1 if there are errors."""
     from softcard.cli.inspect import print_diagnostics
+    from softcard.cli.records import formatted
 
-    findings = lint_buffer(read_buffer(file, form), harts=harts, profile=profile.value)
-    print_diagnostics(file, "", [each.diagnostic() for each in findings])
+    output = chosen_format(output, as_json)
+    buffer = read_buffer(file, form)
+    findings = lint_buffer(buffer.data, harts=harts, profile=profile.value)
+    found = [buffer.located(each.diagnostic()) for each in findings]
+    if output is Format.TEXT:
+        print_diagnostics(file, "", found)
+    else:
+        print(formatted(output, file, found), end="")
     raise typer.Exit(ExitCode.GUEST if any(each.severity is Severity.ERROR for each in findings) else ExitCode.OK)
 
 
@@ -156,7 +197,7 @@ def encode(
     """Turn a listing, or 64-bit words as text, into a command buffer.
 
     The command prints it as words, or writes it in binary with --output."""
-    data = read_buffer(file)
+    data = read_buffer(file).data
     if output is not None:
         write_file(output, data)
         return

@@ -83,11 +83,18 @@ def show_diagnostics(diagnostics: Sequence[Diagnostic], to: IO[str]) -> None:
             console.print(line, soft_wrap=True)
 
 
-def diagnostic_text(diagnostic: Diagnostic) -> str:
-    """Return a diagnostic as plain text, for standard error."""
-    from softcard.report.diagnostic_text import as_text
+def styled_diagnostic(diagnostic: Diagnostic, to: TextIO | None) -> str:
+    """Return a diagnostic as text for a stream: with colours and wrapped if it is a terminal.
 
-    return as_text([diagnostic], _width(Terminal(stderr=True)))
+    Control characters of files are escaped in it.
+    """
+    from softcard.report.diagnostic_text import render
+
+    console = Terminal(file=to, highlight=False, markup=False)
+    with console.capture() as printed:
+        for line in render(diagnostic, _width(console)):
+            console.print(line, soft_wrap=True)
+    return printed.get().rstrip("\n")
 
 
 def _width(console: Console) -> int:

@@ -16,6 +16,7 @@ import typer
 from softcard import __version__
 from softcard.cli.exits import UsageError
 from softcard.cli.files import is_standard_output, open_file, print_written, reading, write_file, writing
+from softcard.cli.progress import BYTES, counted, progress, size_of
 from softcard.core.diagnostics import DOCS_VARIABLE
 from softcard.core.errors import WireError
 from softcard.trace import ChromeTrace, JsonlTrace, TextTrace
@@ -51,7 +52,8 @@ def trace(
     Example: softcard trace run.jsonl --format perfetto -o run.json
     """
     device = path.name.partition(".")[0] or "device"
-    with records(path) as events:
+    is_printed = (output is None or is_standard_output(output)) and sys.stdout is not None and sys.stdout.isatty()
+    with records(path, is_quiet=is_printed) as events:
         if output is None or is_standard_output(output):
             with writing(Path("standard output")):
                 _write(events, to, device, sys.stdout)
@@ -68,13 +70,13 @@ def trace(
 
 
 @contextmanager
-def records(path: Path) -> Iterator[Iterator[Record]]:
-    """Provide an iterator over the events of the trace file `path`.
+def records(path: Path, *, is_quiet: bool = False) -> Iterator[Iterator[Record]]:
+    """Provide an iterator over the events of the trace file `path`; unless `is_quiet`, show the progress of reading.
 
     Raise a `WireError` that names the file if it is invalid or has no event."""
-    with open_file(path) as file:
+    with open_file(path) as file, progress(f"reading {path.name}", size_of(file), BYTES, is_quiet=is_quiet) as bar:
         try:
-            events = read_records(lines_of(file, path))
+            events = read_records(counted(lines_of(file, path), bar))
             first = next(events, None)
             if first is None:
                 raise WireError("the file has no event, expected a trace in JSON lines, as JsonlTrace writes it")

@@ -235,14 +235,14 @@ def read_suppressions(path: str | Path) -> tuple[tuple[str, ...], ...]:
         patterns = tuple(line.partition("#")[0].split())
         if len(patterns) > 3:
             text = f"the line has {len(patterns)} patterns, expected up to three: CHECK/KIND, a kernel, a place"
-            raise WireError(text).at(str(path), f"line {number}")
+            raise WireError(text).at("line", number).at("file", str(path))
         if any(len(pattern) > LONGEST for pattern in patterns):
-            raise WireError(f"the line has a pattern of more than {LONGEST} characters").at(str(path), f"line {number}")
+            text = f"the line has a pattern of more than {LONGEST} characters"
+            raise WireError(text).at("line", number).at("file", str(path))
         wanted = patterns[0].partition("/")[0] if patterns else "*"
         if not any(fnmatchcase(check, wanted) for check in CHECKS):
-            raise WireError(f"unknown check {wanted[:80]!r}, expected one of {', '.join(CHECKS)}").at(
-                str(path), f"line {number}"
-            )
+            text = f"unknown check {wanted[:80]!r}, expected one of {', '.join(CHECKS)}{close_to(wanted, CHECKS)}"
+            raise WireError(text).in_operand(wanted).at("line", number).at("file", str(path))
         if patterns:
             found.append(patterns)
     return tuple(found)

@@ -69,7 +69,7 @@ class Telemetry:
 
 
 class CountingTelemetry(Telemetry, Stateful):
-    """The telemetry of a device that counts its clock `time` itself; the clock is part of the device's snapshots."""
+    """The telemetry of a device without a hardware clock: the device advances `time`, which its snapshots include."""
 
     __slots__ = STATE = ("time",)
 

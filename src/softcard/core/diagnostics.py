@@ -59,6 +59,8 @@ class Location:
     text: str = ""
     line_text: str = field(default="", repr=False)
     """The line of a source that has no file; "" to read it from the file."""
+    width: int = 0
+    """The number of characters at the column that the position covers; 0 for the name or access there."""
 
     @classmethod
     def of_source(cls, source: str, column: int = 0, line_text: str = "") -> Location:
@@ -94,12 +96,17 @@ class Location:
     def span(self) -> tuple[int, int]:
         """Return the first character of the position in its line, from 0, and the end of the name or access there.
 
-        Return (0, 0) if the column is unknown or not in the line.
+        With a `width`, the end is that of so many characters. Return (0, 0) if the column is not in the line.
         """
         line = self.source_line()
-        if not self.column or self.column > len(line.encode("utf-8", "surrogateescape")):
+        size = len(line.encode("utf-8", "surrogateescape"))
+        if not self.column or self.column > size + 1:
             return 0, 0
+        if self.column == size + 1:  # something is missing at the end of the line
+            return len(line), len(line) + 1
         start = len(line.encode("utf-8", "surrogateescape")[: self.column - 1].decode("utf-8", "ignore"))
+        if self.width:
+            return start, min(start + self.width, len(line))
         word = _ACCESS.match(line, start)
         return start, start + 1 if word is None else word.end()
 
@@ -167,7 +174,7 @@ class Diagnostic(RichDisplay):
 
     @property
     def access(self) -> Note | None:
-        """The note about the other access or instruction; None without one."""
+        """The first note about another access or instruction, or None if there is no such note."""
         return next((each for each in self.notes if each.label or each.location.is_code), None)
 
     def all_notes(self) -> Iterator[Note]:
@@ -293,7 +300,7 @@ def of_error(error: SoftcardError, file: str = "") -> Diagnostic:
     """Return the diagnostic of an error; `file` is the text input that it is about, if the error does not name it."""
     if isinstance(error, FindingError) and error.finding is not None:
         return of_finding(error.finding)
-    location, is_text_input, used = _error_location(error.path, file)
+    location, is_text_input, used = _error_location(error, file)
     rest = [place for place in error.path if place not in used]
     units = [f"{place.kind} {place.where}" for place in rest if place.kind in UNITS]
     context = [str(place).removeprefix("at ") for place in rest if place.kind not in UNITS]
@@ -319,13 +326,14 @@ def of_error(error: SoftcardError, file: str = "") -> Diagnostic:
     )
 
 
-_POSITION: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)")
+_POSITION: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:(?P<column>\d+))?")
 _LINE_OF: Final = re.compile(r"(?P<line>\d+) of (?P<file>.+)")
 """The location of a line of a Python kernel."""
 
 
-def _error_location(path: Sequence[ErrorPlace], file: str) -> tuple[Location, bool, list[ErrorPlace]]:
+def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, list[ErrorPlace]]:
     """Return the position of an error, True for a position in a text input, and the places that it consists of."""
+    path = error.path
     kinds = {place.kind: place for place in reversed(path)}
     if (line := kinds.get("line")) is not None:
         if of_kernel := _LINE_OF.fullmatch(line.where):
@@ -336,11 +344,14 @@ def _error_location(path: Sequence[ErrorPlace], file: str) -> tuple[Location, bo
         name = STDIN if name == "-" else name
         number = int(found["line"]) if found else int(line.where) if line.where.isdecimal() else 0
         if name and number:
-            location = Location(name, number)
-            before, found_it, _ = location.source_line().partition(line.what) if line.what else ("", "", "")
-            column = len(before.encode("utf-8", "surrogateescape")) + 1 if found_it else 0
+            location = Location(name, number, text=line.what, line_text=line.line_text)
+            text = location.source_line()
+            start, end = _statement_span(text, line.what, error.operands)
+            column = len(text[:start].encode("utf-8", "surrogateescape")) + 1 if end else 0
+            if not column:
+                column = int(found["column"] or 0) if found else line.column
             return (
-                replace(location, column=column, text=line.what),
+                replace(location, column=column, width=end - start if error.operands else 0),
                 True,
                 [line, *([of_file] if of_file and not found else [])],
             )
@@ -352,6 +363,49 @@ def _error_location(path: Sequence[ErrorPlace], file: str) -> tuple[Location, bo
     used = [place for place in (of_file, at) if place is not None]
     text, offset = ("", None) if at is None else (str(at).removeprefix("at "), _number(at.where))
     return Location(file if of_file is None else of_file.where, byte=offset, text=text), False, used
+
+
+def _statement_span(line: str, statement: str, operands: Sequence[tuple[str, int]]) -> tuple[int, int]:
+    """Return the first character and the end of the wrong part of a statement in its line; (0, 0) if it is not found.
+
+    `operands` are the wrong parts, innermost first (see `SoftcardError.in_operand`); without them it is the statement.
+    """
+    words = statement.split()
+    found = re.search(r"\s+".join(map(re.escape, words)), line) if words else None
+    first, last = (found.start(), len(line)) if found else (0, len(line) if operands else 0)
+    span = first, found.end() if found else 0
+    after_name = first + len(words[0]) if found else first
+    for text, number in reversed(operands):
+        parts = _operand_spans(line, after_name, last)
+        if 0 <= number < len(parts):
+            first, last = span = parts[number]
+        whole = r"(?<![\w.$])" * text[:1].isalnum() + re.escape(text) + r"(?![\w$])" * text[-1:].isalnum()
+        part = re.compile(whole).search(line, max(first, after_name), last) if text else None
+        if part is not None:
+            first, last = span = part.span()
+    return span
+
+
+def _operand_spans(line: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the operands between two characters of a line: the parts between commas outside of brackets and quotes."""
+    spans, depth, quote = [], 0, ""
+    for at in range(start, end):
+        letter = line[at]
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter == '"':
+            quote = letter
+        elif letter == "," and not depth:
+            spans.append((start, at))
+            start = at + 1
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+    return [_stripped(line, *span) for span in (*spans, (start, end))]
+
+
+def _stripped(line: str, start: int, end: int) -> tuple[int, int]:
+    text = line[start:end]
+    return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
 
 
 def _number(text: str) -> int | None:

@@ -111,6 +111,14 @@ def count(number: int, thing: str, things: str = "") -> str:
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
+def byte_size(number: int) -> str:
+    """Return a number of bytes as text, in GiB or MiB if it is a multiple of one of them."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
+        if number and number % unit == 0:
+            return f"{number // unit:,} {name}"
+    return count(number, "byte")
+
+
 LONGEST_MANGLED: Final = 1000
 LONGEST_DEMANGLED: Final = 300
 """The maximum length of a demangled name; for longer names the mangled name is shown."""

@@ -74,6 +74,8 @@ class SoftcardError(Exception):
         """The registers before the failed instruction, as far as they are known; None if no kernel failed."""
         self.console = b""
         """The bytes that the kernel or program printed before the error."""
+        self.operands: tuple[tuple[str, int], ...] = ()
+        """The operands that the error is about, innermost first, for errors in a text; see `in_operand`."""
 
     @property
     def text(self) -> str:
@@ -87,6 +89,14 @@ class SoftcardError(Exception):
         """
         text = where if isinstance(where, str) else (f"{where:#x}" if kind in HEX_PLACES else str(where))
         self.path = (*self.path, Place(kind, text, what))
+        return self
+
+    def in_operand(self, text: str, number: int = -1) -> Self:
+        """Record the part of a statement that is wrong, and return this error. Messages point at it.
+
+        `text` is the part as written, `number` the number of the operand, counted from 0; -1 if it is unknown or if the
+        part is not a whole operand. An outer layer may add the operand that contains the part."""
+        self.operands = (*self.operands, (text, number))
         return self
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from os import PathLike, fspath
 from typing import BinaryIO, Final
 
+from softcard.core.display import byte_size
 from softcard.core.errors import NoHostMemory, WireError
 
 Source = bytes | bytearray | memoryview | str | PathLike[str]
@@ -44,7 +45,7 @@ def bytes_of(source: Source, what: str, limit_bytes: int | None = None) -> bytes
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise Unreadable(path, getattr(error, "strerror", None) or str(error)) from None
     if data is None:
-        raise Unreadable(path, f"the file is larger than {limit_bytes} bytes")
+        raise Unreadable(path, f"the file is larger than {byte_size(limit_bytes or 0)}")
     return data
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "SOFTCARD_TRACEBACK"
 FULL: Final = "full"
-_OURS: Final = "softcard"
+OURS: Final = {"softcard"}
+"""The packages whose frames are not the user's: this one, and frameworks that call it for the user."""
 _WHOLE: Final = "_shows_all_frames"
 _SHELLS: Final = ("IPython", "ipykernel")
 """The names of the packages whose frames a notebook's own traceback would omit."""
@@ -32,11 +33,11 @@ def is_full() -> bool:
 
 
 def without_own_frames(trace: TracebackType | None, *more: str) -> TracebackType | None:
-    """Return a traceback without the frames of this package and of the packages `more`."""
+    """Return a traceback without the frames of the packages `OURS` and `more`."""
     frames = []
     while trace is not None:
         package = str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0]
-        if package != _OURS and package not in more:
+        if package not in OURS and package not in more:
             frames.append(trace)
         trace = trace.tb_next
     found = None
@@ -155,6 +156,6 @@ def host_line() -> str:
 
 def _host_frame() -> FrameType:
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
         frame = frame.f_back
     return frame

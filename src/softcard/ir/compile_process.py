@@ -51,7 +51,9 @@ class CompileProcess:
         with self._lock:
             if not self._is_missing and not self._is_over:
                 try:
-                    return self._request(text.encode(), tier)
+                    made = self._request(text.encode(), tier)
+                    llvm.STATISTICS.add(text)
+                    return made
                 except (OSError, EOFError):
                     self._is_missing = True
                     self.close()

@@ -8,6 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -175,13 +176,32 @@ def _new_machine(tier: int) -> Any:
     )
 
 
+@dataclass(slots=True)
+class CompileStatistics:
+    """The number of modules that were compiled for this process, and the number of characters of their IR."""
+
+    modules: int = 0
+    characters: int = 0
+
+    def add(self, text: str) -> None:
+        """Count a module with the IR `text`."""
+        self.modules += 1
+        self.characters += len(text)
+
+
+STATISTICS: Final = CompileStatistics()
+"""The statistics of all compilations for this process, for displays of progress."""
+
+
 def compile_ir(text: str, tier: int) -> bytes:
     """Return a relocatable object with the machine code of one IR module, compiled at a tier.
 
     Raise `ModelBug` if the IR is invalid: code generation would abort the process.
     """
     with _lock:
-        return _compiled(text, tier)
+        made = _compiled(text, tier)
+    STATISTICS.add(text)
+    return made
 
 
 def _compiled(text: str, tier: int) -> bytes:

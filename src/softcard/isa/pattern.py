@@ -87,9 +87,10 @@ class Field:
         for piece in self.pieces:
             word |= (raw >> piece.low & (1 << piece.width) - 1) << piece.at
         if self.get(word) != value:
-            raise WireError(f"{self.name} = {value} cannot be encoded, {self.range_text()}")
+            text = f"{self.name} = {value} cannot be encoded, {self.range_text()}"
+            raise WireError(text).in_operand(str(value))
         if value in self.never:
-            raise WireError(f"{self.name} = {value} is reserved in this encoding")
+            raise WireError(f"{self.name} = {value} is reserved in this encoding").in_operand(str(value))
         return word
 
     def range_text(self) -> str:

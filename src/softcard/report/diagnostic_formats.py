@@ -70,7 +70,7 @@ def _rule(found: Diagnostic) -> Document:
 
 def _result(found: Diagnostic, path: str, index: int) -> Document:
     position = found.position
-    where = "" if found.location else found.place
+    where = found.place if found.is_text_input or not found.location else ""
     other = found.other if found.access is None else str(found.access.location)
     more = filter(None, (where and f"at {where}", found.label, other and f"see {other}"))
     text = ", ".join((found.message, *more)) + (f"; {found.suggestion}" if found.suggestion else "")

@@ -239,7 +239,7 @@ def _excerpt(position: Location) -> _Excerpt | None:
         start, end = position.span()
         shown = _clean(line)
         begin = len(_clean(line[:start]))
-        return _Excerpt(shown, begin, begin + len(_clean(line[start:end])), position.line)
+        return _Excerpt(shown, begin, begin + max(end > start, len(_clean(line[start:end]))), position.line)
     if position.file and position.line and position.text.strip():  # the text input cannot be read again
         return _Excerpt(_clean(position.text), 0, 0, position.line)
     if position.insn and not position.file:

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from softcard.core.errors import ModelBug
 from softcard.isa.gcn.asm.assembler import forms
 from softcard.isa.gcn.hazards import load_hazards
 from softcard.isa.gcn.insn import Op
 from softcard.isa.gcn.operations.table import OPS
+from softcard.isa.gcn.semantics.matrix.table import Matrix, matrices
 from softcard.isa.gcn.target import LEVELS, TARGETS, Target
 from softcard.report.markdown import cell, table
 
@@ -66,6 +68,30 @@ def fidelity_table() -> str:
     rows.append(("together", *(str(len(_on(name))) for name in PROCESSORS)))
     rows.append(("reference engine only", *(str(sum(op.concrete for op in _on(name))) for name in PROCESSORS)))
     return table(("meaning", *PROCESSORS), rows)
+
+
+def matrix_table() -> str:
+    """Return a Markdown table of the arithmetic of matrix instructions, with its source on each processor.
+
+    A row has the instructions with one kind of A and one kind of sums. A source is a validated model of the hardware,
+    or the Choice that defines the sums."""
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for (processor, _), each in matrices().items():
+        found = cells.setdefault(_matrix_kind(each), {})
+        source = each.source
+        shown = f"choice `{source.removeprefix('gcn/')}`" if source.startswith("gcn/") else source
+        if found.setdefault(processor, shown) != shown:
+            raise ModelBug(f"{each.name} of {processor}: two sources in one row of the table")
+    names = [name for name in PROCESSORS if TARGETS[name].matrix]
+    rows = [(*kind, *(by.get(name, "-") for name in names)) for kind, by in cells.items()]
+    return table(("A and B", "sums", *names), rows)
+
+
+def _matrix_kind(matrix: Matrix) -> tuple[str, str]:
+    """Return the row of an instruction in `matrix_table`: the types of A, and the kind of sums."""
+    name = {"OCP_FP8": "FP8", "OCP_BF8": "BF8"}.get(matrix.a.name, matrix.a.name)
+    types = "8 bits and less" if matrix.takes_formats else "FP8, BF8" if name in ("FP8", "BF8") else name
+    return types, "scaled" if matrix.is_scaled else "sparse" if matrix.is_sparse else "dense"
 
 
 def hazard_table() -> str:

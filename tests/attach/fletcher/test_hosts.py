@@ -116,7 +116,7 @@ def test_a_host_whose_mistake_is_reported(host: str, tmp_path: Path) -> None:
     assert "softcard: " in done.stderr
     assert "gave status 1" in done.stderr
     assert "[fletcher/" in done.stderr
-    assert [line for line in said if line.startswith("refused: ")]
+    assert [line for line in said if line.startswith("error[fletcher/")]
 
 
 def test_a_kernel_from_a_file(host: str, tmp_path: Path) -> None:

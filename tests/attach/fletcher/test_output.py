@@ -65,5 +65,7 @@ def test_who_waits_is_reported(tmp_path: Path) -> None:
             with Client(path, greet=False):
                 assert process.stdout.readline() == "another host waits: host 1 is connected, which has sent nothing\n"
             first.send(Op.HELLO)
-        assert "host 1 has disconnected" in process.stdout.readline()
+        assert "error: the first request is 1 with the magic number 0x0, expected the" in process.stdout.readline()
+        lines = iter(process.stdout.readline, "host 1 has disconnected\n")
+        assert any("sum" in line for line in lines), "the device's name"
         process.wait(60)

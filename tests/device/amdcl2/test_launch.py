@@ -105,7 +105,7 @@ def test_usegeneric(level: int) -> None:
     assert sgprs[8:10].tolist() == [ARGUMENTS, 0]
 
 
-def test_vega() -> None:
+def test_gfx9_user_data() -> None:
     for features in (Features(usesetup=True), Features(useenqueue=True), Features(usesetup=True, useargs=True)):
         sgprs = started(9, features, scratch_bytes=64).sgprs
         assert len(sgprs) == 10

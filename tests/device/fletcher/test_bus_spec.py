@@ -131,7 +131,7 @@ def test_where_no_register_is(address: int, write: bool) -> None:
     ) as caught:
         each.write(address, 0) if write else each.read(address)
     assert caught.value.rule is not None
-    assert caught.value.rule.id == "fletcher/derived"
+    assert caught.value.rule.id == "fletcher/derived-registers"
 
 
 def test_below_the_map_is_no_register() -> None:

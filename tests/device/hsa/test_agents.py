@@ -72,7 +72,7 @@ def test_address_modes() -> None:
         assert [f"({mode})" in text for mode, text in zip(modes, texts[name], strict=True)] == [True, True]
 
 
-def test_pcie_three() -> None:
+def test_pcie_operations() -> None:
     found = agent("gfx803")
     tlps = {pcie_atomic(found, name).tlp for name in ("add", "sub", "swap", "cas")}
     assert tlps == {"FetchAdd", "Swap", "CAS"}

@@ -78,7 +78,7 @@ def test_doorbell_width(bench: Make, agent: str) -> None:
 def test_doorbell_of_nobody(bench: Make) -> None:
     rig = bench(listen=True)
     rig.device.memory.write(hardware(rig) + 8, bytes(8))
-    assert [event.check for event in rig.reported(Lint)] == ["doorbell-nobody"]
+    assert [event.check for event in rig.reported(Lint)] == ["doorbell-without-queue"]
 
 
 @every_kind

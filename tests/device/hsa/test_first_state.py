@@ -445,13 +445,13 @@ def test_entry_alignment(bench: Make) -> None:
 
 
 @pytest.mark.parametrize(("bit", "name"), [(20, "priv"), (22, "debug_mode"), (24, "bulky"), (25, "cdbg_user")])
-def test_filled_in(bench: Make, bit: int, name: str) -> None:
+def test_reserved_for_cp(bench: Make, bit: int, name: str) -> None:
     """By the packet processor: code that sets one gets a lint, and has no such mode."""
     found = header_lints(bench, rsrc1=1 << bit)
-    assert list(found) == ["filled-in"]
+    assert list(found) == ["reserved-for-cp"]
     text = f"compute_pgm_rsrc1 sets {name}, expected 0: the packet processor fills them in"
-    assert text in found["filled-in"]
-    assert "hsa/filled-in" in found["filled-in"]
+    assert text in found["reserved-for-cp"]
+    assert "hsa/reserved-for-cp" in found["reserved-for-cp"]
     assert f"Rsrc1 {name} must be 0" in complaints(
         code(compute_pgm_rsrc1=Rsrc1.parse((1 << bit).to_bytes(4, "little")))
     )

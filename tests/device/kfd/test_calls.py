@@ -13,12 +13,14 @@ import pytest
 
 from softcard.cli.attach.exec_rocm import RocmReporter
 from softcard.core.checks import ALL, LEAKS, VARIABLE
+from softcard.core.diagnostics import Diagnostic
 from softcard.core.errors import BeyondModel, WireError
 from softcard.device.kfd import drm, ioctls
 from softcard.device.kfd.device import KfdDevice
 from softcard.device.kfd.events import Called, KernelLint, ProcessClosed, ProcessOpened
 from softcard.device.kfd.ioctls import AllocFlags, EventKind, Number, Refused, boot_nanoseconds
 from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.report.diagnostic_text import as_text
 from tests.device.kfd.rig import PAGE, Program, eventually, program
 
 VA = 0x7E00_0000_0000
@@ -534,12 +536,14 @@ def test_checks_of_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lints_about_kernels_are_events_which_exec_prints() -> None:
     said: list[str] = []
+    shown: list[Diagnostic] = []
     with program("gfx900") as client:
         heard: list[KernelLint] = []
         client.device.probes.subscribe(heard.append, KernelLint)
-        RocmReporter(client.device, said.append, calls=False)
+        RocmReporter(client.device, said.append, shown.append, calls=False)
         agent = client.process.device(client.device.nodes[0])
         assert agent.on_lint is not None
         agent.on_lint("lds-out-of-bounds", "kernel k: read past the end")
         assert [(each.process, each.agent, each.check) for each in heard] == [(1, "gfx900", "lds-out-of-bounds")]
-    assert said == ["gfx900: kernel k: read past the end"]
+    assert said == []
+    assert as_text(shown) == "warning[lds-out-of-bounds]: kernel k: read past the end\n   = note: on agent gfx900"

@@ -78,7 +78,7 @@ def test_refsi_barrier_same(bench: Bench) -> None:
     refused(bench, "barrier-same", text, *bench.kernel(different, instances=2))
 
 
-def test_refsi_barrier_everybody(bench: Bench) -> None:
+def test_refsi_barrier_all_harts(bench: Bench) -> None:
     text = "harts 1, 2, 3 wait at a barrier, but hart 0 returned"
-    refused(bench, "barrier-everybody", text, *bench.kernel("k_barrier_early", OUT, instances=4))
+    refused(bench, "barrier-all-harts", text, *bench.kernel("k_barrier_early", OUT, instances=4))
     assert bench.r64(FLAG) == [0]

@@ -66,7 +66,7 @@ def test_a_slice_passed_whole_and_named_by_the_host() -> None:
 
 def test_the_hardware_sees_the_wrong_rows() -> None:
     """As with the real run-time, which tells nobody."""
-    with pytest.warns(LintWarning, match=r"other-rows: ExampleBatch.number starts at element 2 .*fletcher/index-range"):
+    with pytest.warns(LintWarning, match=r"wrong-rows: ExampleBatch.number starts at element 2 .*fletcher/index-range"):
         assert run(numbers(1, 2, 3, 4).slice(2, 2), profile="hardware") == 1 + 2
     with pytest.raises(LintError, match="starts at element 2 of its buffers"):
         run(numbers(1, 2, 3, 4).slice(2, 2), profile="hardware", lints="raise")

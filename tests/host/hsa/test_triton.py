@@ -165,9 +165,6 @@ def test_the_strict_memory_finds_nothing(processor: str, name: str) -> None:
 @every_kernel
 @pytest.mark.parametrize("processor", ["gfx90a", "gfx942"])
 def test_checks_find_nothing(processor: str, name: str) -> None:
-    """Except that gfx90a's float_sum proposes a value for its compare-and-swap by a scalar load."""
-    if (processor, name) == ("gfx90a", "float_sum"):
-        pytest.xfail("a scalar load that proposes a value counts as a race with the compare-and-swap")
     assert check(processor, name, launches=1, check="memory,init,races,waits,sync") == []
 
 

@@ -18,6 +18,7 @@ from softcard.cli.records import NOT_COUNTED, ExecRecords, RunSummary, print_fin
 
 if TYPE_CHECKING:
     from softcard.cli.records import Report
+    from softcard.core.diagnostics import Diagnostic
     from softcard.core.event import Event
     from softcard.core.findings import Finding
     from softcard.device.hsa.device import HsaDevice
@@ -75,11 +76,19 @@ class DeviceOptions:
     """The findings of the checks on all devices."""
     drain: Callable[[], None] = lambda: None
     """Wait until all lines that were given to `Say` are printed."""
+    show: Callable[[Diagnostic], None] | None = None
+    """Print a finding of a device while the program runs, without blocking; None if `Say` prints its text."""
 
     @property
     def program(self) -> str:
         """The program's name as given on the command line."""
         return self.command[0] if self.command else ""
+
+    def show_by(self, say: Say) -> Callable[[Diagnostic], None]:
+        """Return the function that prints findings while the program runs; `say` prints lines."""
+        from softcard.report.diagnostic_text import as_text
+
+        return self.show or (lambda found: say(as_text([found])))
 
     def records(self, stack: ExitStack) -> ExecRecords:
         """Return the writers of traces, profiles and reports that the options request; `stack` closes them."""
@@ -133,7 +142,7 @@ def fletcher(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softcard-"))
         server = stack.enter_context(Server(DevicePlatform(device)))
-        printer = event_printer(wanted.trace, say)
+        printer = event_printer(kernel.name, wanted.trace, say, wanted.show_by(say))
         server.probes.subscribe(printer)
         device.probes.subscribe(printer)
         records = wanted.records(stack)
@@ -212,7 +221,7 @@ def refsi(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         options = Options((*settings.items(), *more.items()), True, opened, closing_one)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softcard-"))
         server = stack.enter_context(Server(options))
-        server.probes.subscribe(event_printer(wanted.trace, say, errors=False, checks=False))
+        server.probes.subscribe(event_printer(wanted.trace, say, wanted.show_by(say), errors=False, checks=False))
         server.probes.subscribe(lambda event: findings.extend(getattr(event, "findings", ())), events.Checked)
         path = Path(folder, "refsi.sock")
         server.listen(path)
@@ -264,7 +273,7 @@ def rocm(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softcard-"))
-        verdicts = RocmReporter(device, say, calls=wanted.trace)
+        verdicts = RocmReporter(device, say, wanted.show_by(say), calls=wanted.trace)
         records = wanted.records(stack)
         device.code_files = lambda: records.code_files
         if records:

@@ -50,7 +50,9 @@ from softcard.cli.options import (
 )
 from softcard.cli.output import Output
 from softcard.cli.records import reporting
+from softcard.cli.tables import styled_diagnostic
 from softcard.core.checks import default_checks
+from softcard.core.diagnostics import Diagnostic
 from softcard.core.errors import close_to
 from softcard.core.findings import Level
 
@@ -201,7 +203,11 @@ def exec_program(
     environment = dict(os.environ)
     with reporting(report, title) as gathered, ExitStack() as stack:
         output = stack.enter_context(closing(Output(sys.stderr)))
-        wanted = replace(wanted, report=gathered, drain=output.drain)
+
+        def show(found: Diagnostic) -> None:
+            output.say(styled_diagnostic(found, output.stream), is_printable=True)
+
+        wanted = replace(wanted, report=gathered, drain=output.drain, show=(lambda found: None) if quiet else show)
         for name in dict.fromkeys(devices or ["rocm" if agents else "fletcher"]):
             say = (lambda line: None) if quiet else output.say
             environment |= stack.enter_context(ATTACHMENTS[name](wanted, say))

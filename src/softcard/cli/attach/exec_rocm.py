@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from softcard.attach.rocm.library import ORDER_VARIABLE
-from softcard.cli.attach.serving import RepeatLimiter, rule_of
+from softcard.cli.attach.serving import RepeatLimiter, Show, rule_of
 from softcard.cli.files import write_file
 from softcard.cli.records import RunSummary
 from softcard.cli.running.registers_at import SNAPSHOTS
-from softcard.cli.tables import diagnostic_text
 from softcard.core.checks import having
-from softcard.core.diagnostics import Note, of_error
+from softcard.core.diagnostics import Diagnostic, Note, of_error
 from softcard.core.event import Event
+from softcard.core.findings import Level
 from softcard.device.kfd.device import KfdDevice
 from softcard.device.kfd.events import Called, KernelLint, LaunchRefused, ProcessClosed, ProcessOpened, QueueFailed
 
@@ -172,10 +172,10 @@ class CheckedAgents:
 class RocmReporter:
     """The printer of errors, and with `calls` also of driver calls. It stores both for `write`."""
 
-    def __init__(self, device: KfdDevice, say: Callable[[str], None], *, calls: bool) -> None:
+    def __init__(self, device: KfdDevice, say: Callable[[str], None], show: Show, *, calls: bool) -> None:
         self._agents = [node.agent.name for node in device.nodes]
         self._say = say
-        self._findings = RepeatLimiter(say)
+        self._findings = RepeatLimiter(say, show)
         self._lock = threading.Lock()
         self._calls: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
@@ -200,9 +200,10 @@ class RocmReporter:
                     self._errors.append(to_object(event))
                     found = of_error(error)
                     found = replace(found, notes=(*found.notes, Note(f"on agent {agent}")))
-                    self._findings.report(f"error {rule_of(error)}", diagnostic_text(found))
+                    self._findings.report(f"error {rule_of(error)}", found)
                 case KernelLint(agent=agent, check=check, message=message):
-                    self._findings.report(f"warning {check}", f"{agent}: {message}")
+                    found = Diagnostic(Level.WARNING, check, message, notes=(Note(f"on agent {agent}"),))
+                    self._findings.report(f"warning {check}", found)
                 case Called(process=number, name=name, refused=refused):
                     self._calls[name] += 1
                     self._refused[name] += bool(refused)

@@ -19,10 +19,17 @@ from softcard.attach.vfio_user import Server, Settings, SharedMemory
 from softcard.attach.vfio_user import events as session
 from softcard.cli.attach.serve_fletcher import serve_fletcher
 from softcard.cli.attach.serve_refsi import serve_refsi
-from softcard.cli.attach.serving import SWITCH_INTERVAL_S, RepeatLimiter, ended_by_signals, rule_of
+from softcard.cli.attach.serving import (
+    SWITCH_INTERVAL_S,
+    FindingOutput,
+    RepeatLimiter,
+    ended_by_signals,
+    found_at,
+    rule_of,
+)
 from softcard.cli.exits import UsageError, usage_errors
-from softcard.cli.options import QuietOption
-from softcard.cli.output import Output
+from softcard.cli.options import Format, FormatOption, JsonOption, QuietOption, chosen_format
+from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.event import Event
 from softcard.core.lint import OFF
 from softcard.core.settings import THREADED
@@ -88,12 +95,16 @@ def acceldev(
         ),
     ] = False,
     quiet: QuietOption = False,
+    form: FormatOption = Format.TEXT,
+    as_json: JsonOption = False,
 ) -> None:
     """Serve an Acceldev on the PCI bus of a virtual machine, and report its driver's mistakes.
 
     Start this command first, then QEMU 10.1 or later with
     -device '{"driver": "vfio-user-pci", "socket": {"type": "unix", "path": "PATH"}}'.
-    Interrupt the command to end it."""
+    Interrupt the command to end it. Findings are printed as text at once; in another format they are one document on
+    standard output at the end, and other messages go to standard error."""
+    form = chosen_format(form, as_json)
     if len(set(paths)) != len(paths):
         raise UsageError("--vfio-user names the same socket twice, expected another socket for each device")
     if not 0 <= pause < inf:
@@ -111,14 +122,15 @@ def acceldev(
     if sharing is Sharing.ANY and sys.stderr is not None:
         faulthandler.enable()  # prints a message if a client truncates its memory, which raises SIGBUS here
     with ExitStack() as stack:
-        output = stack.enter_context(closing(Output()))
+        findings = stack.enter_context(closing(FindingOutput(form, paths[0])))
+        output = findings.output
         servers = []
         for path in paths:
             device = AcceldevDevice(options)
             stack.callback(device.close)
             server = stack.enter_context(Server(device, settings))
-            if not quiet:
-                _report(server, device, output, path.name)
+            if not quiet or findings.collected is not None:
+                _report(server, device, findings, path.name, quiet)
             servers.append(server)
         stack.enter_context(ended_by_signals(servers))
         for path, server in zip(paths, servers, strict=True):
@@ -128,11 +140,13 @@ def acceldev(
         _serve_all(servers, 1 if once else None)
 
 
-def _report(server: Server, device: AcceldevDevice, output: Output, name: str) -> None:
-    """Subscribe to a server and its device, to print the actions of the device's driver to `output`.
+def _report(server: Server, device: AcceldevDevice, findings: FindingOutput, name: str, quiet: bool) -> None:
+    """Subscribe to a server and its device, to print the mistakes of the device's driver, and, unless `quiet`, its
+    actions.
 
-    The lines begin with `name`. When a client disconnects, a summary is printed."""
-    report = Report(lambda line: output.say(f"{name}: {line}"))
+    Messages begin with `name`, which is also the position of findings. When a client disconnects, a summary is
+    printed."""
+    report = Report(name, lambda line: None if quiet else findings.output.say(f"{name}: {line}"), findings)
     device.probes.subscribe(report)
     server.probes.subscribe(report)
 
@@ -166,19 +180,19 @@ def _serve_all(servers: list[Server], sessions: int | None) -> None:
 
 
 class Report:
-    """An observer of a server and its device, which prints their events with `say`.
+    """An observer of the server and device called `name`, which prints events with `say`, and findings to `output`.
 
     `say` must not block, as it is called while the device's lock is held.
     """
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, name: str, say: Callable[[str], None], output: FindingOutput) -> None:
+        self._name, self._say, self._output = name, say, output
         self._lock = threading.Lock()
         self._begin()
 
     def _begin(self) -> None:
         """Reset all counts for a new client."""
-        self._findings = RepeatLimiter(self._say)
+        self._findings = RepeatLimiter(self._say, self._output.show, self._output.collected is not None)
         self._reported: SoftcardError | None = None
         self._commands = self._fences = self._user_fences = self._deepest = 0
         self._raised: Counter[str] = Counter()
@@ -199,10 +213,10 @@ class Report:
                 self._commands += 1
                 self._user_fences += fences
                 if error is not None and error is not self._reported:
-                    self._findings.report(f"error {rule_of(error)}", f"error: {error}")
+                    self._found(f"error {rule_of(error)}", of_error(error))
             case events.ContextErrored(context=context, error=error):
                 self._reported = error
-                self._findings.report(f"error {rule_of(error)}", f"context {context} failed: {error}")
+                self._found(f"error {rule_of(error)}", of_error(error), f"context {context}")
             case events.InterruptRaised(interrupt=interrupt, coalesced=False):
                 self._raised[str(interrupt.name)] += 1
             case events.InterruptCleared(interrupts=interrupts):
@@ -210,11 +224,14 @@ class Report:
             case events.Coalesced(interrupt=Interrupt.USER_FENCE_WAIT):
                 self._findings.count("lint interrupt-coalesced (USER_FENCE_WAIT)")
             case events.Coalesced(interrupt=interrupt):
-                self._findings.report(f"lint interrupt-coalesced ({interrupt.name})", f"lint: {event}")
+                self._found(f"lint interrupt-coalesced ({interrupt.name})", event.diagnostic())
             case events.Lint(check=check):
-                self._findings.report(f"lint {check}", f"lint: {event}")
+                self._found(f"lint {check}", event.diagnostic())
             case _:
                 self._hear_session(event)
+
+    def _found(self, kind: str, found: Diagnostic, where: str = "") -> bool:
+        return self._findings.report(kind, found_at(found, self._name, where))
 
     def _hear_session(self, event: Event) -> None:
         match event:
@@ -222,22 +239,23 @@ class Report:
                 self._begin()
                 self._say(f"client {number} connected")
             case session.Disconnected(session=number, error=error):
-                why = "" if error is None or error is self._reported else f": {error}"
-                self._say(f"client {number} has disconnected{why}")
+                if error is not None and error is not self._reported:
+                    self._found(f"disconnected {rule_of(error)}", of_error(error), f"client {number}")
+                self._say(f"client {number} has disconnected")
             case session.Waits(time=time, session=number):
                 silent = "" if time else ", which has sent nothing"
                 text = f"another client waits: client {number} is connected{silent}"
-                self._findings.report("another client waited", text)
+                self._findings.say("another client waited", text)
             case session.TurnedAway(reason=reason):
-                self._findings.report("refused connection", f"connection refused: {reason}")
+                self._findings.say("refused connection", f"connection refused: {reason}")
             case session.Refused(error=error):
-                if self._findings.report(f"refused {rule_of(error)}", f"refused: {error}"):
+                if self._found(f"refused {rule_of(error)}", of_error(error)):
                     self._reported = error
             case session.DmaFailed():
                 self._findings.count("DMA failed")  # the error of the command is reported already
             case session.Mapped(direct=False, reason=reason, flags=flags) if flags & 2 and "sealed" in reason:
                 text = f"guest memory at {event.address:#x} is reached by messages, which is slow: {reason}"
-                self._findings.report("slow guest memory", text)
+                self._findings.say("slow guest memory", text)
 
     def sum_up(self) -> None:
         """Print a summary of the actions of the last client's driver, and how often each finding occurred."""

@@ -7,18 +7,22 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from softcard.cli.attach.serving import RepeatLimiter, rule_of
+from softcard.cli.attach.serving import FindingOutput, RepeatLimiter, Show, found_at, rule_of
 from softcard.cli.exits import UsageError, usage_errors
 from softcard.cli.files import read_file
 from softcard.cli.fletcher import need_pyarrow, parse_offset, read_files
 from softcard.cli.options import (
     FletcherKernelOption,
+    Format,
+    FormatOption,
+    JsonOption,
     LibraryOption,
     MapOption,
     MapProfile,
@@ -28,8 +32,9 @@ from softcard.cli.options import (
     SchemaOption,
     SocketOption,
     ThreadedOption,
+    chosen_format,
 )
-from softcard.cli.output import Output
+from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import SoftcardError
 
 if TYPE_CHECKING:
@@ -61,11 +66,15 @@ def serve_fletcher(
     once: OnceOption = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show every register access.")] = False,
     quiet: QuietOption = False,
+    form: FormatOption = Format.TEXT,
+    as_json: JsonOption = False,
 ) -> None:
     """Serve a Fletcher device to host programs, and report their mistakes.
 
     The command prints environment variables. Set them to let unmodified programs of the Fletcher run-time, in C++
-    or Python, find the device. Interrupt the command to end it."""
+    or Python, find the device. Interrupt the command to end it. Findings are printed as text at once; in another
+    format they are one document on standard output at the end, and other messages go to standard error."""
+    form = chosen_format(form, as_json)
     need_pyarrow()
     from softcard.attach.fletcher import DevicePlatform, Server, build_library, default_socket, make_private
     from softcard.cli.attach.serving import SWITCH_INTERVAL_S, ended_by_signals
@@ -84,9 +93,12 @@ def serve_fletcher(
             make_private(path.parent)
     if threaded:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-    with closing(Output()) as output, Server(DevicePlatform(device, keep=keep)) as server:
-        printer = event_printer(trace, output.say)
-        if not quiet:
+    findings = FindingOutput(form, path)
+    output = findings.output
+    with closing(findings), Server(DevicePlatform(device, keep=keep)) as server:
+        say = (lambda line: None) if quiet else output.say
+        printer = event_printer(chosen.name, trace, say, findings.show, form is not Format.TEXT)
+        if not quiet or form is not Format.TEXT:
             server.probes.subscribe(printer)
             device.probes.subscribe(printer)
         built = build_library() if library else None
@@ -148,24 +160,52 @@ def register_map(kernel: Kernel, schemas: list[Path], profile: str, offset: int)
     return fletcher_map(batches or kernel.schemas, custom=kernel.custom, profile=named, offset=offset)
 
 
-def event_printer(trace: bool, say: Callable[[str], None]) -> Callable[[Event], None]:
-    """Return an observer that prints a Fletcher server's events; of equal findings it prints only the first few.
+def event_printer(
+    name: str, trace: bool, say: Callable[[str], None], show: Show, is_document: bool = False
+) -> Callable[[Event], None]:
+    """Return an observer that prints the events of a Fletcher server for the kernel `name`.
 
-    With `trace` it also prints register accesses."""
-    findings = RepeatLimiter(say)
+    `say` prints an event and `show` a finding. Of equal findings only the first few are printed, in a document
+    (`is_document`) more. With `trace` register accesses are printed, too."""
+    findings = RepeatLimiter(say, show, is_document)
 
     def print_event(event: Event) -> None:
+        found, kind = _finding(event)
+        if found is not None:
+            findings.report(kind, found_at(found, name))
         text, kind = _text(event, trace)
         if kind:
-            findings.report(kind, text)
+            findings.say(kind, text)
         elif text:
             say(text)
 
     return print_event
 
 
+def _finding(event: Event) -> tuple[Diagnostic | None, str]:
+    """Return the finding that an event reports, with its kind; None if it reports none."""
+    from softcard.attach.fletcher import events as session
+    from softcard.device.fletcher import events
+
+    match event:
+        case session.Disconnected(error=error) if error is not None:
+            return of_error(error), f"disconnected {rule_of(error)}"
+        case session.Refused(error=error):
+            return of_error(error), f"refused {rule_of(error)}"
+        case events.Lint(check=check):
+            return event.diagnostic(), check
+        case events.KernelFailed(error=error):
+            found, cause = of_error(error), error.__cause__  # the exception of the user's kernel
+            if cause is not None:
+                lines = "".join(traceback.format_exception(cause)).rstrip()
+                found = replace(found, message=f"{found.message}\n{lines}")
+            return found, f"error {rule_of(error)}"
+        case _:
+            return None, ""
+
+
 def _text(event: Event, trace: bool) -> tuple[str, str]:
-    """Return the text of an event and the kind of its finding; each is "" if there is nothing to print.
+    """Return the text of an event that is not a finding, and a kind if it may occur often; each may be "".
 
     Register accesses have a text only with `trace`.
     """
@@ -175,20 +215,16 @@ def _text(event: Event, trace: bool) -> tuple[str, str]:
     match event:
         case session.Connected(session=number):
             return f"host {number} connected", ""
-        case session.Disconnected(session=number, error=error, freed=freed):
+        case session.Disconnected(session=number, freed=freed):
             left = f", without freeing {freed} allocations" if freed else ""
-            return f"host {number} has disconnected{left}" + (f": {error}" if error else ""), ""
+            return f"host {number} has disconnected{left}", ""
         case session.Waits(time=time, session=number):
             silent = "" if time else ", which has sent nothing"
             return f"another host waits: host {number} is connected{silent}", "another host waits"
         case session.TurnedAway(reason=reason):
             return f"connection refused: {reason}", "refused connection"
-        case session.Refused(error=error):
-            return f"refused: {error}", f"refused {rule_of(error)}"
         case events.KernelText(text=text):
             return text, ""
-        case events.Lint(check=check):
-            return f"lint: {event}", check
         case events.KernelStarted(kernel=kernel, ranges=ranges):
             rows = ", ".join(f"{name} {first} to {last}" for name, first, last in ranges)
             return f"kernel {kernel} starts: {rows}", ""
@@ -196,10 +232,6 @@ def _text(event: Event, trace: bool) -> tuple[str, str]:
             return f"kernel {kernel} is done: result {result:#x}, {slices} slices", ""
         case events.KernelAborted(kernel=kernel, by=by):
             return f"kernel {kernel} is ended by {by}", ""
-        case events.KernelFailed(error=error):
-            cause = error.__cause__  # the exception of the user's kernel
-            shown = "" if cause is None else "\n" + "".join(traceback.format_exception(cause)).rstrip()
-            return f"error: {error}{shown}", f"error {rule_of(error)}"
         case events.RegisterAccess(address=address, name=name, value=value, write=write, response=response) if trace:
             arrow, status = "<=" if write else "=>", " SLVERR" if response else ""
             return f"{'W' if write else 'R'} {address:#05x} {arrow} {value:#010x} {name}{status}", ""

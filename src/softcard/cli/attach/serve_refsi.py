@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from softcard.cli.attach.serving import RepeatLimiter, rule_of
+from softcard.cli.attach.serving import FindingOutput, RepeatLimiter, Show, found_at, rule_of
 from softcard.cli.exits import ExitCode, UsageError, usage_errors
 from softcard.cli.files import reading
 from softcard.cli.options import (
@@ -18,6 +18,9 @@ from softcard.cli.options import (
     Engine,
     EngineOption,
     EqualStoresOption,
+    Format,
+    FormatOption,
+    JsonOption,
     LibraryOption,
     OnceOption,
     QuietOption,
@@ -26,12 +29,11 @@ from softcard.cli.options import (
     WindowScaleOption,
     check_equal_stores,
     checked,
+    chosen_format,
 )
-from softcard.cli.output import Output
 from softcard.cli.refsi import Profile
-from softcard.cli.tables import diagnostic_text
 from softcard.core.checks import checks_of, default_checks, having, read_suppressions
-from softcard.core.diagnostics import of_error
+from softcard.core.diagnostics import diagnostics_of, of_error
 from softcard.core.event import Event
 from softcard.core.findings import Finding, Level
 
@@ -60,15 +62,19 @@ def serve_refsi(
     library: LibraryOption = True,
     once: OnceOption = False,
     quiet: QuietOption = False,
+    form: FormatOption = Format.TEXT,
+    as_json: JsonOption = False,
 ) -> None:
     """Serve RefSi devices through librefsidrv.so to unmodified host programs of the reference driver.
 
     The command prints environment variables. Set them to let programs find the devices. Each program opens
     devices that no other program uses, and they are closed when it ends. Interrupt the command to end it. With
-    --check the exit status is 1 if there were errors."""
+    --check the exit status is 1 if there were errors. Findings are printed as text at once; in another format they
+    are one document on standard output at the end, and other messages go to standard error."""
     from softcard.attach.refsi import Options, Server, build_library, default_socket, events, make_private
     from softcard.cli.attach.serving import SWITCH_INTERVAL_S, ended_by_signals
 
+    form = chosen_format(form, as_json)
     chosen = profile_for(checked(check) or default_checks(), profile or "", window_scale or "")
     settings = settings_of(*chosen, engine.value, checked(check), suppressions, equal_stores)
     options = Options(tuple(settings.items()), shared_memory)
@@ -84,9 +90,12 @@ def serve_refsi(
             errors.extend(each for each in event.findings if each.level is Level.ERROR)
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    with closing(Output()) as output, Server(options) as server:
-        if not quiet:
-            server.probes.subscribe(event_printer(True, output.say))
+    findings = FindingOutput(form, path)
+    output = findings.output
+    with closing(findings), Server(options) as server:
+        if not quiet or form is not Format.TEXT:
+            say = (lambda line: None) if quiet else output.say
+            server.probes.subscribe(event_printer(True, say, findings.show, is_document=form is not Format.TEXT))
         server.probes.subscribe(collect, events.Checked)
         built = build_library() if library else None
         with ended_by_signals([server]):
@@ -125,7 +134,7 @@ def settings_of(
     if suppressions is not None:
         if not check:
             raise UsageError("--suppressions requires --check")
-        with reading(suppressions):
+        with usage_errors(), reading(suppressions):
             read_suppressions(suppressions)
         settings["suppressions"] = str(suppressions)
     Settings.of(None, settings)
@@ -133,16 +142,22 @@ def settings_of(
 
 
 def event_printer(
-    trace: bool, say: Callable[[str], None], *, errors: bool = True, checks: bool = True
+    trace: bool,
+    say: Callable[[str], None],
+    show: Show,
+    *,
+    errors: bool = True,
+    checks: bool = True,
+    is_document: bool = False,
 ) -> Callable[[Event], None]:
-    """Return an observer that prints events of host programs; of equal findings it prints only the first few.
+    """Return an observer that prints events of host programs with `say`, and findings with `show`.
 
-    `trace` adds connections and opened devices. `errors` adds the errors that the driver library also prints in
-    the program, and `checks` adds the findings of checks."""
+    Of equal findings only the first few are printed, in a document (`is_document`) more. `trace` adds connections and
+    opened devices. `errors` adds the errors that the driver library also prints in the program, and `checks` adds the
+    findings of checks."""
     from softcard.attach.refsi import events
-    from softcard.report.diagnostic_text import as_text
 
-    findings = RepeatLimiter(say)
+    findings = RepeatLimiter(say, show, is_document)
 
     def print_event(event: Event) -> None:
         match event:
@@ -152,16 +167,18 @@ def event_printer(
                 say(f"RefSi {family.upper()}1 opened")
             case events.Disconnected(session=number, error=error, devices=count) if trace or error:
                 left = f", and left {count} device{'s' * (count > 1)} open" if count else ""
-                say(f"host {number} has disconnected{left}" + (f": {error}" if error else ""))
+                if error is not None:
+                    findings.report(f"disconnected {rule_of(error)}", found_at(of_error(error), f"host {number}"))
+                say(f"host {number} has disconnected{left}")
             case events.Waits(time=time, session=number):
                 silent = "" if time else ", which has sent nothing"
-                findings.report("waits", f"another host waits: host {number} is connected{silent}")
+                findings.say("waits", f"another host waits: host {number} is connected{silent}")
             case events.TurnedAway(reason=reason):
-                findings.report("refused connection", f"connection refused: {reason}")
+                findings.say("refused connection", f"connection refused: {reason}")
             case events.Told(error=error) if errors:
-                findings.report(f"error {rule_of(error)}", diagnostic_text(of_error(error)))
+                findings.report(f"error {rule_of(error)}", of_error(error))
             case events.Checked(findings=found) if checks:
-                if found:
-                    say(as_text(found))
+                for each in diagnostics_of(found):
+                    show(each)
 
     return print_event

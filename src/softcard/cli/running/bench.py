@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -33,9 +32,10 @@ from softcard.cli.options import (
     is_json,
     time_limit_of,
 )
+from softcard.cli.progress import progress
 from softcard.cli.running.bench_cases import BENCHES, INTERFACES, Bench, recorded
 from softcard.cli.running.run import SEED, parsed, prepared
-from softcard.cli.tables import Terminal, show
+from softcard.cli.tables import show
 from softcard.core.errors import SoftcardError, close_to
 from softcard.image.arrow_schema import ArrowMissing
 
@@ -126,7 +126,7 @@ def _measured(benches: list[Bench], seconds: float) -> Iterator[dict[str, Any]]:
     for each in benches:
         row = {"interface": each.interface, "what": each.what, "unit": each.unit}
         try:
-            with _status(each.name):
+            with progress(each.name):
                 speed = each.measure(seconds)
         except ArrowMissing as error:
             yield row | {"skipped": str(error)}
@@ -171,7 +171,7 @@ def _kernel(
     sizes = values_of["--grid"][0], values_of["--group"][0]
     found, name, (grid, group) = prepared(file, name, sizes, values, how, RawHeader())
     results: list[Any] = []
-    with found.opened(how) as launch, _status(name):
+    with found.opened(how) as launch, progress(name):
         end = time.perf_counter() + seconds
         while len(results) < LEAST_LAUNCHES or time.perf_counter() < end:
             results.append(launch(name, grid, group, [_copy(each) for each in values]).result)
@@ -240,17 +240,6 @@ def _show_kernel(found: dict[str, Any]) -> None:
 
 
 # ---- both ------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _status(what: str) -> Iterator[None]:
-    """Show the name of the current measurement while the block runs, if the output is a terminal."""
-    console = Terminal(stderr=True)
-    if console.is_terminal:
-        with console.status(what):
-            yield
-    else:
-        yield
 
 
 def _time(seconds: float) -> str:

@@ -20,6 +20,7 @@ from softcard.core.limits import default_time_limit
 
 if TYPE_CHECKING:
     from softcard.cli.records import Report
+    from softcard.cli.running.triton_kernel import TritonKernel
     from softcard.host.amdcl2 import program as amdcl2
     from softcard.host.hsa import launch as hsa
     from softcard.host.hsa.gpu import Gpu
@@ -220,7 +221,11 @@ def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
         machine = int.from_bytes(data[18:20], "little")
         if machine == MACHINE_RISCV:
             return _refsi(data)
-        return _opencl(data, options) if machine in MACHINES_AMDCL2 else _hsa(data, options)
+        if machine in MACHINES_AMDCL2:
+            return _opencl(data, options)
+        from softcard.cli.running.triton_kernel import triton_kernel
+
+        return _hsa(data, options, triton_kernel(path))
     if not options.agent and path.suffix not in RAW_SUFFIXES:
         head = f"file starts with {data[:4].hex(' ')}, expected 7f 45 4c 46 (ELF)"
         raise WireError(f"{head}: for raw code name the target with --agent").at("byte", 0)
@@ -251,7 +256,7 @@ def _assembled(source: bytes, options: Options) -> tuple[bytes, Options, str]:
 # ---- AMD HSA -------------------------------------------------------------------------------------------------------
 
 
-def _hsa(data: bytes, options: Options) -> KernelFile:
+def _hsa(data: bytes, options: Options, triton: TritonKernel | None = None) -> KernelFile:
     from softcard.device.hsa.agents import AGENTS
     from softcard.device.hsa.agents import agent as agent_of
     from softcard.image.hsa.code_object import read_code_object
@@ -283,21 +288,30 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
                 after.callback(lambda: _show(how, loaded, gpu.instruction_counts))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
-                if loaded.kernels[kernel].image.metadata is None:
+                metadata, more = loaded.kernels[kernel].image.metadata, 0
+                if metadata is None:
                     _check_typed(args)
-                arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
+                given = args
+                if triton is not None:
+                    if group is not None:
+                        raise UsageError(f"--group is not needed: {kernel}.json gives {triton.threads} work-items")
+                    given = triton.values(args, len(args) if metadata is None else len(metadata.explicit))
+                    x, y, z = (*(grid or ()), 1, 1, 1)[:3]
+                    grid, group, more = (x * triton.threads, y, z), (triton.threads, 1, 1), triton.shared
+                arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in given]
                 _name(gpu, arrays)
                 values = [Local(each.size) if isinstance(each, Lds) else each for each in arrays]
-                result = gpu.run(loaded, kernel, grid or 1, group, values)
-                for mine, theirs in zip(args, arrays, strict=True):
-                    if isinstance(mine, np.ndarray):
+                result = gpu.run(loaded, kernel, grid or 1, group, values, group_bytes=more)
+                for mine, theirs in zip(args, arrays, strict=False):
+                    if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
                         mine[...] = theirs
                         gpu.free(theirs)
                 return Outcome(result, result.text)
 
             yield launch
 
-    return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), opened)
+    interface = f"AMD HSA, {code.version}"
+    return KernelFile(interface, agent, tuple(code.kernels), opened, counts_elements=triton is None)
 
 
 def _check_typed(values: Sequence[Any]) -> None:

@@ -45,6 +45,7 @@ from softcard.cli.options import (
     time_limit_of,
 )
 from softcard.cli.output import exact
+from softcard.cli.progress import compiled, progress
 from softcard.cli.records import RunSummary, print_findings, reporting, write_findings
 from softcard.core.checks import default_checks
 from softcard.core.display import demangled
@@ -83,7 +84,11 @@ def run(
     ],
     kernel: Annotated[str, typer.Argument(help="Name of the kernel; not needed if the file has one kernel only.")] = "",
     grid: Annotated[
-        str, typer.Option(metavar="SIZE", help="Number of work-items, or of RefSi's instances: 1024, 64x64 or 8x8x8.")
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="Number of work-items, of Triton's programs, or of RefSi's instances: 1024, 64x64 or 8x8x8.",
+        ),
     ] = "",
     group: Annotated[
         str,
@@ -169,7 +174,8 @@ def run(
     LDS; null.
 
     Without --grid there is a work-item for each element of the largest array;
-    on RefSi, one instance. Raw GPU code needs arguments with types; it has
+    on RefSi, one instance; of a kernel from Triton's cache (NAME.hsaco with
+    NAME.json beside it), one program. Raw GPU code needs arguments with types; it has
     s[0:1] = their address, s2 to s4 = the work-group, v0 to v2 = the work-item.
 
     With --check memory the accesses of the kernel are checked, and it continues
@@ -228,7 +234,8 @@ def run(
     try:
         with reporting(report, f"{file.name}: {name}") as wanted_report:
             options = replace(options, report=wanted_report)
-            outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
+            with progress(f"running {name}", state=compiled):
+                outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
     except SoftcardError as error:
         if as_json and not isinstance(error, UsageError):
             print(json.dumps(_failed(name, error, options), indent=2))
@@ -289,7 +296,8 @@ def prepared(
 
     sizes = _sizes(size[0]) if size[0] else None, _sizes(size[1]) if size[1] else None
     try:
-        found = read_kernels(file, options, header)
+        with progress(f"reading {file.name}"):
+            found = read_kernels(file, options, header)
     except UsageError:
         raise
     except SoftcardError as error:

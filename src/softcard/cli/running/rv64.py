@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from softcard.cli.exits import ExitCode, usage_errors
-from softcard.cli.files import MAX_CODE_BYTES, read_file, write_file
+from softcard.cli.files import MAX_CODE_BYTES, in_text, numbered, read_file, write_file
 from softcard.cli.options import (
     BothEnginesOption,
     Engine,
@@ -23,7 +23,7 @@ from softcard.cli.options import (
     is_json,
     time_limit_of,
 )
-from softcard.core.errors import SoftcardError
+from softcard.core.errors import SoftcardError, WireError
 
 if TYPE_CHECKING:
     from softcard.host.rv64.run import ProgramResult
@@ -109,6 +109,8 @@ def rv64(
                 on_write=on_write,
             )
         except SoftcardError as error:
+            if isinstance(error, WireError) and not any(each.kind == "file" for each in error.path):
+                error.at("file", str(program))
             if as_json:
                 print(json.dumps({"error": str(error), "console": error.text, "engine": kind}, indent=2))
             elif on_write is None:
@@ -138,10 +140,11 @@ def _program(path: Path) -> bytes:
         return data
     from softcard.image.assembly.program import assemble
 
+    source = data.decode("utf-8", "replace")
     try:
-        return assemble(data.decode("utf-8", "replace"), "rv64gc").elf()
+        return assemble(source, "rv64gc").elf()
     except SoftcardError as error:
-        raise error.at("file", str(path)) from None
+        raise in_text(error, path, numbered(source)) from None
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -27,7 +27,7 @@ CHECKS: Final = {
     "stale-feed-word": "a command uses FEED words that were not written since the last submission",
     "fence-wait-late": "CMD_FENCE_WAIT was written after its FENCE, and CMD_FENCE_LAST was not read next",
     "partial-command": "the size of a RUN is not a multiple of a command's 20 bytes",
-    "odd-access": "a register access of another size, unaligned, or at an address without a register",
+    "register-access": "a register access of another size, unaligned, or at an address without a register",
     "queue-overrun": "a command was submitted to a full queue, and lost",
     "interrupt-coalesced": "an interrupt's event occurred again before the driver cleared it",
     "interrupt-unacknowledged": "an enabled interrupt was active when the driver disconnected, or at reset or close",
@@ -40,7 +40,7 @@ CHECKS: Final = {
     "empty-run": "a RUN of 0 bytes",
     "command-refused": "a device command was invalid, or its context's record could not be reached",
     "contexts-configs-unset": "a command used CONTEXTS_CONFIGS before it was written",
-    "contexts-configs-live": "CONTEXTS_CONFIGS was written while commands were queued or running",
+    "contexts-configs-in-use": "CONTEXTS_CONFIGS was written while commands were queued or running",
 }
 """The description of every lint check, by name."""
 
@@ -85,7 +85,7 @@ class Lints:
     def odd_access(self, write: bool, size: int, offset: int, why: str) -> None:
         """Emit a lint for an access to BAR0 that no register accepts; `why` is the reason, for the message."""
         verb = "write" if write else "read"
-        self.report("odd-access", f"{verb} of {size} bytes at BAR0 + {offset:#06x}: {why}", rules.REGISTER_ACCESS)
+        self.report("register-access", f"{verb} of {size} bytes at BAR0 + {offset:#06x}: {why}", rules.REGISTER_ACCESS)
 
     def register_access(self, name: str, write: bool) -> None:
         """Check an access to register `name` before it takes effect.
@@ -115,7 +115,7 @@ class Lints:
         self.configs_written = True
         if busy:
             self.report(
-                "contexts-configs-live",
+                "contexts-configs-in-use",
                 "CONTEXTS_CONFIGS was written while commands were queued or running",
                 rules.CONTEXTS_CONFIGS,
             )

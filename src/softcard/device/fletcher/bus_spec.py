@@ -22,7 +22,7 @@ from softcard.device.fletcher.rules import (
     CONTROL_BITS,
     CUSTOM_CONTROL,
     CUSTOM_STATUS,
-    DERIVED,
+    DERIVED_REGISTERS,
     PROFILE_CLEAR,
     PROFILE_ENABLE,
     PROFILE_READ_ONLY,
@@ -76,7 +76,7 @@ class SpecBus(Stateful):
             )
         below = max((at for at in self._words if at < address), default=None)
         near = f"after {self._words[below].name}" if below is not None else f"below the map at {self._map.offset:#x}"
-        raise RuleError(f"{access} at bus address {address:#x}, where there is no register", rule=DERIVED).at(
+        raise RuleError(f"{access} at bus address {address:#x}, where there is no register", rule=DERIVED_REGISTERS).at(
             "address", address, near
         )
 

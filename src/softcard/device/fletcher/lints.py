@@ -23,17 +23,17 @@ from softcard.device.fletcher.bus import (
     Word,
 )
 from softcard.device.fletcher.map.layout import FletcherMap
-from softcard.device.fletcher.rules import ADDRESS_HALVES, DERIVED, REGISTER_WIDTH, START
+from softcard.device.fletcher.rules import ADDRESS_HALVES, DERIVED_REGISTERS, REGISTER_WIDTH, START
 
 CHECKS: Final = {
     "stray-read": "a read of an address without a readable register: the hardware returns another register",
     "stray-write": "a write to an address without a writable register: the hardware writes another register",
     "unlatched-word": "a later word of a wide register was read without its first word: SLVERR",
-    "foreign-latch": "a later word was read that belongs to another register than the one that was latched",
-    "foreign-hold": "a register was written together with words of another one, or of an earlier write",
+    "mixed-register-read": "a later word was read that belongs to another register than the one that was latched",
+    "mixed-register-write": "a register was written together with words of another one, or of an earlier write",
     "unfinished-write": "the kernel was started while a register was written only in part",
     "start-ignored": "a start while the kernel was busy, or done and not reset",
-    "other-rows": "a RecordBatch from which the kernel will read wrong rows: a slice, hidden nulls (profile hardware)",
+    "wrong-rows": "a RecordBatch from which the kernel will read wrong rows: a slice, hidden nulls (profile hardware)",
     "negative-value": "a number below 0 was written to a register, which is unsigned",
     "hardware-differs": "the hardware would answer an access differently than the document demands (profile spec)",
 }
@@ -80,7 +80,7 @@ class HardwareLints:
             self._lints.report(
                 "stray-read",
                 f"read of {address:#x}, which has no readable register: the hardware returns {word.name}",
-                DERIVED,
+                DERIVED_REGISTERS,
             )
         if word.number and reply.response is Response.SLVERR:
             self._lints.report(
@@ -90,7 +90,7 @@ class HardwareLints:
             )
         elif word.number and self._latched is not None and self._latched.parts != word.parts:
             self._lints.report(
-                "foreign-latch",
+                "mixed-register-read",
                 f"read of {word.name} returns a word of {self._latched.name}: read the first word of the register "
                 "before",
                 REGISTER_WIDTH,
@@ -99,12 +99,12 @@ class HardwareLints:
             self._latched = word
 
     def write(self, address: int, word: Word) -> None:
-        """Check a write of `address`, which selects `word`."""
+        """Check a write to `address`. `word` is the register word that the hardware selects for this address."""
         if address // self._bytes * self._bytes != word.address:
             self._lints.report(
                 "stray-write",
                 f"write to {address:#x}, which has no writable register: the hardware writes {word.name}",
-                DERIVED,
+                DERIVED_REGISTERS,
             )
         self._writer[word.number] = word
         if not word.is_last:
@@ -115,7 +115,7 @@ class HardwareLints:
             other = self._writer.get(number)
             if other is not None and (number not in self._fresh or other.parts != word.parts):
                 self._lints.report(
-                    "foreign-hold",
+                    "mixed-register-write",
                     f"write of {word.name} takes word {number} from an earlier write of {other.name}, "
                     "expected all words of the register in ascending order",
                     ADDRESS_HALVES,

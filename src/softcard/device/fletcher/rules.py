@@ -4,7 +4,7 @@ from softcard.core.rule import rules_of
 
 _rule = rules_of(__package__)
 
-DERIVED = _rule("derived")
+DERIVED_REGISTERS = _rule("derived-registers")
 REGISTER_WIDTH = _rule("register-width")
 CONTROL_BITS = _rule("control-bits")
 BUFFER_ORDER = _rule("buffer-order")
@@ -22,7 +22,7 @@ BUS_WORDS = _rule("bus-words")
 FIELD_METADATA = _rule("field-metadata")
 PROFILED_FIELDS = _rule("profiled-fields")
 QUEUE_ORDER = _rule("queue-order")
-CUT_BATCH = _rule("cut-batch")
+TRUNCATED_BATCH = _rule("truncated-batch")
 START = _rule("start")
 STATUS_READ_ONLY = _rule("status-read-only")
 RETURN_READ_ONLY = _rule("return-read-only")

@@ -157,7 +157,7 @@ class Compute:
         return self.checks.added_counts(counts)
 
     def run(self, dispatch: Dispatch, run: Callable[[Dispatch], Statistics] | None = None) -> Statistics:
-        """Run the waves of `dispatch`. With a strict memory, store and report the findings afterwards.
+        """Run the waves of `dispatch`. With the setting ``coherence="strict"``, report the findings about fences.
 
         If `run` is given, it executes the whole dispatch instead of `Engine.run`."""
         engine = self._engine or self.engine

@@ -252,9 +252,9 @@ class ComputeQueue:
         return True
 
     def _predicate(self, body: list[int]) -> bool:
-        """Handle PRED_EXEC, whose next commands are for some accelerator dies: skip them unless they are for die 0.
+        """Execute PRED_EXEC: skip the commands that follow it unless they are for accelerator die 0; return True.
 
-        The modelled command processor is that of die 0, and starts the work-groups of all dies."""
+        The modelled command processor is that of die 0. It starts the work-groups of all dies."""
         _check_size(Command.PRED_EXEC, body, 1)
         buffer, (word,) = self._buffer, body
         if buffer is None:

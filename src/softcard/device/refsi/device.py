@@ -66,7 +66,7 @@ class Views:
         self._ends: list[int] = []
 
     def add(self, view: memoryview) -> None:
-        """Add the bytes of `view`."""
+        """Add the range of host addresses of `view`, and merge it with ranges that it overlaps or touches."""
         if not view.nbytes:
             return
         start = int(np.frombuffer(view, dtype=np.uint8).ctypes.data)

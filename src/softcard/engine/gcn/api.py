@@ -138,6 +138,8 @@ class Dispatch:
     """The work-groups in the order of launch, as uint32[G, 4]: id x, y, z and index of the shape."""
     sgprs: Words32 = field(default_factory=lambda: np.zeros(0, np.uint32))
     """The words of s0, s1, ... that all waves share."""
+    argument_sgprs: range = range(0)
+    """The numbers of the SGPRs that hold preloaded kernel arguments. They are the last ones of `sgprs`."""
     group_id_sgprs: tuple[int, int, int] = (NOWHERE, NOWHERE, NOWHERE)
     group_info_sgpr: int = NOWHERE
     """The number of the SGPR that gets work-group info.

@@ -118,8 +118,8 @@ class Shadow(Protocol):
     def start_wave(self, dispatch: Dispatch, wave: Wave, slot: int, lds: Sequence[int]) -> None:
         """Initialise the shadow registers of a wave.
 
-        `slot` is the number of the wave's private memory; the shadow of LDS, one for each kind, is at host addresses
-        `lds`.
+        `slot` is the number of the wave's private memory. `lds` are the host addresses of the shadow memories of the
+        work-group's LDS, one for each kind of shadow.
         """
 
     def starts(self, dispatch: Dispatch, waves: Sequence[Wave], first_slot: int) -> ShadowStarts:

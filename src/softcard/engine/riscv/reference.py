@@ -19,7 +19,7 @@ from softcard.engine.riscv.api import CAUSES, FETCH_ACCESS, ILLEGAL, Alone, Exit
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
 from softcard.engine.riscv.polling import is_poll
-from softcard.isa.riscv import csr, floatstate
+from softcard.isa.riscv import csr
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.decode import decode, length
 from softcard.isa.riscv.insn import IllegalInstruction, Insn
@@ -34,6 +34,7 @@ from softcard.isa.riscv.state import (
     RETURN_ADDRESS,
     Hart,
 )
+from softcard.isa.riscv.unitstate import FLOAT_EXTENSIONS, FLOATS
 
 OnRetire = Callable[[Hart, Insn], None]
 Observe = Callable[[Evaluator], Evaluator]
@@ -275,7 +276,7 @@ class ReferenceEngine:
             o.begin(pc, insn)
             try:
                 if cached.is_float:
-                    floatstate.use(hart)
+                    FLOATS.use(hart)
                 cached.semantics(o, insn)
             except Trap as trap:
                 return self._trap(context, pc, trap.cause, trap.value, trap.error, insn)
@@ -366,7 +367,7 @@ class ReferenceEngine:
         if length(word) == 4:
             word |= self._parcel(context, (pc + 2) & MASK64) << 16
         insn = decode(word, context.hart.isa)
-        cached = Cached(pc, insn, insn.spec.semantics, insn.spec.extension in floatstate.EXTENSIONS)
+        cached = Cached(pc, insn, insn.spec.semantics, insn.spec.extension in FLOAT_EXTENSIONS)
         if self.tlb_entries is not None:
             context.code[(pc >> 1) % ICACHE_ENTRIES] = cached
         elif not self.coherent or self.guard(context, pc, insn.length):

@@ -10,9 +10,9 @@ from typing import Any
 from softcard.engine.riscv.api import Trap
 from softcard.engine.riscv.pages import MASK64
 from softcard.ir import softfloat
-from softcard.isa.riscv import floatstate, vectorstate
 from softcard.isa.riscv.insn import IllegalInstruction
 from softcard.isa.riscv.state import FRM, VL, VSTART, VTYPE, VXRM, VXSAT, Hart
+from softcard.isa.riscv.unitstate import FLOATS, VECTORS
 from softcard.isa.riscv.vector import rules, vtype
 from softcard.isa.riscv.vector.groups import Before, Group, Mask, Picked, Place, Scalar, Slid, Source, Walk
 from softcard.isa.riscv.vector.vtype import VType
@@ -59,7 +59,7 @@ class Vectors:
         """Begin a vector instruction that does not depend on vtype.
 
         Only an instruction that `resumes` may begin with vstart other than 0."""
-        vectorstate.use(self.hart)
+        VECTORS.use(self.hart)
         if not resumes and self.words[VSTART]:
             why = (
                 f"vstart is {self.words[VSTART]}, expected 0: only loads and stores can start in the middle of a vector"
@@ -68,7 +68,7 @@ class Vectors:
 
     def vector_float(self) -> None:
         """Begin a vector instruction on floats."""
-        floatstate.use(self.hart)
+        FLOATS.use(self.hart)
         if self.words[FRM] > softfloat.RMM:
             why = f"floating-point vector instruction while frm is {self.words[FRM]}, which is reserved"
             raise IllegalInstruction(why, rule=rules.FRM_RESERVED)

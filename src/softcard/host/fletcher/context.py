@@ -14,7 +14,7 @@ from softcard.device.fletcher.kernel import FLETCHER_MODE
 from softcard.device.fletcher.map.build import batch_mode, batch_name, fletcher_map
 from softcard.device.fletcher.map.flatten import Reading, flatten_schema, type_of
 from softcard.device.fletcher.map.layout import BatchLayout, BufferSlot, FletcherMap, Mode
-from softcard.device.fletcher.rules import CUT_BATCH, QUEUE_ORDER, SAME_IMPLEMENTATION
+from softcard.device.fletcher.rules import QUEUE_ORDER, SAME_IMPLEMENTATION, TRUNCATED_BATCH
 from softcard.host.fletcher.batch import (
     ArrowSource,
     HostBuffer,
@@ -136,7 +136,7 @@ class Context:
                 if port.strict:
                     raise
                 if isinstance(port, LocalPort):
-                    port.device.lint("other-rows", error)
+                    port.device.lint("wrong-rows", error)
         if port.strict and port.map is not None:
             self.check(port.map)
         self._is_enabled = True
@@ -196,7 +196,7 @@ class Context:
             raise RuleError(
                 f"{queued.name}.{'.'.join(path)} is of type {kind}, expected a type that Fletcher supports (for an "
                 "extension array, its storage): the run-time passes no buffers of this field and of later fields",
-                rule=CUT_BATCH,
+                rule=TRUNCATED_BATCH,
             )
         if not queued.whole:
             check_slices(queued.name, queued.batch, queued.index)

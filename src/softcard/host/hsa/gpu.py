@@ -40,6 +40,7 @@ from softcard.host.hsa.arguments import Given, Local, Pointer, Segments
 from softcard.host.hsa.executable import Executable, Kernel, read
 from softcard.host.hsa.launch import (
     ARMED,
+    HOSTCALL,
     SIGNAL_BYTES,
     Dim3,
     Launch,
@@ -57,6 +58,7 @@ from softcard.host.hsa.memory import Arrays, Block, Borrowed
 
 if TYPE_CHECKING:
     from softcard.engine.gcn.strict.findings import Finding as MemoryFinding
+    from softcard.host.hsa.hostcall import Hostcalls
 
 __all__ = [
     "AGENTS",
@@ -131,8 +133,9 @@ class Gpu(RichDisplay):
         self._users: dict[Queue, int] = {}
         """The number of launches on each queue whose `wait` has not returned yet."""
         self._loaded: dict[bytes | str, Executable] = {}
-        self._hidden: dict[tuple[int, Dim3, int], Hidden] = {}
+        self._hidden: dict[tuple[int, Dim3, int, int], Hidden] = {}
         """Cached hidden arguments by queue, global offset and printf buffer."""
+        self._hostcalls: Hostcalls | None = None
         self._executables: WeakSet[Executable] = WeakSet()
         self._lock = threading.RLock()
 
@@ -504,14 +507,27 @@ class Gpu(RichDisplay):
         if kernel.image.metadata is None or not kernel.image.metadata.hidden:
             return NOTHING
         if given:
-            return hidden_arguments(self.device, queue, offset, given, printf)
-        key = queue.address, offset, printf
+            hostcall = self._hostcall_buffer(kernel)
+            return hidden_arguments(self.device, queue, offset, given, printf, hostcall)
+        hostcall = self._hostcall_buffer(kernel)
+        key = queue.address, offset, printf, hostcall
         found = self._hidden.get(key)
         if found is None:
             if len(self._hidden) == MOST_CACHED:
                 self._hidden.clear()
-            found = self._hidden[key] = hidden_arguments(self.device, queue, offset, given, printf)
+            found = self._hidden[key] = hidden_arguments(self.device, queue, offset, given, printf, hostcall)
         return found
+
+    def _hostcall_buffer(self, kernel: Kernel) -> int:
+        """Return the address of the buffer for hostcalls, or 0 if the kernel makes none."""
+        if kernel.image.metadata is None or HOSTCALL not in kernel.image.metadata.hidden_kinds:
+            return 0
+        with self._lock:
+            if self._hostcalls is None or not self._hostcalls.is_valid:
+                from softcard.host.hsa.hostcall import Hostcalls  # here, since few kernels make hostcalls
+
+                self._hostcalls = Hostcalls(self.device)
+            return self._hostcalls.address
 
     def _own(self) -> Queue:
         """Return the queue for launches that do not name a queue; make a new one if the old one has failed."""
@@ -612,6 +628,7 @@ class Gpu(RichDisplay):
             began,
             release,
             printed,
+            None if self._hostcalls is None else self._hostcalls.text,
             era,
             occurrences,
             borrowed.read_back,

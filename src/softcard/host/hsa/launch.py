@@ -97,6 +97,8 @@ class Launch:
     """A function that frees the memory of the launch; its argument is True if the launch completed."""
     _printed: Callable[[], bytes] | None = field(default=None, repr=False)
     """A function that returns the contents of the launch's printf buffer; None without such a buffer."""
+    _called: Callable[[], str] | None = field(default=None, repr=False)
+    """A function that returns the text printed through hostcalls; None if the kernel makes no hostcalls."""
     _era: int = field(default=0, repr=False)
     """The device's era when the launch was submitted.
 
@@ -170,7 +172,8 @@ class Launch:
     def _output(self) -> tuple[bytes, str]:
         """Return the content of the printf buffer without its header, and the text that results from it."""
         printed = b"" if self._printed is None else self._printed()
-        return printed, text_of(printed, self.kernel.executable.code.formats) if printed else ""
+        text = text_of(printed, self.kernel.executable.code.formats) if printed else ""
+        return printed, text if self._called is None else text + self._called()
 
     def _interrupted(self, cause: BaseException) -> None:
         """End the kernel and the launch, because the host's wait was interrupted by `cause`."""
@@ -326,15 +329,16 @@ def private_bytes(kernel: Kernel, stack_bytes: int | None) -> int:
 
 
 PRINTF: Final = PREFIX + "printf_buffer"
+HOSTCALL: Final = PREFIX + "hostcall_buffer"
 
 
 def hidden_arguments(
-    device: HsaDevice, queue: Queue, offset: Dim3, given: Mapping[str, int], printf: int = 0
+    device: HsaDevice, queue: Queue, offset: Dim3, given: Mapping[str, int], printf: int = 0, hostcall: int = 0
 ) -> Hidden:
     """Return the hidden arguments of a launch on `queue`, with values that fit the device.
 
-    `offset` is the global offset. `printf` is the address of the printf buffer. `given` maps value kinds of
-    hidden arguments, as in the kernel's metadata, to values that override the others."""
+    `offset` is the global offset. `printf` and `hostcall` are the addresses of the printf and the hostcall buffer.
+    `given` maps value kinds of hidden arguments, as in the kernel's metadata, to values that override the others."""
     apertures = device.apertures
     return Hidden(
         global_offset=offset,
@@ -342,6 +346,7 @@ def hidden_arguments(
         private_base=apertures.private_segment_aperture_base_hi << 32,
         queue=queue.address,
         printf_buffer=printf,
+        hostcall_buffer=hostcall,
         default_queue=queue.address,
         given=given,
     )

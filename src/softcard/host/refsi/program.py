@@ -27,8 +27,8 @@ from softcard.image.elf.reader import ElfFile
 from softcard.image.riscv.program import ElfImage, Segment, read_elf
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.decode import assemble, decode, length
-from softcard.isa.riscv.floatstate import EXTENSIONS
 from softcard.isa.riscv.insn import IllegalInstruction, Insn
+from softcard.isa.riscv.unitstate import FLOAT_EXTENSIONS
 
 ELF_BASE: Final = 0x1_0000
 ELF_END: Final = 0x800_0000
@@ -414,7 +414,7 @@ def _relies_on_gp(pc: int, program: Program) -> bool:
         insn = _decoded(code[at : at + 4])
         if insn is None or insn.rd == GP:
             return False
-        reads |= insn.rs1 == GP or (insn.rs2 == GP and insn.spec.extension not in EXTENSIONS)
+        reads |= insn.rs1 == GP or (insn.rs2 == GP and insn.spec.extension not in FLOAT_EXTENSIONS)
         at += insn.length
     return reads
 

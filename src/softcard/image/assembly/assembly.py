@@ -361,14 +361,17 @@ class Assembly:
                 return Value(0, "", is_known=False)
             shown = local[0] if local else name
             near = [each for each in self._known if "\0" not in each]
-            raise WireError(f"there is no symbol {shown!r} in this file{close_to(shown, near)}")
+            raise WireError(f"there is no symbol {shown!r} in this file{close_to(shown, near)}").in_operand(shown)
         if not found.section:
             return Value(found.value, "", found.is_known)
         return Value(self.bases.get(found.section, 0) + found.value, found.section, found.is_known)
 
     def value(self, text: str) -> Value:
         """Return the value of an expression."""
-        return evaluate(text, self)
+        try:
+            return evaluate(text, self)
+        except WireError as error:
+            raise error.in_operand(text.strip()) from None
 
     def number_of(self, text: str, low: int, high: int, what: str = "a number") -> int:
         """Return the value of an expression; 0 if it is unknown in this pass, since a symbol has no address yet.
@@ -378,7 +381,7 @@ class Assembly:
         if not value.is_known:
             return max(low, 0)
         if not low <= value.number <= high:
-            raise WireError(f"{what} is {value.number}, expected {low} to {high}")
+            raise WireError(f"{what} is {value.number}, expected {low} to {high}").in_operand(text.strip())
         return value.number
 
     def address(self, name: str) -> int:

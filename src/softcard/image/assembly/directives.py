@@ -117,7 +117,8 @@ def _align(is_power: bool | None, pattern: int = 1) -> Directive:
         in_powers = assembly.machine.align_is_power if is_power is None else is_power
         alignment = 1 << min(number, 17) if in_powers else max(number, 1)
         if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
-            raise WireError(f"the alignment is {alignment}, expected a power of two up to {MAX_ALIGNMENT}")
+            text = f"the alignment is {alignment}, expected a power of two up to {MAX_ALIGNMENT}"
+            raise WireError(text).in_operand(words[0], 0)
         fill = None
         if len(words) > 1 and words[1]:
             value = assembly.number_of(words[1], -(1 << 8 * pattern - 1), (1 << 8 * pattern) - 1, "the fill value")
@@ -132,13 +133,13 @@ def _integers(size: int) -> Directive:
     def put(assembly: Assembly, statement: Statement) -> None:
         words = operands(statement.rest)
         data = bytearray()
-        for word in words:
+        for number, word in enumerate(words):
             value = assembly.value(word)
             low = -(1 << 8 * size - 1)
             if value.is_known and not low <= value.number < 1 << 8 * size:
                 shown = f"{value.number:#x}"
                 given = word if word.isalnum() and word[0].isdigit() else f"{word} is {shown}, which"
-                raise WireError(f"{given} does not fit {count(size, 'byte')}")
+                raise WireError(f"{given} does not fit {count(size, 'byte')}").in_operand(word, number)
             if value.section:
                 assembly.machine.absolute(assembly, assembly.current.size + len(data), value.number, size)
             data += (value.number & (1 << 8 * size) - 1).to_bytes(size, "little")

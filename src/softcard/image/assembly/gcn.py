@@ -416,7 +416,7 @@ class GcnMachine:
         try:
             return assemble_one(self.target, f"{name} {LABEL}", assembly.pc, labels)
         except WireError as error:
-            raise WireError(error.message.replace(LABEL, rest)) from None
+            raise WireError(error.message.replace(LABEL, rest)).in_operand(rest) from None
 
     def _symbols(self, assembly: Assembly, text: str) -> list[str]:
         """Return the symbols that occur in the operands `text` of an instruction."""

@@ -195,7 +195,7 @@ class RiscvMachine:
                 raise WireError("li needs operands 'rd, imm'")
             value = assembly.value(given[1]).number
             if not -(1 << 63) <= value < 1 << 64:
-                raise WireError(f"{given[1]} does not fit 64 bits")
+                raise WireError(f"{given[1]} does not fit 64 bits").in_operand(given[1], 1)
             return load_constant(given[0], (value + (1 << 63) & MASK64) - (1 << 63))
         if name in ("jr", "jalr") and len(given) == 1 and given[0].endswith(")"):
             return [("jalr", f"{'zero' if name == 'jr' else 'ra'}, {given[0]}")]
@@ -269,6 +269,13 @@ class RiscvMachine:
         if name in INVERSE or name == "jal":
             return self._branch(assembly, name, given, done)
         known = [self._number(assembly, name, each, done) for each in given]
+        try:
+            return self._encoded(assembly, name, known, done)
+        except WireError as error:
+            raise _as_written(error, given, [shown for shown, _ in known]) from None
+
+    def _encoded(self, assembly: Assembly, name: str, known: list[tuple[str, bool]], done: int) -> bytes:
+        """Return the machine code of an instruction with the operands `known`, which `_number` has returned."""
         text = ", ".join(shown for shown, _ in known)
         if name in HALFWORDS:
             form = HALFWORDS[name]
@@ -294,7 +301,7 @@ class RiscvMachine:
             if data is not None:
                 assembly.grown[assembly.number] = size
                 return data
-        raise WireError(f"{given[-1]} is {distance} bytes away, too far for {name}")
+        raise WireError(f"{given[-1]} is {distance} bytes away, too far for {name}").in_operand(given[-1])
 
     def _jump(self, name: str, others: str, distance: int, size: int) -> bytes | None:
         """Return the machine code of a branch over `distance` in a given form; None if it does not reach.
@@ -448,6 +455,21 @@ def _parts(assembly: Assembly, page: int = PAGE) -> list[SectionPart]:
 def _halves(distance: int) -> tuple[int, int]:
     """Return the upper 20 bits and the signed lower 12 bits of a signed distance of 32 bits."""
     return distance + 0x800 >> 12 & 0xFFFFF, (distance & 0xFFF ^ 0x800) - 0x800
+
+
+def _as_written(error: WireError, given: list[str], shown: list[str]) -> WireError:
+    """Return an error about one of the operands `shown` as an error about that operand as it is written, in `given`.
+
+    `shown` are the operands after expressions were replaced by numbers.
+    """
+    part = error.operands[0][0] if error.operands else ""
+    number = next((n for n, each in enumerate(shown) if each == part), -1)
+    if number < 0 and part:
+        number = next((n for n, each in enumerate(shown) if each.startswith(f"{part}(")), -1)
+    if number < 0:
+        return error
+    made = WireError(error.message.replace(repr(part), repr(given[number])))
+    return made.in_operand(given[number])
 
 
 def _closing(text: str, at: int) -> int:

@@ -155,7 +155,7 @@ _LETTERS: Final = {"n": 10, "t": 9, "r": 13, "b": 8, "f": 12}
 def string(text: str) -> bytes:
     """Return the bytes of a quoted string; raise `WireError` if `text` is not one."""
     if not re.fullmatch(_STRING, text, re.DOTALL):
-        raise WireError(f"{text!r} must be a string in quotes")
+        raise WireError(f"{text!r} must be a string in quotes").in_operand(text)
     out, at, body = bytearray(), 0, text[1:-1]
     for found in _ESCAPE.finditer(body):
         out += body[at : found.start()].encode()

@@ -32,7 +32,7 @@ MOST_FRAMES: Final = 64
 """The largest number of nested inlined calls that a location lists."""
 LIBRARY_FOLDERS: Final = ("/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/local/lib/", "/opt/rocm")
 """The directories with headers of compilers and run-time libraries; code from them is not user code."""
-LIBRARY_PARTS: Final = ("/lib/clang/", "/amd_detail/", "/include/hip/", "/softcard/data/")
+LIBRARY_PARTS: Final = ("/lib/clang/", "/amd_detail/", "/include/hip/", "/softcard/data/", "/triton/language/")
 MASK64: Final = (1 << 64) - 1
 MOST_FILES: Final = 1 << 16
 LONGEST_TEXT: Final = 4096

@@ -276,13 +276,13 @@ class LaunchFacts(Record, size=64):
 
 
 Header = KernelCode | KernelDescriptor
-FILLED_IN: Final = ("priv", "debug_mode", "bulky", "cdbg_user")
+RESERVED_FOR_CP: Final = ("priv", "debug_mode", "bulky", "cdbg_user")
 """The fields of compute_pgm_rsrc1 that must be 0 in files, because the packet processor sets them."""
 
 
 def filled_in(rsrc1: Rsrc1) -> list[str]:
     """Return the names of the fields that are set although only the packet processor may set them."""
-    return [name for name in FILLED_IN if getattr(rsrc1, name)]
+    return [name for name in RESERVED_FOR_CP if getattr(rsrc1, name)]
 
 
 def user_sgprs(properties: CodeProperties | DescriptorProperties) -> int:

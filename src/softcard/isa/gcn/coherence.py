@@ -40,6 +40,13 @@ def is_coherent_load(insn: Insn) -> bool:
     return access_scope(insn) >= Scope.AGENT
 
 
+def is_group_load(insn: Insn) -> bool:
+    """Return True if a load has the scope of its work-group (sc0), like an atomic load of that scope.
+
+    Up to gfx90a such loads are plain loads, because the waves of a work-group share a first-level cache."""
+    return insn.target.has_xccs and access_scope(insn) is Scope.GROUP
+
+
 def invalidated(insn: Insn, what: str) -> Scope:
     """Return the scope for which the operation `what` invalidates first-level caches.
 
@@ -47,6 +54,27 @@ def invalidated(insn: Insn, what: str) -> Scope:
     if what.startswith("wbinvl1"):
         return Scope.AGENT
     return access_scope(insn) if what == "inv" else Scope.WAVE
+
+
+def writes_back(insn: Insn, what: str) -> bool:
+    """Return True if a cache operation makes earlier stores visible to work-groups on other dies of the agent.
+
+    Only agents with several accelerator dies (XCCs) need it: each die has a second-level cache of its own."""
+    return what == "wbl2" and insn.target.has_xccs and access_scope(insn) >= Scope.AGENT
+
+
+def is_scoped_store(insn: Insn) -> bool:
+    """Return True if a store has the scope of its work-group or a wider one (sc0, sc1), like an atomic store.
+
+    Up to gfx90a instructions do not show the scope of a store."""
+    return insn.target.has_xccs and access_scope(insn) >= Scope.GROUP
+
+
+def stores_through(insn: Insn) -> bool:
+    """Return True if a store is visible to work-groups on other dies of the agent without a write-back of caches.
+
+    It is False on agents with one second-level cache, where all stores are visible there."""
+    return insn.target.has_xccs and access_scope(insn) >= Scope.AGENT
 
 
 def acquires(insn: Insn, what: str) -> bool:

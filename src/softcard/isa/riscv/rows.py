@@ -113,7 +113,8 @@ class InsnTable(Generic[T]):
             try:
                 values[operand.field] = operand.absent if given is None else operand.read(given, pc)
             except ValueError:
-                raise WireError(f"{row.name}: {given!r} is not valid for operand {name}") from None
+                text = f"{row.name}: {given!r} is not valid for operand {name}"
+                raise WireError(text).in_operand(given) from None
         return values
 
     def _reader(self, operands: str) -> re.Pattern[str]:

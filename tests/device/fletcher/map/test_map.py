@@ -74,7 +74,7 @@ def test_equals_what_the_run_time_library_writes(record: dict[str, list[str]]) -
 # ---- the document's rules ------------------------------------------------------------------------------------------
 
 
-def test_derived() -> None:
+def test_derived_registers() -> None:
     few, many = fletcher_map([ONE]), fletcher_map([ONE, EVERYTHING], custom=["c:8:x"])
     assert few.fields[:7] == many.fields[:7]
     assert few.size_bytes < many.size_bytes
@@ -255,7 +255,7 @@ def test_schema_name() -> None:
     assert caught.value.rule.id == "fletcher/schema-name"
 
 
-def test_cut_batch() -> None:
+def test_truncated_batch() -> None:
     cut = schema(field("a"), field("b", pa.bool_(), True), field("c"))
     plan = fletcher_map([cut, schema(field("x"), name="S")], profile="runtime")
     assert [slot.name for slot in plan.buffers] == ["R_a_values", "R_b_validity", "S_x_values"]

@@ -133,7 +133,7 @@ def test_different_barriers(bench: Bench) -> None:
 def test_a_hart_that_ends_while_others_wait(bench: Bench, kernel: str) -> None:
     status = bench.run(*bench.kernel(kernel, OUT, instances=4))
     assert status.error is not None
-    assert status.error.rule is rules.BARRIER_EVERYBODY
+    assert status.error.rule is rules.BARRIER_ALL_HARTS
     assert "harts 1, 2, 3 wait at a barrier, but hart 0 returned" in str(status.error)
     assert bench.run(*bench.kernel("k_barrier", OUT, instances=4)).ok
 

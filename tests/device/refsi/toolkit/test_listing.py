@@ -181,4 +181,4 @@ def test_unreadable_text(line: str) -> None:
     with pytest.raises(WireError) as caught:
         assemble("FINISH\n" + line)
     assert UNREADABLE[line] in str(caught.value)
-    assert str(caught.value.path[-1]) == "at line 2"
+    assert str(caught.value.path[-1]) == f"at line 2 ({line.partition(' ')[0]})"

@@ -33,6 +33,7 @@ BASE += "v_mov_b32 v5, 0|v_readfirstlane_b32 s8, v0|v_and_b32 v0, 63, v0|"
 SCATTER = "v_mul_u32_u24 v3, 37, v0|v_and_b32 v3, 63, v3|"
 GATHER = f"v_lshlrev_b32 v3, 11, v0|v_min_u32 v3, {SIZE - 16:#x}, v3|v_add_u32 v4, s4, v3|"
 """v[4:5]: dwords from all over it."""
+WIDE = SCATTER + "v_lshlrev_b32 v3, {}, v3|s_barrier|{}|s_waitcnt lgkmcnt(0)|s_barrier|{}"
 ROUNDS = "s_mov_b32 s20, {}|again:|{}|s_waitcnt vmcnt(0) lgkmcnt(0)|s_sub_u32 s20, s20, 1|s_cmp_lg_u32 s20, 0|"
 ROUNDS += "s_cbranch_scc1 again|"
 
@@ -74,7 +75,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     "s_waitcnt lgkmcnt(0)|s_barrier", 0),
     ("s_load_dword s24, s[4:5], 0x3c|s_load_dwordx8 s[24:31], s[4:5], 0x20|s_load_dwordx16 s[24:39], s[4:5], 0x40|"
      "s_waitcnt lgkmcnt(0)|s_barrier", 1),
-], ids=["pages", "bytes of pages", "dwords side by side", "bytes side by side", "bytes of LDS", "scalars"])  # fmt: skip
+    (WIDE.format(3, "ds_write_b64 v3, v[10:11]", "ds_read_b64 v[10:11], v3"), 0),
+    (WIDE.format(4, "ds_write_b128 v3, v[10:13]", "ds_read_b128 v[10:13], v3"), 0),
+    (GATHER + "v_and_b32 v4, -16, v4|global_load_dwordx4 v[10:13], v[4:5], off", 0),
+], ids=["pages", "bytes of pages", "dwords side by side", "bytes side by side", "bytes of LDS", "scalars",
+        "2 dwords of LDS", "4 dwords of LDS", "4 dwords of pages"])  # fmt: skip
 def test_the_first_looks_are_enough(body: str, each: int, looks: list[str]) -> None:
     """Elsewhere than in LDS, stores are begun there `each` time, and so is the scalar load behind a barrier."""
     counts = []
@@ -157,6 +162,30 @@ def test_bytes_of_lds(second: str) -> None:
     begin = "ds_write_b8 v0, v0|s_waitcnt lgkmcnt(0)|s_barrier|" + LOCAL
     alone = "v_and_b32 v0, 0x3c, v0|s_cmp_eq_u32 s8, 0|s_cbranch_scc1 on|"
     assert findings(begin + alone + second + "|on:", size=(128, 1, 1))
+
+
+@pytest.mark.parametrize("width", [64, 96, 128])
+@pytest.mark.parametrize("first", ["read", "write"])
+@pytest.mark.parametrize(
+    "second", ["read_b32 v16", "read_b64 v[16:17]", "read_b128 v[16:19]", "write_b32", "write_b64"]
+)
+@pytest.mark.parametrize("shift", [0, 4, 8])
+def test_several_dwords_of_lds(width: int, first: str, second: str, shift: int) -> None:
+    """A wave accesses places of its own again and again; then another one accesses some of them without a barrier."""
+    registers = f"v[10:{9 + width // 32}]"
+    own = f"v_lshlrev_b32 v3, 4, v0|v_add_u32 v3, {shift}, v3|"
+    access = f"ds_read_b{width} {registers}, v3" if first == "read" else f"ds_write_b{width} v3, {registers}"
+    other = f"ds_{second}, v3" if "read" in second else f"ds_{second} v3, {'v[16:17]' if '64' in second else 'v16'}"
+    rounds = ROUNDS.format(4, access)
+    few = "s_mov_b64 exec, 0x0f0f0|v_lshlrev_b32 v3, 4, v0|v_add_u32 v3, 8, v3|" + ROUNDS.format(3, other)
+    reported = findings("v_mov_b32 v16, 5|" + waves(own + rounds, few), size=(128, 1, 1))
+    size = int(second.split("_b")[1].split()[0]) // 8
+    mine = {16 * lane + shift + n for lane in range(64) for n in range(width // 8)}
+    meets = bool(mine & {16 * lane + 8 + n for lane in range(4, 8) for n in range(size)})
+    if not second.startswith(first):
+        assert bool(reported) == meets
+    elif first == "read":
+        assert not reported
 
 
 @pytest.mark.parametrize(("before", "behind", "more"), [

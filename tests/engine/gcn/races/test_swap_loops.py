@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,9 +39,9 @@ def swaps(first: str = LOAD, new: str = ADD, swap: str = SWAP, test: str = TEST,
     return f"{SET_UP}{first}again:|{new}{swap}{test}{REPEAT}{behind}s_endpgm"
 
 
-def found_in(text: str, name: str = "gfx803", *, lanes: bool = False) -> list[str]:
+def found_in(text: str, name: str = "gfx803", *, lanes: bool = False, **more: Any) -> list[str]:
     """The names of what both engines find, which is the same; memory is what it is without the check."""
-    options = {"size": (192, 1, 1), "lds_bytes": 1024}
+    options = {"size": (192, 1, 1), "lds_bytes": 1024, **more}
     plain = program(text, name, **options)
     ReferenceEngine().run(plain)
     ReferenceEngine().run(plain)
@@ -66,6 +67,13 @@ def is_race(text: str) -> bool:
 @pytest.mark.parametrize("lanes", [False, True])
 def test_an_atomic_that_was_expanded_to_a_loop_is_no_race(first: str, lanes: bool) -> None:
     assert found_in(swaps(first), lanes=lanes) == []
+
+
+def test_a_preloaded_pointer_is_no_block_of_arguments() -> None:
+    """The counter's address is in s[4:5] from the beginning: a scalar load from there proposes a value."""
+    text = swaps(SCALAR).replace("s_mov_b32 s4, 0x200000|s_mov_b32 s5, 0|", "").replace("vcc, 0x200040", "0x200040")
+    words = np.array([0, 0, 0, 0, 0x200000, 0], np.uint32)
+    assert found_in(text, "gfx90a", sgprs=words, argument_sgprs=range(4, 6)) == []
 
 
 def test_what_the_loop_gives_may_be_used() -> None:

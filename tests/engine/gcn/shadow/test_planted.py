@@ -71,3 +71,37 @@ def test_counted_beyond_the_quota() -> None:
         results.append(list(device_shadow.uses.counts().values()))
     assert results == [[64 * 400]] * 2
     assert statistics.interpreted <= QUOTA + 1
+
+
+@pytest.mark.parametrize(
+    ("target", "insn", "choice"),
+    [
+        ("gfx90a", "v_mfma_f32_16x16x16f16 v[8:11], v[0:1], v[2:3], 0", ""),
+        ("gfx942", "v_mfma_f32_16x16x16_f16 v[8:11], v[0:1], v[2:3], 0", ""),
+        ("gfx942", "v_smfmac_f32_16x16x32_f16 v[8:11], v[0:1], v[2:5], v6", "gcn/matrix-sums"),
+        ("gfx950", "v_mfma_f32_16x16x16_f16 v[8:11], v[0:1], v[2:3], 0", "gcn/matrix-sums"),
+        ("gfx950", "v_mfma_f32_16x16x4_f32 v[8:11], v0, v1, v[8:11]", "gcn/matrix-sums"),
+        ("gfx950", "v_mfma_i32_16x16x32_i8 v[8:11], v[0:1], v[2:3], 0", ""),
+        (
+            "gfx950",
+            "v_mfma_scale_f32_16x16x128_f8f6f4 v[8:11], v[0:7], v[0:7], v[8:11], v6, v6 op_sel_hi:[0,0,0]",
+            "gcn/matrix-scales",
+        ),
+    ],
+)
+def test_sums_of_matrices_by_choice_are_approximate(target: str, insn: str, choice: str) -> None:
+    """The check `fidelity` tells sums that were measured on hardware from those that a named choice defines."""
+    zeros = "".join(f"v_mov_b32 v{n}, 0 | " for n in range(12))
+    text = f"{zeros}s_nop 7 | {insn} | s_nop 15 | v_cmp_gt_f32 vcc, 1.0, v9 | s_and_b64 exec, exec, vcc | s_endpgm"
+    for engine in ENGINES.values():
+        dispatch = program(text, target)
+        device_shadow = DeviceShadow(dispatch.memory, ("fidelity",))
+        shadowed = replace(dispatch, checks=Checks(EngineShadow(device_shadow)))
+        engine.run(shadowed)
+        told = [
+            origin_of(shadowed, use.insn, "fidelity", device_shadow.uses) for use in device_shadow.uses.sites.values()
+        ]
+        start = f"{insn.split()[0]} "
+        assert [each.startswith(start) and each.split(", whose sums ")[1] for each in told] == [
+            f"the choice {choice} defines: no measurement is published"
+        ][: bool(choice)]

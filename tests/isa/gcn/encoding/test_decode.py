@@ -16,6 +16,7 @@ from softcard.isa.gcn.operations.table import OPS, find, named, opcode_table
 from softcard.isa.gcn.target import TARGETS
 
 GFX7, GFX8, GFX9 = (TARGETS[name] for name in ("gfx700", "gfx803", "gfx900"))
+GFX908, GFX90A, GFX942, GFX950 = (TARGETS[name] for name in ("gfx908", "gfx90a", "gfx942", "gfx950"))
 FORMS = [
     # Words made by hand from the encoding diagrams of the manuals.
     (GFX7, [0xBE82_0304], "s_mov_b32", "SOP1", {"sdst": 2, "ssrc0": 4}),
@@ -167,6 +168,20 @@ def test_unused_fields_are_ignored() -> None:
         (GFX8, [0xD101_0004, 0x0002_08FF], "operand code 255 is reserved on gfx803"),
         (GFX8, [0x7FFE_0502], "operand code 255 must be a scalar register"),
         (GFX7, [0xC002_0CF0], "operand code 240 must be a scalar register"),
+        (GFX90A, [0xD3B0_4003, 0x1C1A_0902], "v3 cannot begin 2 registers on gfx90a: they begin at an even number"),
+        (GFX90A, [0xD3B0_4002, 0x1C1A_0903], "v3 cannot begin 2 registers on gfx90a: they begin at an even number"),
+        (GFX90A, [0xDC54_8000, 0x037F_0002], "v3 cannot begin 2 registers on gfx90a: they begin at an even number"),
+        (GFX90A, [0xD3CC_8001, 0x0202_0500], "a1 cannot begin 16 registers on gfx90a: they begin at an even number"),
+        (GFX942, [0xE07C_1000, 0x8001_0300], "v3 cannot begin 4 registers on gfx942: they begin at an even number"),
+        (GFX942, [0xD89A_0000, 0x0000_0300], "v3 cannot begin 2 registers on gfx942: they begin at an even number"),
+        (GFX942, [0xD208_0001, 0x0411_0502], "v1 cannot begin 2 registers on gfx942: they begin at an even number"),
+        (GFX950, [0xD3D4_0000, 0x0402_1105], "v5 cannot begin 4 registers on gfx950: they begin at an even number"),
+        (GFX942, [0xE0A8_8000, 0], "gfx942 has no MUBUF opcode 0x2a"),
+        (GFX950, [0xD3BE_8000, 0x0402_0500], "gfx950 has no VOP3P opcode 0x3e"),
+        (GFX90A, [0xD3F0_8000, 0x0402_0500], "gfx90a has no VOP3P opcode 0x70"),
+        (GFX908, [0xD3B0_4002, 0x1C1A_0902], "gfx908 has no VOP3P opcode 0x30"),
+        (GFX90A, [0x7E00_7000], "gfx90a has no VOP1 opcode 0x38"),
+        (GFX942, [0x2C00_0000], "gfx942 has no VOP2 opcode 0x16"),
     ],
 )
 def test_refusals(target, words, message) -> None:  # type: ignore[no-untyped-def]

@@ -37,12 +37,12 @@ from softcard.device.fletcher.rules import (
     CUSTOM_BEHAVIOR,
     CUSTOM_SIZE,
     CUSTOM_SYNTAX,
-    CUT_BATCH,
-    DERIVED,
+    DERIVED_REGISTERS,
     PROFILED_FIELDS,
     SAME_IMPLEMENTATION,
     SCHEMA_NAME,
     SUPPORTED_TYPES,
+    TRUNCATED_BATCH,
     UNIQUE_NAMES,
 )
 from softcard.image.arrow_schema import read_schema
@@ -187,7 +187,7 @@ def _reading(source: Source, given: set[str]) -> Reading:
 def _covered(findings: list[Finding], error: SoftcardError) -> bool:
     """Return True if one of `findings` already reports the rule that `error` violates."""
     reported = {finding.rule for finding in findings if finding.severity is Severity.ERROR}
-    return error.rule in reported or (error.rule is SUPPORTED_TYPES and CUT_BATCH in reported)
+    return error.rule in reported or (error.rule is SUPPORTED_TYPES and TRUNCATED_BATCH in reported)
 
 
 # ---- RecordBatches -------------------------------------------------------------------------------------------------
@@ -233,11 +233,11 @@ def _fields(source: Source, reading: Reading) -> Iterator[Finding]:
         place = f"{source.name}.{field.name}"
         if cut:
             message = "is not passed by the run-time library, which stops at an earlier field"
-            yield _error(place, message, CUT_BATCH)
+            yield _error(place, message, TRUNCATED_BATCH)
             continue
         findings = tuple(_field(place, source.name, field, reading))
         yield from findings
-        cut = any(finding.rule is CUT_BATCH for finding in findings)
+        cut = any(finding.rule is TRUNCATED_BATCH for finding in findings)
 
 
 def _field(place: str, batch: str, field: pa.Field, reading: Reading) -> Iterator[Finding]:
@@ -246,7 +246,7 @@ def _field(place: str, batch: str, field: pa.Field, reading: Reading) -> Iterato
     try:
         runtime = flatten_schema(schema, Reading.RUNTIME)
     except RuleError:
-        yield _error(place, f"is of type {type_text(field.type)}, which crashes the run-time library", CUT_BATCH)
+        yield _error(place, f"is of type {type_text(field.type)}, which crashes the run-time library", TRUNCATED_BATCH)
         return
     passes = f"the run-time library passes {_buffers(len(runtime.buffers))}"
     if runtime.cut is not None:
@@ -255,7 +255,7 @@ def _field(place: str, batch: str, field: pa.Field, reading: Reading) -> Iterato
         yield _error(
             f"{batch}.{'.'.join(path)}",
             f"is of type {kind}, which {unknown_to}; {passes} of the field and, without an error, none of later fields",
-            CUT_BATCH,
+            TRUNCATED_BATCH,
         )
     elif refused is not None:
         yield _error(place, f"{refused.message}; {passes}", refused.rule or SUPPORTED_TYPES)
@@ -270,7 +270,7 @@ def _field(place: str, batch: str, field: pa.Field, reading: Reading) -> Iterato
         if is_ignored(field) and generator:
             verb = "has a register" if len(generator) == 1 else "have registers"
             message = f"is ignored by the generator, but its {_buffers(len(generator))} {verb}"
-            yield Finding(Severity.NOTE, place, message, DERIVED)
+            yield Finding(Severity.NOTE, place, message, DERIVED_REGISTERS)
 
 
 def _buffers(count: int) -> str:

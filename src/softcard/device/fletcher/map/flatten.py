@@ -14,7 +14,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from softcard.core.errors import BeyondModel, RuleError, SoftcardError
-from softcard.device.fletcher.rules import BUFFER_ORDER, CUT_BATCH, FIELD_METADATA, SUPPORTED_TYPES
+from softcard.device.fletcher.rules import BUFFER_ORDER, FIELD_METADATA, SUPPORTED_TYPES, TRUNCATED_BATCH
 
 BufferKind = Literal["validity", "offsets", "values"]
 Path = tuple[str, ...]
@@ -235,7 +235,9 @@ class _Walk:
 
     def _null(self, path: Path) -> None:
         if self._reading in _RECORDED:
-            raise RuleError(f"{_dotted(path)} is of type null, which crashes the run-time library", rule=CUT_BATCH)
+            raise RuleError(
+                f"{_dotted(path)} is of type null, which crashes the run-time library", rule=TRUNCATED_BATCH
+            )
         # The document: a null array has no buffers.
 
     def _other(self, kind: pa.DataType, path: Path, node: Node) -> None:

@@ -166,6 +166,7 @@ def launch(
         shapes=shapes,
         groups=groups,
         sgprs=sgprs,
+        argument_sgprs=range(plan.preload.sgpr if plan.preload else len(sgprs), len(sgprs)),
         group_id_sgprs=plan.group_id_sgprs,
         group_info_sgpr=plan.group_info_sgpr,
         wave_offset_sgpr=plan.wave_offset_sgpr,

@@ -204,7 +204,7 @@ def _oddities(facts: LaunchFacts, preload: Preload | None) -> Iterator[tuple[str
         yield "user-sgpr-count", text, rules.USER_SGPR_COUNT
     if names := filled_in(rsrc1):
         text = f"compute_pgm_rsrc1 sets {', '.join(names)}, expected 0: the packet processor fills them in"
-        yield "filled-in", text, rules.FILLED_IN
+        yield "reserved-for-cp", text, rules.RESERVED_FOR_CP
     properties = facts.properties if facts.is_kernel_code else DescriptorProperties.parse(facts.properties.pack()[:2])
     for name, part in (("compute_pgm_rsrc1", rsrc1), ("compute_pgm_rsrc2", rsrc2), ("properties", properties)):
         if slots := part.reserved_set():

@@ -24,6 +24,8 @@ QUARANTINED: Final = 256
 """The maximum number of freed blocks and mappings in quarantine."""
 QUARANTINED_BYTES: Final = 64 << 20
 """The maximum number of bytes in quarantine; the block that was freed last stays there even if it is larger."""
+WALL: Final = 1 << 16
+"""The size in bytes of the guard zone after a mapped array of the host: loads there return 0 at first."""
 GAP: Final = 1 << 20
 """The number of unmapped bytes after the private memory of a wave."""
 WORD: Final = 4
@@ -43,6 +45,8 @@ class CheckedHeap(Heap):
 
     def __init__(self, memory: GpuMemory, guard: Guard, places: Places = LARGE_PLACES) -> None:
         super().__init__(memory, places)
+        self.margin = WALL + PAGE_SIZE
+        self._wall = Ram(WALL)
         self.guard = guard
         self.allocations = guard.allocations
         memory.guard = guard
@@ -138,7 +142,16 @@ class CheckedHeap(Heap):
                 self.allocations.add(name, address, used, owner)
             else:
                 self.allocations.add(name, address, block.size * copies, owner)
+            if isinstance(what, np.ndarray) and copies == 1:
+                self._add_wall(address, name)
         return address
+
+    def _add_wall(self, address: int, name: str) -> None:
+        """Add a guard zone after the array that is mapped at `address`, since its own memory ends there."""
+        block = self._windows[address]
+        end = address + block.size
+        self.gpu.map(end, Guarded(self._wall), name=f"guard zone after {name}")
+        self._windows[address] = Block(block.size, (*block.places, end))
 
     def unmap(self, address: int) -> None:
         """Unmap memory; see `Heap.unmap`.

@@ -79,6 +79,8 @@ class Heap(Stateful):
     def __init__(self, memory: GpuMemory, places: Places = LARGE_PLACES) -> None:
         self.gpu = memory
         self.base = places.arena.start
+        self.margin = PAGE_SIZE
+        """The size in bytes of the unused address range after the pages of a mapping."""
         self._lock = threading.RLock()
         """The lock that guards the tables of blocks.
 
@@ -203,7 +205,7 @@ class Heap(Stateful):
             lead = 0
             if isinstance(what, np.ndarray):
                 lead = int(what.ctypes.data) % PAGE_SIZE if copies == 1 else 0
-            start = self._space.allocate(lead + align_up(copies * size, PAGE_SIZE) + PAGE_SIZE, PAGE_SIZE)
+            start = self._space.allocate(lead + align_up(copies * size, PAGE_SIZE) + self.margin, PAGE_SIZE)
             if not start:
                 raise BeyondModel(f"cannot map {size} bytes of {name}: no device addresses are left")
         address = start + lead

@@ -223,7 +223,9 @@ class QueueTable:
         if executor.is_closed and not executor.is_mine:  # a kernel that `close` ends may still ring
             executor.check_open()
         if queue is None:
-            telemetry.lint("doorbell-nobody", f"doorbell {number} does not belong to a queue", rules.DOORBELL_NOTIFIES)
+            telemetry.lint(
+                "doorbell-without-queue", f"doorbell {number} does not belong to a queue", rules.DOORBELL_NOTIFIES
+            )
             return
         words = queue.words
         with executor.lock:

@@ -381,7 +381,7 @@ class SpecSchedule:
         if gone:
             wait = "wait" if len(waiting) > 1 else "waits"
             message = f"{_names(waiting)} {wait} at a barrier, but {_names(gone)} returned"
-            raise self._failed(waiting[0], RuleError(message, rule=rules.BARRIER_EVERYBODY))
+            raise self._failed(waiting[0], RuleError(message, rule=rules.BARRIER_ALL_HARTS))
         if len({seat.link for seat in waiting}) > 1:
             links = ", ".join(f"hart {seat.hart.index} at {seat.link:#x}" for seat in waiting)
             raise self._failed(

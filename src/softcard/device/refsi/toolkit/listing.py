@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Final
 
-from softcard.core.errors import WireError
+from softcard.core.errors import WireError, close_to
 from softcard.device.refsi.commands import (
     CHUNK_BYTES,
     COMMANDS,
@@ -150,7 +150,11 @@ def assemble(source: str) -> bytes:
     Offsets before a colon are optional and ignored; comments start with a semicolon. Raise `WireError` with the line
     number for a line that is not valid.
     """
-    out = bytearray()
+    return b"".join(data for _, data in assembled_lines(source))
+
+
+def assembled_lines(source: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of each line of a listing that has a command or data, with its bytes; see `assemble`."""
     for number, line in enumerate(source.splitlines(), 1):
         words = line.partition(";")[0].split()
         if words and words[0].endswith(":"):
@@ -158,10 +162,9 @@ def assemble(source: str) -> bytes:
         if not words:
             continue
         try:
-            out += _assemble(words[0], words[1:])
+            yield number, _assemble(words[0], words[1:])
         except WireError as error:
-            raise error.at("line", number) from None
-    return bytes(out)
+            raise error.at("line", number, words[0]) from None
 
 
 def _assemble(name: str, operands: list[str]) -> bytes:
@@ -170,16 +173,19 @@ def _assemble(name: str, operands: list[str]) -> bytes:
         return b"".join(_number(name, operand, 8 * size).to_bytes(size, "little") for operand in operands)
     if name not in Opcode.__members__:
         known = ", ".join((*Opcode.__members__, *_DIRECTIVES))
-        raise WireError(f"unknown command {name!r}, expected one of {known}")
+        raise WireError(f"unknown command {name!r}, expected one of {known}{close_to(name, Opcode.__members__)}")
     kind = COMMANDS[Opcode[name]]
     given: dict[str, int] = {}
     for operand in operands:
         key, equals, value = operand.partition("=")
         if not equals:
-            raise WireError(f"{name}: {operand!r} is not a field, expected NAME=VALUE")
+            raise WireError(f"{name}: {operand!r} is not a field, expected NAME=VALUE").in_operand(operand)
         if key in given:
-            raise WireError(f"{name}: field {key} is given twice")
-        given[key] = _register(value) if key == "REG_IDX" else _number(key, value, 64)
+            raise WireError(f"{name}: field {key} is given twice").in_operand(operand)
+        try:
+            given[key] = _register(value) if key == "REG_IDX" else _number(key, value, 64)
+        except WireError as error:
+            raise error.in_operand(value).in_operand(operand) from None
     return b"".join(word.to_bytes(CHUNK_BYTES, "little") for word in _build(kind, given).encode())
 
 
@@ -198,7 +204,7 @@ def _build(kind: type[Command], given: dict[str, int]) -> Command:
             raise WireError(f"{name}: field {part.name.upper()} is missing")
     if given:
         known = ", ".join(part.name.upper() for part in fields(kind))
-        raise WireError(f"{name} has no field {', '.join(given)}, expected {known}")
+        raise WireError(f"{name} has no field {', '.join(given)}, expected {known}").in_operand(next(iter(given)))
     return kind(**values)
 
 

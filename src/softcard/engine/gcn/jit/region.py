@@ -16,7 +16,7 @@ from softcard.engine.gcn.instrumentation import NO_HOOKS, HookPoints
 from softcard.engine.gcn.jit import layout
 from softcard.engine.gcn.jit.basics import BlockKey, Fetch
 from softcard.ir.integers import IntegerOps
-from softcard.isa.gcn.coherence import acquires, is_coherent_load
+from softcard.isa.gcn.coherence import acquires, is_coherent_load, is_group_load, is_scoped_store, writes_back
 from softcard.isa.gcn.hwreg import HW_MODE
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute
@@ -70,14 +70,16 @@ class Node:
 
     @property
     def _acquires(self) -> bool:
-        """True if the instruction may acquire a vector clock that another wave has released.
+        """True if the instruction may acquire a vector clock that another wave has released, or write caches back.
 
-        It is also True for accesses that translated code does not check for races."""
+        It is also True for stores with a scope, and for accesses that translated code does not check for races."""
         found = self.effects
         is_atomic = any(kind in ("atomic", "single") for kind, _ in found.accesses)
-        is_coherent = bool(found.loads) and is_coherent_load(self.insn)
+        is_coherent = bool(found.loads) and (is_coherent_load(self.insn) or is_group_load(self.insn))
         is_rare = "scalar" in found.stores or "gds" in found.loads | found.stores
-        return is_atomic or is_coherent or is_rare or any(acquires(self.insn, what) for what, _ in found.orders)
+        is_scoped = bool(found.stores) and is_scoped_store(self.insn)
+        is_ordering = any(acquires(self.insn, what) or writes_back(self.insn, what) for what, _ in found.orders)
+        return is_atomic or is_coherent or is_rare or is_scoped or is_ordering
 
     @property
     def waits_for_stores(self) -> bool:

@@ -18,21 +18,24 @@ from typing import Any, Final
 
 from softcard.engine.gcn.matrix import library
 from softcard.engine.gcn.matrix.kernels import Kernel
-from softcard.isa.gcn.semantics.matrix.rules import CONSTANT
+from softcard.isa.gcn.semantics.matrix.rules import CONSTANT, MARKED
 from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, Use, matrices
 
 CBSZ, ABID, BLGP, PLACE, NUMBER, SHIFTS = 0, 8, 16, 24, 32, (48, 56)
 """The lowest bit of each field in the word that `fields_of` returns.
 
-`CBSZ`, `ABID` and `BLGP` are fields of the instruction. `PLACE` has the value `CONSTANT` if C is a constant, else 0.
-`NUMBER` is the entry's number in the table, of 16 bits. `SHIFTS` are the bit positions of the scales of A and B.
+`CBSZ`, `ABID` and `BLGP` are fields of the instruction. `PLACE` has the value `CONSTANT` if C is a constant, `MARKED`
+if all shadow bits of D are set, else 0. `NUMBER` is the entry's number in the table, of 16 bits. `SHIFTS` are the bit
+positions of the scales of A and B.
 """
 _WORD: Final = ctypes.c_uint64
 
 
-def fields_of(number: int, use: Use) -> int:
-    """Return the word with an instruction's fields and its entry's number, as compiled entries expect it."""
-    place = CONSTANT if use.c is None else 0
+def fields_of(number: int, use: Use, *, is_marked: bool = False) -> int:
+    """Return the word with an instruction's fields and its entry's number, as compiled entries expect it.
+
+    With `is_marked`, an entry that computes a shadow sets all of its bits."""
+    place = MARKED if is_marked else CONSTANT if use.c is None else 0
     shifts = sum(8 * byte << bit for byte, bit in zip(use.scale_bytes, SHIFTS, strict=True))
     return use.cbsz << CBSZ | use.abid << ABID | use.blgp << BLGP | place << PLACE | number << NUMBER | shifts
 

@@ -585,11 +585,12 @@ class Writer(VectorText):
         (to + (ROW * number + 4 * at)).inttoptr().store(pair | pair << 16, align=4)
 
     def _window(self, top_a: Operand, top_b: Operand) -> Operand:
-        """Emit the computation of the range of exponents (window) that the fast formulation handles for BF16 and XF32.
+        """Set `base` and `lowest`, the exponents of the fast formulation of BF16 and XF32 products.
 
-        Return a flag that is true if the fast formulation cannot be used. Factors are divided by the largest
-        factor's power of two. A product with a zero counts as 2**-126 times the other factor. The lower end of the
-        window is above such products, and above the exponents of denormal results."""
+        Return a flag that is true if the exponents of the factors are outside the range that the fast formulation
+        supports. `top_a` and `top_b` are the largest exponents of the factors. `base` is the exponent of the largest
+        possible product. Products are exact down to the exponent `base` + `lowest`. Products with a zero factor and
+        denormal results have lower exponents."""
         self.base = self.intrinsic("umax", top_a, self.constant("i32", 1)) + top_b - 2 * BIAS
         least = self.intrinsic("umin", top_a, top_b)
         lowest = self.constant("i32", -WINDOW)

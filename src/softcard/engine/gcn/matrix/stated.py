@@ -30,13 +30,14 @@ def multiply(use: Use, wave: Wave) -> None:
     _call(rules.multiply.name, shape, a, b, c, d, np.zeros(rules.SCRATCH, np.uint8))
 
 
-def undefine(use: Use, wave: Wave, shadows: Wave) -> None:
-    """Compute the undefined bits of D.
+def undefine(use: Use, wave: Wave, shadows: Wave, *, is_source: bool = False) -> None:
+    """Compute the undefined bits of D, or set all of them if the instruction is a source of shadow bits itself.
 
     `shadows` is a wave state whose registers hold the undefined bits of the registers of `wave`."""
     d = _rows(use.d_rows, shadows)
     a, b = _rows(use.a_rows, shadows), _rows(use.b_rows, shadows)
     c, place = (d, rules.CONSTANT) if use.c is None else (_rows(use.c_rows, shadows), 0)
+    place = rules.MARKED if is_source else place
     undefined = _selectors(use, shadows)
     shape = _shape(use, undefined if use.index is None else _selectors(use, wave))
     indices = d if use.index is None else undefined[0]

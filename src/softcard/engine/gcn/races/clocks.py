@@ -7,7 +7,7 @@ happened before."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,8 +33,15 @@ class WaveClock(AgentClock):
     passed: int = 0
     """The number of barriers whose clocks the wave has joined."""
     acquiring: dict[int, Clock] = field(default_factory=dict)
-    """The released clocks that the wave has read. It joins them when it invalidates its cache."""
+    """The released clocks that the wave has read. It joins them when it invalidates its cache.
+
+    After a barrier they include those that other waves of its work-group had read before.
+    """
+    recent: dict[int, Clock] = field(default_factory=dict)
+    """Those clocks of `acquiring` that the wave has read since its last barrier."""
     version: int = 0
+    stored: int = 0
+    """The epoch of the wave's last store to global memory that needs a write-back (`WriteBacks`); 0 without one."""
     _released: Clock | None = None
 
     def released(self) -> Clock:
@@ -63,6 +70,14 @@ class WaveClock(AgentClock):
         self._next()
         return clock
 
+    def ordered_with(self, epoch: int) -> Clock:
+        """Return the clock that the store of epoch `epoch` publishes to its work-group; begin the next epoch.
+
+        It includes stores that the wave has not waited for: a work-group's stores to global memory stay in order."""
+        clock = {**self.released(), self.uid: epoch}
+        self._next()
+        return clock
+
     def flush(self) -> None:
         """Commit the current epoch, so that later releases include it; begin the next epoch."""
         self.done = self.epoch
@@ -71,9 +86,20 @@ class WaveClock(AgentClock):
     def acquire(self) -> None:
         """Join the released clocks of all words that the wave has read; called when the wave has invalidated its
         cache."""
-        waiting, self.acquiring = self.acquiring, {}
+        waiting, self.acquiring, self.recent = self.acquiring, {}, {}
         for clock in waiting.values():
             self.learn(clock)
+
+    def reads(self, clocks: Iterable[Clock]) -> None:
+        """Record that the wave has read words to which these clocks were released."""
+        found = {id(clock): clock for clock in clocks}
+        self.acquiring.update(found)
+        self.recent.update(found)
+
+    def wrote_back(self) -> None:
+        """Begin the next epoch after a write-back, which is complete when the wave has waited for it."""
+        self.is_waited = False
+        self._next()
 
     def changed(self) -> None:
         """Begin the next epoch, since the clock that releases publish has changed."""
@@ -93,6 +119,10 @@ class GroupClock:
         self.waves: dict[int, WaveClock] = {}
         self._barriers: dict[int, dict[int, int]] = {}
         self._ended: dict[int, int] = {}
+        self._read: dict[int, dict[int, Clock]] = {}
+        """The released clocks that waves had read when they reached a barrier, by the number of the barrier."""
+        self._read_last: dict[int, Clock] = {}
+        """The released clocks that waves had read when they ended."""
 
     def own(self, clock: Clock) -> Clock:
         """Return the components of a clock that belong to this work-group."""
@@ -104,6 +134,8 @@ class GroupClock:
         opens = self._barriers.setdefault(wave.generation, {})
         join(opens, {**wave.known, wave.uid: wave.epoch})
         join(opens, self._ended)
+        self._read.setdefault(wave.generation, {}).update(wave.recent | self._read_last)
+        wave.recent = {}
         wave.flush()
 
     def leave(self, wave: WaveClock) -> None:
@@ -111,14 +143,52 @@ class GroupClock:
         while wave.passed < wave.generation:
             wave.passed += 1
             wave.learn(self._barriers[wave.passed])
+            wave.acquiring.update(self._read[wave.passed])
 
     def end(self, wave: WaveClock) -> None:
         """Record that a wave ended: barriers no longer wait for it, and later barriers include its epochs."""
         clock = {**wave.known, wave.uid: wave.epoch}
         join(self._ended, clock)
+        self._read_last |= wave.recent
         for generation, opens in self._barriers.items():
             if generation > wave.generation:
                 join(opens, clock)
+                self._read[generation] |= wave.recent
+
+
+class WriteBacks:
+    """The write-backs of second-level caches, on agents whose accelerator dies (XCCs) have such a cache each.
+
+    There a store is visible to other work-groups once a wave of its work-group has written the cache back after it
+    (``buffer_wbl2 sc1``, LLVM's memory model of gfx942). A release publishes to other work-groups those accesses of its
+    own work-group that lie before a write-back that happened before the release. Within a work-group, which runs on one
+    die, a release needs no write-back."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, list[tuple[int, Clock]]] = {}
+        """The epochs of a wave's write-backs, each with the accesses of the work-group that it covers, by wave."""
+
+    def add(self, uid: int, epoch: int, covered: Clock) -> None:
+        """Record a write-back by wave `uid` in epoch `epoch`, which covers the accesses `covered` of its work-group."""
+        self._of.setdefault(uid, []).append((epoch, covered))
+
+    def visible(self, uid: int, clock: Clock, own: Mapping[int, int], stored: int | None) -> dict[int, int]:
+        """Return the part of the clock that wave `uid` releases which other work-groups acquire.
+
+        `own` has the components of `clock` that belong to the wave's work-group. `stored` is the epoch of the wave's
+        last store that needs a write-back (0 without one), or None if the releasing access is itself such a store."""
+        found = {each: epoch for each, epoch in clock.items() if each not in own}
+        for each, epoch in own.items():
+            covered = next((covered for at, covered in reversed(self._of.get(each, ())) if at <= epoch), NOTHING)
+            join(found, covered)
+        found.setdefault(uid, 0)
+        if stored is not None and stored <= found[uid]:
+            found[uid] = max(found[uid], clock.get(uid, 0))
+        return found
+
+    def forget(self) -> None:
+        """Forget all write-backs, since the accesses before them happened before everything that runs next."""
+        self._of.clear()
 
 
 # ---- clocks of launches ----------------------------------------------------------------------------------------------

@@ -108,31 +108,50 @@ class Cells:
         text.jump(done)
 
     def lanes(self, place: Place, access: Access, bit: int, other: str, done: str) -> None:
-        """Emit the check of loads of dwords or bytes at any address, or of stores to contiguous addresses.
+        """Emit the check of loads and of stores to LDS at any address, or of stores to contiguous addresses elsewhere.
 
-        The stores must be in one page.
-        """
+        They access a byte or whole dwords. Dwords after the first are checked by further calls. Stores outside of LDS
+        must be in one page."""
         text = self.text
         key = self._word(place.cache, CACHE_AT["key"])
         self._or(key.eq(place.key), other)
-        addresses, limit = text.bits(access.address, True), text.word(-1)
+        addresses, limit, size = text.bits(access.address, True), text.word(-1), min(access.bits // 8, 4)
         if access.address.w == 32:
             addresses = addresses.zext(text.itype(64, True))
         if place.is_local:
             limit = text.call("i64", "llvm.usub.sat.i64", "i64 %ldssize", f"i64 {access.bits // 8 - 1}")
         cells, page = (self._word(place.cache, CACHE_AT[each]) for each in ("cells", "page"))
-        given = addresses, access.lanes, limit, cells, page
-        constants = {"is_local": int(place.is_local), "size": access.bits // 8}
+        constants = {"is_local": int(place.is_local), "size": size}
         clock = self._clock(self.known, place)
         if access.kind == "load":
-            more = self._record(place), self.quiet if place.is_local else text.word(0), self.row
-            self._unless(native_lanes.load_lanes, (*given, *more, *clock), other, **constants)
+            function, record = native_lanes.load_lanes, self._record(place)
+            more = [record, self.quiet if place.is_local else text.word(0), self.row]
         else:
             store = self.row, place.cache, place.slot, place.first, str(bit)
             record = call(text, native_lanes.store_record, *store, is_local=place.is_local)
             self._or(record.ne(0), other)
-            self._unless(native_lanes.store_lanes, (*given, record, *clock), other, **constants)
+            function, more = native_lanes.store_lanes, [record]
+        if access.bits in (64, 128):
+            room = text.slot("%raceaddresses", addresses.type, f", align {8 * text.lanes}")
+            room.store(addresses, align=8 * text.lanes)
+            own = (room.ptrtoint(), access.lanes, limit, cells)
+            several, rest = native_lanes.store_dwords, text.fresh("rest")
+            given, further = (*own, *more, *clock), {"count": access.bits // 32}
+            if access.kind == "load":
+                several, further = native_lanes.load_dwords, further | {"is_local": int(place.is_local)}
+                given = (*own, page, *more[:2], *clock)
+            status = call(text, several, *given, attributes=APART, **further)
+            text.branch(status.eq(0), done, rest, LIKELY)
+            text.start(rest)
+        for offset in range(0, access.bits // 8, size):
+            at = self._further(addresses, offset) if offset else addresses
+            top = text.call("i64", "llvm.uadd.sat.i64", f"i64 {limit}", f"i64 {offset}") if offset else limit
+            self._unless(function, (at, access.lanes, top, cells, page, *more, *clock), other, **constants)
         text.jump(done)
+
+    def _further(self, addresses: Operand, offset: int) -> Operand:
+        """Return the addresses of all lanes plus a constant offset."""
+        return addresses + self.text.operand(addresses.type, f"splat (i64 {offset})")
 
     def many(self, batch: Batch, first: Operand) -> Operand:
         """Emit the check of several loads by the lane vector that begins with lane `first`.

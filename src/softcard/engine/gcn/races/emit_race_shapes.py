@@ -180,7 +180,7 @@ class Shapes:
             family.same = self._inside(family, none & is_any, access.bits // 8)
 
     def _inside(self, family: Family, condition: Operand, size: int) -> Operand:
-        """Emit the conjunction of a condition and, for LDS, of the bounds check of a family's accesses."""
+        """Emit `condition`; for LDS, also require that all accesses of the family lie within the work-group's LDS."""
         if family.example.space != "lds":
             return condition
         text = self.text

@@ -208,9 +208,11 @@ class RaceHooks:
         text.start(lanes)
         waited = text.phi("i64", *waiting)
         row = None if shape is None else shape.row
-        if is_inline and access.bits in (8, 32) and (access.kind == "load" or row is not None):
+        is_anywhere = access.kind == "load" or access.space == "lds"
+        can_pass = access.bits in (8, 32) or (access.bits in (64, 96, 128) and is_anywhere)
+        if is_inline and can_pass and (is_anywhere or row is not None):
             slow_path = text.fresh("slow_path")
-            if access.kind == "store" and row is not None:
+            if not is_anywhere and row is not None:
                 on = text.fresh("on")
                 text.branch(row, on, slow_path)
                 text.start(on)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.launches import Launch, Launches
-from softcard.engine.gcn.races.clocks import GroupClock, LaunchClocks, WaveClock
+from softcard.engine.gcn.races.clocks import GroupClock, LaunchClocks, WaveClock, WriteBacks
 from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
@@ -26,7 +26,7 @@ from softcard.engine.gcn.races.reporter import (
 from softcard.engine.races.clocks import Clock, join
 from softcard.engine.races.findings import PIECE, FirstAccesses
 from softcard.engine.races.tables import over_limit
-from softcard.isa.gcn.coherence import is_coherent_load
+from softcard.isa.gcn.coherence import is_coherent_load, is_group_load, is_scoped_store, stores_through
 from softcard.isa.gcn.insn import Insn
 
 # ---- shadow cells ----------------------------------------------------------------------------------------------------
@@ -109,8 +109,9 @@ class Event:
     """The accesses of one instruction by a wave in one epoch.
 
     `site` is the number of the instruction: instructions are numbered when they first access memory.
-    `is_coherent` is True for a load that bypasses the caches (glc), `is_single` if only one lane is active.
-    `clock` is the clock that the event releases."""
+    `is_coherent` is True for a load that bypasses the caches (glc), `is_in_group` for a load that is coherent within
+    its work-group only. `is_single` is True if only one lane is active.
+    `clock` is the clock that the event releases to its work-group, `published` the one that it releases to others."""
 
     wave: WaveClock
     epoch: int
@@ -118,8 +119,10 @@ class Event:
     site: int
     access: str
     is_coherent: bool
+    is_in_group: bool
     is_single: bool
     clock: Clock
+    published: Clock
 
     def allows(self, other: Event, space: str) -> bool:
         """Return True if the accesses of both events may be atomic in the source code; then they do not race.
@@ -131,7 +134,8 @@ class Event:
             return True
         if LOAD in kinds:
             load = self if self.access == LOAD else other
-            return load.is_coherent and space == "global"
+            is_own = self.wave.launch is other.wave.launch and self.wave.group == other.wave.group
+            return (load.is_coherent or (load.is_in_group and is_own)) and space == "global"
         if ATOMIC in kinds:
             store = self if self.access == STORE else other
             return store.is_single and space == "global"
@@ -159,7 +163,10 @@ class EventDetector:
         self._known: dict[tuple[object, ...], int] = {}
         self._sites: dict[tuple[int, str], int] = {}
         self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
-        """The clocks that atomics have released, by space and address."""
+        """The clocks that atomics have released to their own work-groups, by space and address."""
+        self._published: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
+        """The clocks that atomics have released to other work-groups, by space and address."""
+        self._write_backs = WriteBacks()
         self._uid = 0
         self._firsts: list[int] = []
         self._launches: list[Launch] = []
@@ -177,6 +184,8 @@ class EventDetector:
         Keep shadow cells of launches that the host has not waited for.
         """
         self._atomics.clear()
+        self._published.clear()
+        self._write_backs.forget()
         self._firsts.clear()
         self._launches.clear()
         self.clocks.forget()
@@ -245,10 +254,19 @@ class EventDetector:
         self.clocks.relied_on(wave.acquiring.values())
         wave.acquire()
 
+    def write_back(self, wave: WaveClock) -> None:
+        """Record that a wave has begun to write its second-level cache back."""
+        covered = {**self.group.own(wave.known), wave.uid: wave.epoch}
+        self._write_backs.add(wave.uid, wave.epoch, covered)
+        wave.wrote_back()
+
     def read_by_packet(self, queue: int, index: int, address: int, size: int) -> int:
         """Record that a packet has read these bytes; see `LaunchClocks.read_by_packet`."""
         places: Places = np.arange(address, address + size, dtype=np.uint64)
-        return self.clocks.read_by_packet(queue, index, self._released_at("global", places))
+        atomics = self._atomics["global"]
+        clocks = [each.clock for each in self._stores_at("global", places)]
+        clocks += [atomics[place] for place in places.tolist() if place in atomics]
+        return self.clocks.read_by_packet(queue, index, clocks)
 
     # ---- accesses ------------------------------------------------------------------------------------------------
     def check_access(
@@ -276,10 +294,14 @@ class EventDetector:
         event = self._events[number]
         assert event is not None
         if releases:
-            event.clock = wave.released_with(event.epoch)
+            event.clock = event.published = wave.released_with(event.epoch)
+        if stores and space != "LDS" and insn.target.has_xccs:
+            self._publish(event, space, is_plain=access == STORE and not stores_through(insn))
+        if stores and space == "global" and not releases and (access == ATOMIC or is_scoped_store(insn)):
+            event.clock = wave.ordered_with(event.epoch)
         own = np.zeros(len(addresses), np.int64) if lanes is None else lanes
         mine = (number << LANE_BITS | own).astype(np.uint32)
-        if access == ATOMIC or is_coherent:
+        if access == ATOMIC or is_coherent or event.is_in_group:
             self._acquire(event, space, addresses)
         offsets: Places = np.arange(size, dtype=np.uint64)
         flat: Places = (addresses[:, None] + offsets).reshape(-1)
@@ -308,9 +330,23 @@ class EventDetector:
                 raise over_limit("launches", f"{EVENTS} different accesses (counted by wave and pc)")
             number = self._known[key] = len(self._events)
             site = self._sites.setdefault((insn.pc, access), len(self._sites))
-            event = Event(wave, wave.epoch, insn, site, access, is_coherent, is_single, wave.released())
+            clock = wave.released()
+            is_in_group = access == LOAD and is_group_load(insn)
+            flags = is_coherent, is_in_group, is_single
+            event = Event(wave, wave.epoch, insn, site, access, *flags, clock, clock)
             self._events.append(event)
         return number
+
+    def _publish(self, event: Event, space: str, *, is_plain: bool) -> None:
+        """Set the clock that a store or an atomic releases to other work-groups.
+
+        `is_plain` is True for a store that needs a write-back."""
+        wave = event.wave
+        stored = None if is_plain else wave.stored
+        clock = event.published if event.published is event.clock else wave.released()
+        event.published = self._write_backs.visible(wave.uid, clock, self.group.own(clock), stored)
+        if is_plain and space == "global":
+            wave.stored = event.epoch
 
     def _last(self, event: Event, known: Numbers, marks: Numbers) -> Numbers:
         """Return, for each shadow cell, the load that it will hold when the load `event` has been recorded.
@@ -338,31 +374,45 @@ class EventDetector:
         """Join the clocks released by the stores and atomics whose values an access has read.
 
         An atomic also adds the clock of its wave to the clocks that are released to the word."""
-        clocks = self._released_at(space, addresses)
-        places, atomics = np.unique(addresses).tolist(), self._atomics[space]
-        wave = event.wave
+        wave, published, own = event.wave, *self._released_at(space, addresses)
         if event.access == ATOMIC:
-            for place in places:
-                join(atomics.setdefault(place, {}), event.clock)
+            for place in np.unique(addresses).tolist():
+                join(self._atomics[space].setdefault(place, {}), event.clock)
+                join(self._published[space].setdefault(place, {}), event.published)
             if not returns(event.insn):
                 return
-        wave.acquiring.update((id(clock), clock) for clock in clocks)
-        if space == "global":
-            self.launches.present.has_acquired = True
-        if space != "LDS":
-            self.clocks.acquired(clocks)
-        if space == "LDS" or len(places) <= FEW:  # the caches are the work-group's own: nothing is to be invalidated
-            for clock in clocks:
-                wave.learn(self.group.own(clock))
+        if not event.is_in_group:
+            wave.reads(published)
+            if space == "global":
+                self.launches.present.has_acquired = True
+            if space != "LDS":
+                self.clocks.acquired(published)
+        if (
+            space == "LDS" or event.is_in_group or len(np.unique(addresses)) <= FEW
+        ):  # the caches are the work-group's own
+            for clock in own:
+                wave.learn(clock)
+        else:
+            wave.reads(own)
 
-    def _released_at(self, space: str, addresses: Places) -> list[Clock]:
-        """Return the clocks that the last stores and atomics to these addresses have released."""
+    def _released_at(self, space: str, addresses: Places) -> tuple[list[Clock], list[Clock]]:
+        """Return the clocks that the last stores and atomics to these addresses have released.
+
+        The first list has the clocks for other work-groups; the second one has what waves of the present work-group
+        have released to it."""
+        found = self._stores_at(space, addresses)
+        places = np.unique(addresses).tolist()
+        published = [each.published for each in found]
+        own = [each.clock for each in found if each.wave.uid >= self.group.first]
+        published += [self._published[space][place] for place in places if place in self._published[space]]
+        own += [self._atomics[space][place] for place in places if place in self._atomics[space]]
+        return published, [self.group.own(clock) for clock in own]
+
+    def _stores_at(self, space: str, addresses: Places) -> list[Event]:
+        """Return the last stores to these addresses, without those of launches that are over."""
         stores = np.concatenate([cells[STORED][at] for cells, at, _ in self._cells[space].parts(addresses)])
         events = [self._events[number] for number in np.unique(stores >> LANE_BITS).tolist()]
-        is_over = self.launches.is_over
-        clocks: list[Clock] = [each.clock for each in events if each is not None and not is_over(each.wave.launch)]
-        atomics = self._atomics[space]
-        return clocks + [atomics[place] for place in np.unique(addresses).tolist() if place in atomics]
+        return [each for each in events if each is not None and not self.launches.is_over(each.wave.launch)]
 
     def _free(self, event: Event, cells: Numbers) -> Flags:
         """Return a mask of the cells that are empty, or whose recorded access happened before `event`."""

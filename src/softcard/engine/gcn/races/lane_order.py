@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.races.events import AGAINST, ALSO_LOADED, LOADED, ROWS, STORED, UPDATED, Places, returns
 from softcard.engine.gcn.races.reporter import LANES_OF_WAVE, RacingAccess, Reporter
-from softcard.isa.gcn.coherence import is_coherent_load
+from softcard.isa.gcn.coherence import is_coherent_load, is_group_load
 from softcard.isa.gcn.insn import Insn
 
 ROW: Final = {STORE: STORED, ATOMIC: UPDATED}
@@ -26,7 +26,8 @@ ROW: Final = {STORE: STORED, ATOMIC: UPDATED}
 class Access:
     """The access that one instruction makes: its instruction and its kind (load, store or atomic).
 
-    `is_coherent` is True for a load that bypasses the caches; such a load may run concurrently with atomics."""
+    `is_coherent` is True for a load that bypasses the caches, or has the scope of the work-group. Such a load may run
+    concurrently with atomics."""
 
     insn: Insn
     access: str
@@ -87,7 +88,7 @@ class LaneOrder:
         `of` is a pair: the wave's number in its work-group, and the work-group's coordinates. `values` has the bytes
         that each lane stores; it is empty if they are not compared. `releases` is True if an atomic is a release."""
         interval = self._interval(wave, of[1])
-        mine = Access(insn, access, access == LOAD and is_coherent_load(insn))
+        mine = Access(insn, access, access == LOAD and (is_coherent_load(insn) or is_group_load(insn)))
         met: dict[int, tuple[Entry, int, set[int]]] = {}
         """The conflicts by instruction: first conflicting access, its address, and lanes that conflict."""
         places = list(zip(addresses.tolist(), lanes, values or [b""] * len(lanes), strict=True))

@@ -3,8 +3,8 @@
 An access record is a 64-bit word. From its upper bits down it has the wave's number (from `UID_AT`), the
 epoch, the number of the site (a pair of an instruction and a kind of access), the lane, a flag for a possibly
 atomic access (`FREE`: a load that bypasses the caches, or a store by the only active lane), and a flag for a
-release. Words below `LEAST` are not records: 0 stands for no access, and other words are the host address of
-finer cells.
+release (`RELEASES`); in the record of a load, this flag stands for the scope of the work-group. Words below
+`LEAST` are not records: 0 stands for no access, and other words are the host address of finer cells.
 
 A shadow cell covers a line (as many dwords as a lane vector has lanes), a dword, or a byte. A record in the
 cell of a line means that consecutive lanes of one lane vector accessed the dwords of the line. Each cell has
@@ -71,6 +71,8 @@ LDS: Final = 1
 GDS: Final = 2
 FLAT: Final = 3
 COHERENT: Final = 16
+IN_GROUP: Final = 32
+"""The flag of a load that is coherent within its work-group only; `COHERENT` is the flag of one that misses caches."""
 SIZE_AT: Final = 8
 NAMES: Final = ("read", "write", "atomic")
 SPACES: Final = ("global", "LDS", "gds")
@@ -222,7 +224,10 @@ class Group(ctypes.Structure):
     """The last epoch before the latest barrier with an odd number. `even` is the one for an even number."""
     ended: int
     knows: int
-    """True if a wave of the group is ordered by more than barriers, so that Python decides the order."""
+    """True if Python handles barriers, because a wave of the group is, or may become, ordered by more than barriers.
+
+    It may become so if it has read a word by which another work-group released accesses.
+    """
     local_stores: int
     """One more than the number of barriers passed before the latest store or atomic to LDS; 0 without one."""
     rows: int
@@ -267,6 +272,8 @@ class WaveRow(ctypes.Structure):
     """The last epoch of which all accesses by the work-group's waves happened before the wave's next access."""
     is_waited: int
     """True if the wave has waited for its stores."""
+    stored: int
+    """The epoch of the wave's last store to global memory that needs a write-back (`clocks.WriteBacks`), or 0."""
     generation: int
     passed: int
     """The number of barriers that the wave has passed; `generation` is the number that it has reached."""

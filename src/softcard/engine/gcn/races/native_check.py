@@ -19,6 +19,7 @@ from softcard.engine.gcn.races.layout import (
     GDS,
     GLOBAL,
     GROUPS,
+    IN_GROUP,
     KERNELS,
     KIND,
     KNOWS_SAME,
@@ -108,8 +109,12 @@ def open_access(wave: WaveRow, pc: int, what: int, is_single: int) -> int:
             flags = RELEASES
         if space != LDS:
             wave.is_waited = 0
+            if kind == STORE:
+                wave.stored = epoch
     if (kind == STORE and is_single) or what & COHERENT:
         flags = flags | FREE
+    if what & IN_GROUP:
+        flags = flags | RELEASES
     if epoch >= EPOCHS - 4:
         race.full = NO_EPOCHS
     return wave.uid << UID_AT | epoch << EPOCH_AT | site_of(race, pc, kind) << SITE_AT | flags
@@ -117,12 +122,17 @@ def open_access(wave: WaveRow, pc: int, what: int, is_single: int) -> int:
 
 # ---- cells ---------------------------------------------------------------------------------------------------------
 @inlined
-def allows(kind: int, row: int, record: int, other: int, is_global: int) -> int:
+def allows(kind: int, row: int, record: int, other: int, is_global: int, is_own: int) -> int:
     """Return 1 if both accesses may be atomic in the source code; then they do not race.
 
-    A coherent load, and a store by a single lane, may be atomic in the source, because compilers use the same
-    instructions for atomic and for plain accesses."""
+    `is_own` is 1 if waves of one work-group make them: a load may be coherent only there. A coherent load, and a
+    store by a single lane, may be atomic in the source, because compilers use the same instructions for atomic and
+    for plain accesses."""
     mine, theirs = (record & FREE != 0) & is_global, (other & FREE != 0) & is_global
+    if kind == LOAD:
+        mine = mine | (record & RELEASES) & is_own & is_global
+    if row >= LOADED:
+        theirs = theirs | (other & RELEASES) & is_own & is_global
     if kind == ATOMIC or row >= LOADED:
         return theirs
     return mine if kind == LOAD or row == UPDATED else 0
@@ -149,7 +159,9 @@ def first_conflict(wave: WaveRow, page: int, address: int, what: int, record: in
         if kind == ATOMIC and row == UPDATED:
             continue
         other = record_at(page, address, row)
-        if other == 0 or is_before(wave, other, is_local) or allows(kind, row, record, other, is_global):
+        if other == 0 or is_before(wave, other, is_local):
+            continue
+        if allows(kind, row, record, other, is_global, other - wave.group_start < wave.group_span):
             continue
         if same and kind == STORE and row == STORED:
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from softcard.core.errors import ModelBug
 from softcard.core.words import U64
-from softcard.engine.gcn.hooks import ATOMIC, LOAD
+from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.launches import Launch, Launches
 from softcard.engine.gcn.races import native_cells, native_check, native_merge, native_order, native_saves
-from softcard.engine.gcn.races.clocks import LaunchClocks
+from softcard.engine.gcn.races.clocks import LaunchClocks, WriteBacks
 from softcard.engine.gcn.races.events import FEW, Flags, Indices, Places, returns
 from softcard.engine.gcn.races.layout import (
     BY_PYTHON,
@@ -35,6 +35,7 @@ from softcard.engine.gcn.races.layout import (
     FIRST_UID,
     FREE,
     FULL,
+    IN_GROUP,
     KNOWS_SAME,
     LANE_AT,
     LANE_MASK,
@@ -76,7 +77,7 @@ from softcard.engine.races.clocks import Clock, join
 from softcard.engine.races.findings import PIECE, FirstAccesses
 from softcard.engine.races.tables import check_limits
 from softcard.ir.native import Natives
-from softcard.isa.gcn.coherence import is_coherent_load
+from softcard.isa.gcn.coherence import is_coherent_load, is_group_load, is_scoped_store, stores_through
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import LANES, WORDS_AT
 
@@ -118,13 +119,23 @@ class NativeWave:
         self.uid = row.uid
         self.learnt: list[Learnt] = []
         self.acquiring: dict[int, Clock] = {}
-        """The released clocks that the wave has read and joins when it invalidates its cache."""
+        """The released clocks that the wave has read and joins when it invalidates its cache.
+
+        After a barrier they include those that other waves of its work-group had read before.
+        """
+        self.recent: dict[int, Clock] = {}
+        """Those clocks of `acquiring` that the wave has read since its last barrier."""
         self.table: npt.NDArray[np.uint64] = np.zeros(2, np.uint64)
 
     @property
     def epoch(self) -> int:
         """The current epoch of the wave; a barrier or a release begins a new one."""
         return self.row.epoch
+
+    @property
+    def is_waited(self) -> bool:
+        """True if the wave has waited for its stores."""
+        return bool(self.row.is_waited)
 
     @property
     def generation(self) -> int:
@@ -197,6 +208,10 @@ class NativeGroup:
         self.barriers: dict[int, dict[int, int]] = {}
         """The joined clock of the waves that have reached a barrier, by the number of the barrier."""
         self.ended: dict[int, int] = {}
+        self.read: dict[int, dict[int, Clock]] = {}
+        """The released clocks that waves had read when they reached a barrier, by the number of the barrier."""
+        self.read_last: dict[int, Clock] = {}
+        """The released clocks that waves had read when they ended."""
 
     def begin(self) -> None:
         """Prepare the object for the work-groups of the launch that was just announced to the detector."""
@@ -217,6 +232,16 @@ class NativeGroup:
         self.forget_caches()
         for row in self.rows:
             row.is_alone = 0
+
+    def reads(self, wave: NativeWave, clocks: Sequence[Clock]) -> None:
+        """Record that a wave has read words to which these clocks were released.
+
+        Python then handles barriers, because the other waves can acquire the clocks after a barrier."""
+        found = {id(clock): clock for clock in clocks}
+        wave.acquiring.update(found)
+        wave.recent.update(found)
+        if any(uid < self.group.first for clock in clocks for uid in clock):
+            self.group.knows = 1
 
     def forget_caches(self) -> None:
         """Clear the inline shadow caches. The next access through each cache therefore takes the full check."""
@@ -253,7 +278,15 @@ class NativeDetector:
         self._bounds: dict[int, list[int]] = {}
         self._bounds_read = 0
         self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
-        """The clocks that atomics have released, by space and address."""
+        """The clocks that atomics have released to their own work-groups, by space and address."""
+        self._published: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
+        """The clocks that atomics have released to other work-groups, by space and address."""
+        self._write_backs = WriteBacks()
+        self._scoped: dict[int, int | None] = {}
+        """The value of `WaveRow.stored` when a store with a scope was made, by access (`_release`).
+
+        The value is None if the store itself needs a write-back.
+        """
         self._fetch: Callable[[int], Insn]
         self._counts: list[int] = []
         """The number of races already reported for each pair of sites."""
@@ -308,8 +341,9 @@ class NativeDetector:
         if self.pending is not None and (was_full or not self.launches.unseen):
             self.pending.drop()
         self.flush()
-        for found in (self._waves, self._learnt, self._bounds, self._atomics):
+        for found in (self._waves, self._learnt, self._bounds, self._atomics, self._published, self._scoped):
             found.clear()
+        self._write_backs.forget()
         self.clocks.forget()
         if race.report_count:  # reported already, when their launches ended
             self.tables.forget_reports()
@@ -357,7 +391,7 @@ class NativeDetector:
             group = self._groups[address]
             found = self._waves[address] = NativeWave(group, row)
             if row.uid == group.group.first:
-                group.barriers, group.ended = {}, {}
+                group.barriers, group.ended, group.read, group.read_last = {}, {}, {}, {}
                 self._atomics[SPACES[LOCAL]].clear()
             found.words = state + WORDS_AT
         return found
@@ -368,6 +402,7 @@ class NativeDetector:
         if row.passed != row.generation:
             function("leave_barrier")(wave.address)
             self.learn(wave, wave.group.barriers.get(row.generation, {}))
+            wave.acquiring.update(wave.group.read.get(row.generation, {}))
 
     def arrive(self, wave: NativeWave) -> None:
         """Record that a wave reached a barrier."""
@@ -377,16 +412,19 @@ class NativeDetector:
         join(opens, group.ended)
         if wave.learnt:
             join(opens, wave.learnt[-1].known)
+        group.read.setdefault(wave.row.generation, {}).update(wave.recent | group.read_last)
+        wave.recent = {}
 
     def end(self, wave: NativeWave) -> None:
         """Record that a wave ended."""
         function("over")(wave.address)
-        if wave.learnt:
-            known = wave.learnt[-1].known
-            join(wave.group.ended, known)
-            for generation, opens in wave.group.barriers.items():
-                if generation > wave.row.generation:
-                    join(opens, known)
+        group, known = wave.group, wave.learnt[-1].known if wave.learnt else {}
+        join(group.ended, known)
+        group.read_last |= wave.recent
+        for generation, opens in group.barriers.items():
+            if generation > wave.row.generation:
+                join(opens, known)
+                group.read[generation] |= wave.recent
 
     def waited(self, wave: NativeWave) -> None:
         """Record that a wave has waited for its stores."""
@@ -394,11 +432,27 @@ class NativeDetector:
 
     def acquire(self, wave: NativeWave) -> None:
         """Record that a wave invalidated its cache."""
-        waiting, wave.acquiring = wave.acquiring, {}
+        waiting, wave.acquiring, wave.recent = wave.acquiring, {}, {}
         if self.clocks.relied_on(waiting.values()):
             wave.group.know(self._before())
         for clock in waiting.values():
             self.learn(wave, clock)
+
+    def write_back(self, wave: NativeWave) -> None:
+        """Record that a wave has begun to write its second-level cache back; it does not know more accesses by that."""
+        row = wave.row
+        access = row.epoch_bits | RELEASES
+        self._write_backs.add(wave.uid, row.epoch, wave.group.own(self.released(access)))
+        self._next_epoch(wave, dict(wave.learnt[-1].known) if wave.learnt else {})
+        row.is_waited = 0
+
+    def _next_epoch(self, wave: NativeWave, known: dict[int, int]) -> None:
+        """Begin the next epoch of a wave. From now on, `known` are the epochs that it has acquired."""
+        row, done = wave.row, wave.at(wave.row.epoch).done
+        row.epoch += 1
+        row.epoch_bits = row.uid << UID_AT | row.epoch << EPOCH_AT
+        wave.learnt.append(Learnt(row.epoch, done, known))
+        self._learnt[wave.uid] = wave
 
     def learn(self, wave: NativeWave, clock: Clock) -> None:
         """Join `clock` to the clock of `wave`.
@@ -416,11 +470,7 @@ class NativeDetector:
                 is_new = True
         if not is_new:
             return
-        done = wave.at(row.epoch).done
-        row.epoch += 1
-        row.epoch_bits = row.uid << UID_AT | row.epoch << EPOCH_AT
-        wave.learnt.append(Learnt(row.epoch, done, known))
-        self._learnt[wave.uid] = wave
+        self._next_epoch(wave, known)
         wave.table = np.array(sorted(known.items()), np.uint64)
         row.known, row.known_count = wave.table.ctypes.data, len(known)
         wave.group.learns()
@@ -484,19 +534,28 @@ class NativeDetector:
         each address, a flag that is true if the store leaves memory unchanged. `is_single` is True if only one lane
         is active. If translated code exited from a strip-mined loop, `number` is the number of the access in its
         instruction, from 1 on; otherwise it is 0."""
-        is_coherent = access == LOAD and is_coherent_load(insn)
+        is_coherent, is_in_group = access == LOAD and is_coherent_load(insn), access == LOAD and is_group_load(insn)
         if access != LOAD and space == SPACES[LOCAL]:
             group = wave.group.group
             group.local_stores = max(group.local_stores, wave.row.passed + 1)
-        what = NAMES.index(access) | SPACES.index(space) << SPACE_AT | COHERENT * is_coherent | size << SIZE_AT
+        what = NAMES.index(access) | SPACES.index(space) << SPACE_AT | size << SIZE_AT
+        what |= COHERENT * is_coherent | IN_GROUP * is_in_group
         found = self._begun(wave, insn, number)
         if found is None:
+            stored = wave.row.stored
             begun, checked = function("open_access")(wave.address, insn.pc, what, is_single), 0
+            is_scoped = access == STORE and space != SPACES[LOCAL] and is_scoped_store(insn)
+            if is_scoped and stores_through(insn):
+                wave.row.stored = self._scoped[_release(begun)] = stored
+            elif is_scoped:
+                self._scoped[_release(begun)] = None
+            if not begun & RELEASES and space == "global" and (access == ATOMIC or is_scoped):
+                self._next_epoch(wave, dict(wave.learnt[-1].known) if wave.learnt else {})
             self.race.serial += SLOTS
             serial = self.race.serial
         else:
             begun, checked, serial = found
-        if access == ATOMIC or is_coherent:
+        if access == ATOMIC or is_coherent or is_in_group:
             self._acquire(wave, insn, begun, space, addresses, access)
         at = np.zeros(len(addresses), np.int64) if lanes is None else lanes
         left = at[(np.uint64(checked) >> at.astype(np.uint64) & np.uint64(1)) == 0]
@@ -537,24 +596,50 @@ class NativeDetector:
         function("stored_records")(ctypes.addressof(self.race), SPACES.index(space), *place)
         group = wave.group.group
         first, end = (group.first, group.first + group.count) if space == SPACES[LOCAL] else (self.race.watermark, UIDS)
-        found = {each >> SITE_AT << SITE_AT | each & RELEASES for each in self._records[:count].tolist()}
-        clocks = [self.released(each) for each in sorted(found) if first <= each >> UID_AT < end]
-        places, atomics = np.unique(addresses).tolist(), self._atomics[space]
-        clocks += [atomics[place] for place in places if place in atomics]
+        found = sorted({_release(each) for each in self._records[:count].tolist()})
+        found = [each for each in found if first <= each >> UID_AT < end]
+        atomics, seen, places = self._atomics[space], self._published[space], np.unique(addresses).tolist()
+        has_xccs = insn.target.has_xccs and space != SPACES[LOCAL]
+        published: list[Clock] = [self._published_by(each, has_xccs) for each in found]
+        published += [seen[place] for place in places if place in seen]
+        own = [self._ordered_by(each) for each in found if each >> UID_AT >= group.first]
+        own = [wave.group.own(clock) for clock in own + [atomics[place] for place in places if place in atomics]]
         if kind == ATOMIC:
-            own = self.released(access)
+            to_own = self.released(access | RELEASES if space == "global" else access)
+            to_others = self._published_by(access, has_xccs, wave.row.stored)
             for each in places:
-                join(atomics.setdefault(each, {}), own)
+                join(atomics.setdefault(each, {}), to_own)
+                join(seen.setdefault(each, {}), to_others)
             if not returns(insn):
                 return
-        wave.acquiring.update((id(clock), clock) for clock in clocks)
-        if space == "global":
-            self.launches.present.has_acquired = True
-        if space != SPACES[LOCAL]:
-            self.clocks.acquired(clocks)
-        if space == SPACES[LOCAL] or len(places) <= FEW:  # the caches are the work-group's own
-            for clock in clocks:
-                self.learn(wave, wave.group.own(clock))
+        is_in_group = kind == LOAD and is_group_load(insn)
+        if not is_in_group:
+            wave.group.reads(wave, published)
+            if space == "global":
+                self.launches.present.has_acquired = True
+            if space != SPACES[LOCAL]:
+                self.clocks.acquired(published)
+        if space == SPACES[LOCAL] or is_in_group or len(places) <= FEW:  # the caches are the work-group's own
+            for clock in own:
+                self.learn(wave, clock)
+        else:
+            wave.group.reads(wave, own)
+
+    def _ordered_by(self, access: int) -> Clock:
+        """Return the clock that a store released to its own work-group; `access` is its access record."""
+        return self.released(access | RELEASES if access in self._scoped else access)
+
+    def _published_by(self, access: int, has_xccs: bool, stored: int | None = None) -> dict[int, int]:
+        """Return the clock that an access released to other work-groups; see `WriteBacks.visible`.
+
+        `access` is its access record. `has_xccs` is True for accesses to memory of an agent with several dies. For an
+        atomic, `stored` is the epoch of the wave's last store before it."""
+        clock, uid = dict(self.released(access)), access >> UID_AT
+        if not has_xccs:
+            return clock
+        group = self._group_of(uid)
+        own = {each: epoch for each, epoch in clock.items() if each in group}
+        return self._write_backs.visible(uid, clock, own, self._scoped.get(access) if stored is None else stored)
 
     def read_by_packet(self, queue: int, index: int, address: int, size: int) -> int:
         """Record that a packet has read these bytes; see `LaunchClocks.read_by_packet`."""
@@ -562,8 +647,8 @@ class NativeDetector:
         self._addresses[:size] = np.arange(address, address + size, dtype=np.uint64)
         place = self._addresses.ctypes.data, size, self._records.ctypes.data
         function("stored_records")(ctypes.addressof(self.race), SPACES.index("global"), *place)
-        found = {each >> SITE_AT << SITE_AT | each & RELEASES for each in self._records[:size].tolist()}
-        clocks = [self.released(each) for each in sorted(found) if each >> UID_AT >= self.race.watermark]
+        found = {_release(each) for each in self._records[:size].tolist()}
+        clocks = [self._ordered_by(each) for each in sorted(found) if each >> UID_AT >= self.race.watermark]
         atomics = self._atomics["global"]
         clocks += [atomics[each] for each in range(address, address + size) if each in atomics]
         return self.clocks.read_by_packet(queue, index, clocks)
@@ -636,6 +721,11 @@ class NativeDetector:
         if lanes is None:
             lanes = (access >> LANE_AT & LANE_MASK,)
         return RacingAccess(insn, NAMES[kind], uid - first, (x, y, z), () if is_scalar(insn) else lanes, begun)
+
+
+def _release(record: int) -> int:
+    """Return what identifies the clock that an access released: its access record without the lane and `FREE`."""
+    return record >> SITE_AT << SITE_AT | record & RELEASES
 
 
 def _bits(lanes: Indices) -> int:

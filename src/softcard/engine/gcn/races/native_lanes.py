@@ -3,7 +3,8 @@
 Translated code makes most race checks with these functions. They are valid only if only barriers order the
 wave with other waves, and if no other launch runs. Each function checks all cells before it writes any of
 them. It returns `LEAVE` if it cannot decide: for atomics, cells that are not allocated yet, or a possible
-race. `native_check.check_access` then makes the full check.
+race. `native_check.check_access` then makes the full check. `load_dwords` and `store_dwords` may have recorded
+some lanes by then; the full check records these again, with the same result.
 
 `epoch_bits`, `bound`, `group_start` and `group_span` are words of a `layout.WaveRow`. `watermark` is the word
 `group_start` for LDS, else the word `global_watermark`."""
@@ -502,7 +503,9 @@ def store_lanes(
     is_local: int,
     size: int,
 ) -> int:
-    """Check stores of `size` bytes to consecutive addresses in one page by the lanes of `mask`, and record them.
+    """Check stores of `size` bytes by the lanes of `mask`, and record them.
+
+    Outside of LDS they must be to consecutive addresses in one page.
 
     `load_lanes` describes the parameters."""
     lanes = flags_of(mask, LINE_LANES)
@@ -543,4 +546,97 @@ def store_lanes(
     if not is_local:
         U64[block_at(cells, lane(addresses, 0))] = record
         U64[block_at(cells, lane(addresses, LAST))] = record
+    return FINE
+
+
+# ---- several dwords of each lane -----------------------------------------------------------------------------------
+@native
+def load_dwords(
+    addresses: int,
+    mask: int,
+    limit: int,
+    cells: int,
+    page: int,
+    record: int,
+    quiet: int,
+    epoch_bits: int,
+    bound: int,
+    group_start: int,
+    group_span: int,
+    watermark: int,
+    is_local: int,
+    count: int,
+) -> int:
+    """Check loads of `count` dwords by each lane of `mask`, and record them; `count` is 2 or 4.
+
+    `addresses` is the host address of a word for each lane, its address, which must be a multiple of the size of the
+    load. `load_lanes` describes the other parameters. Lanes are handled one after another, the dwords of a lane at
+    once."""
+    if is_local and not quiet:
+        return LEAVE
+    for each in range(LINE_LANES):
+        if mask >> each & 1:
+            address = U64[addresses + 8 * each]
+            if unlikely(address & 4 * count - 1 != 0):
+                return LEAVE
+            if is_local:
+                if unlikely(address >= limit):
+                    return LEAVE
+            elif unlikely(address >> PAGE_BITS != page or U64[block_at(cells, address)] >= watermark):
+                return LEAVE
+            cell = U64[cells + line_at(address) + 8 * LOADED]
+            if unlikely(not is_address(cell)):
+                return LEAVE
+            at = cell + dword_at(address)
+            loaded = load_words(at, count)
+            also = load_words(at + LINE_ALSO, count)
+            if unlikely(any_of(is_address(loaded))):
+                return LEAVE
+            is_first = is_past(loaded, watermark, epoch_bits, bound, group_start, group_span)
+            after = highest(record + (each << LANE_AT), loaded if is_first else also, bound)
+            store_words(at, after if is_first else loaded)
+            store_words(at + LINE_ALSO, also if is_first else after)
+    return FINE
+
+
+@native
+def store_dwords(
+    addresses: int,
+    mask: int,
+    limit: int,
+    cells: int,
+    record: int,
+    epoch_bits: int,
+    bound: int,
+    group_start: int,
+    group_span: int,
+    watermark: int,
+    count: int,
+) -> int:
+    """Check stores of `count` dwords to LDS by each lane of `mask`, and record them; see `load_dwords`."""
+    for each in range(LINE_LANES):
+        if mask >> each & 1:
+            address = U64[addresses + 8 * each]
+            if unlikely(address & 4 * count - 1 != 0 or address >= limit):
+                return LEAVE
+            row = U64.at(cells + line_at(address))
+            at, stored, loaded, also = dword_at(address), row[STORED], row[LOADED], row[ALSO_LOADED]
+            if unlikely(row[UPDATED] != 0 or not is_address(stored)):
+                return LEAVE
+            if unlikely((loaded != 0 and not is_address(loaded)) or (also != 0 and not is_address(also))):
+                return LEAVE
+            before = load_words(stored + at, count)
+            if unlikely(any_of(~is_over(before, watermark, epoch_bits, bound, group_start, group_span))):
+                return LEAVE
+            if loaded:
+                first = load_words(loaded + at, count)
+                if unlikely(any_of(~is_over(first, watermark, epoch_bits, bound, group_start, group_span))):
+                    return LEAVE
+                store_words(loaded + at, spread(0, count))
+            if also:
+                second = load_words(also + at, count)
+                if unlikely(any_of(~is_over(second, watermark, epoch_bits, bound, group_start, group_span))):
+                    return LEAVE
+                store_words(also + at, spread(0, count))
+            store_words(stored + at, spread(record + (each << LANE_AT), count))
     return FINE

@@ -58,7 +58,7 @@ def start_races(group: Group, number: int, count: int) -> None:
     watermark = race.watermark << UID_AT
     for each in range(count):
         wave = WaveRow.from_address(group.rows + each * ROW_BYTES)
-        wave.uid, wave.bound, wave.is_waited = first + each, 0, 1
+        wave.uid, wave.bound, wave.is_waited, wave.stored = first + each, 0, 1, 0
         set_epoch(wave, FIRST_EPOCH)
         wave.generation, wave.passed, wave.known_count, wave.open = 0, 0, 0, 0
         wave.is_alone = race.range_count - race.over_count == 1
@@ -170,10 +170,12 @@ def launch_of(race: Race, uid: int) -> int:
 def is_past(record: int, watermark: int, epoch_bits: int, bound: int, group_start: int, group_span: int) -> int:
     """Return 1 if an access happened before the present point of a wave.
 
-    The test is complete only for waves with `WaveRow.is_alone`, which nothing but barriers orders with other
-    waves. `record` is the record of the access. `watermark` is the happens-before watermark. Words that are
-    not access records are below it. The other parameters are words of the wave's `WaveRow`. At a barrier, the
-    waves of a work-group learn each other's epochs up to `bound`."""
+    `record` is the record of the access: a number that grows with time. An access below `watermark` happened
+    before everything that the wave does. The other parameters are words of the wave's `WaveRow`. At a barrier, the
+    waves of a work-group learn each other's epochs up to `bound`.
+
+    If the flag `WaveRow.is_alone` is set, only barriers order the wave with other waves, and the result is exact.
+    Otherwise, `is_known` decides if the result is 0."""
     is_known = (record - group_start < group_span) & (record >> EPOCH_AT & EPOCHS - 1 <= bound)
     return is_ordered(record, watermark, epoch_bits, AGENT, is_known)
 

@@ -16,7 +16,7 @@ from softcard.engine.gcn.races.watch import RaceWatch
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_integer import Array, Value
 from softcard.engine.gcn.reference.lane_memory import Indices, bytes_of_rows
-from softcard.isa.gcn.coherence import acquires
+from softcard.isa.gcn.coherence import acquires, writes_back
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import HW_ID, LDS_SIZE
 
@@ -73,14 +73,16 @@ class RaceObserver(Observer):
         self.is_left = lanes is not None
 
     def order(self, what: str, n: int) -> None:
-        """Report to the race detector that the wave has waited for its stores, or has invalidated its caches.
+        """Report to the race detector that the wave has waited for its stores, or has operated its caches.
 
-        The invalidation of caches is an acquire."""
+        The invalidation of caches is an acquire. A release to other work-groups may need a write-back."""
         if what == "waitcnt":
             if not self.insn.target.vmcnt(n):
                 self.detector.waited(self.wave)
         elif acquires(self.insn, what):
             self.detector.acquire(self.wave)
+        elif writes_back(self.insn, what):
+            self.detector.write_back(self.wave)
 
     def barrier(self) -> None:
         """Report to the race detector that the wave has reached a barrier."""
@@ -118,11 +120,11 @@ class RaceObserver(Observer):
                 is_single = self.current.exec_bits.bit_count() == 1
                 begun = self.number if self.is_left and (space == "lds" or name != "LDS") else 0
                 more = {"is_single": is_single} | ({"number": begun} if begun else {})
-                epoch = self.wave.epoch
+                releases = name == "LDS" or self.wave.is_waited
                 self.detector.check_access(self.wave, self.insn, access, name, some, size, who, same, **more)
                 if self.lanes is not None:
                     values = [row.tobytes() for row in bytes_of_rows(data, size)] if access == STORE else []
-                    self._check_lanes(access, name, some, size, who.tolist(), values, self.wave.epoch != epoch)
+                    self._check_lanes(access, name, some, size, who.tolist(), values, releases)
 
     def _check_lanes(
         self,

@@ -127,6 +127,10 @@ class Start(Protocol):
         """The initial values of the first scalar registers."""
 
     @property
+    def argument_sgprs(self) -> range:
+        """The numbers of the scalar registers that hold preloaded kernel arguments."""
+
+    @property
     def shared_base(self) -> int:
         """The address at which the flat aperture of LDS begins."""
 
@@ -579,7 +583,8 @@ class Values:
         """Return the base and the constant offset of which an address is the sum, or None.
 
         The base is the number of the first register of a pair that the launch has set to the address of a memory
-        block, such as that of the kernel's arguments."""
+        block, such as that of the kernel's arguments. A preloaded argument is no such base: it may point to memory
+        that kernels write."""
         base, offset = address, 0
         if isinstance(base, Node) and base.op == "and_" and type(base.args[2]) is int:
             base = base.args[1]
@@ -589,7 +594,8 @@ class Values:
         low = None if halves is None else halves[0]
         if isinstance(low, Node) and low.op == "first" and low.args[0][0] == "s":
             number = low.args[0][1]
-            if halves is not None and halves[1] is self.code.first(("s", number + 1)):
+            is_block = number not in self.code.dispatch.argument_sgprs
+            if is_block and halves is not None and halves[1] is self.code.first(("s", number + 1)):
                 return number, offset
         return None
 

@@ -401,8 +401,8 @@ class ShadowedAlgebra(ShadowedIntegers):
 
         The shadow comes first since D may overlap registers on which it depends.
         """
-        for kind in self.kinds:
-            kind.shadow.matrix_shadows(use, self.base)
+        for kind, source in zip(self.kinds, self._sources, strict=True):
+            kind.shadow.matrix_shadows(use, self.base, is_source=bool(source))
         self.base.matrix(use)
 
     def v_indexed(self, n: int, offset: Shadowed) -> Shadowed:

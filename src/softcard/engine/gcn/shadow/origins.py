@@ -22,6 +22,7 @@ from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.encoding.decode import decode
 from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.operations.mai import chosen_arithmetic
 from softcard.isa.gcn.state import EXEC, M0, VCC, Mode, register_name
 
 FARTHEST: Final = 1 << 14
@@ -71,6 +72,10 @@ def origin_of(
             return f"memory that {text(each)} at pc {each.pc:#x} read"
         if kind == FIDELITY and each.op.accuracy.kind == "approximate":
             return f"{text(each)} at pc {each.pc:#x}, which hardware computes within {each.op.accuracy.bound}"
+        if kind == FIDELITY and (choice := chosen_arithmetic(each)):
+            return (
+                f"{text(each)} at pc {each.pc:#x}, whose sums the choice {choice} defines: no measurement is published"
+            )
         needed -= {name for name in made if not name.startswith("v")}
         needed |= _reads(found)
     undefined = {name for name in needed if _undefined(dispatch, kind, name)}

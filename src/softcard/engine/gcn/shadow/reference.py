@@ -64,9 +64,11 @@ class ShadowLanes(Lanes):
         self.memory.words = view.words
         self.restricted = self.main.restricted
 
-    def matrix_shadows(self, use: Use, main: Lanes) -> None:
-        """Compute the shadow of the result of a matrix instruction whose values are accessed through `main`."""
-        undefine(use, main.view.wave, self.view.wave)
+    def matrix_shadows(self, use: Use, main: Lanes, *, is_source: bool) -> None:
+        """Compute the shadow of the result of a matrix instruction whose values are accessed through `main`.
+
+        If `is_source` is True, set all of its bits."""
+        undefine(use, main.view.wave, self.view.wave, is_source=is_source)
 
 
 class ReferenceKind(Kind):

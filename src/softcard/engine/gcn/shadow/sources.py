@@ -10,6 +10,7 @@ from typing import Any, Final
 from softcard.core.checks import FIDELITY, INIT
 from softcard.engine.shadow.bits import OptionalShadow, ShadowBits, opaque
 from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.operations.mai import chosen_arithmetic
 
 # ---- integer divisions -----------------------------------------------------------------------------------------------
 # Integer divisions that compilers write out with an approximate reciprocal: which quotients depend on its last bit.
@@ -230,14 +231,14 @@ def source_of(kind: str, insn: Insn) -> int | None:
 
     True sets all bits, False clears them, None propagates the operands' shadow, and another number encodes a step
     of an integer division. v_div_fixup gives False: it ends the division sequence of the ISA manuals, which is
-    exact. The shadows of reciprocals are numbers (`SOURCES`), since compilers expand integer divisions to code
-    that uses reciprocals."""
+    exact. Matrix instructions whose sums a Choice defines count as approximate. The shadows of reciprocals are
+    numbers (`SOURCES`), since compilers expand integer divisions to code that uses reciprocals."""
     if kind != FIDELITY:
         return None
     if insn.op.name.startswith(EXACT_BY_STEPS):
         return False
     if insn.op.name in SOURCES:
         return SOURCES[insn.op.name]
-    if insn.op.accuracy.kind == "approximate":
+    if insn.op.accuracy.kind == "approximate" or chosen_arithmetic(insn):
         return True
     return None

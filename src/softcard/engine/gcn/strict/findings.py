@@ -1,6 +1,6 @@
-"""The findings of the engine with worst-case memory.
+"""The findings of the strict memory, in which stores reach other compute units as late as the ISA permits.
 
-Each is about a value on which a correct program must not depend, and names both accesses.
+Each finding is about a load whose value a correct program must not depend on. It names the load and the store.
 """
 
 from __future__ import annotations

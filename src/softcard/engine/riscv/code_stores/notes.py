@@ -19,9 +19,9 @@ from softcard.engine.riscv.jit.region import Block, Region
 from softcard.engine.riscv.jit.strides import SHIFTED, STORES, Stride
 from softcard.ir.native import numbers
 from softcard.ir.operand import Operand
-from softcard.isa.riscv.floatstate import EXTENSIONS
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import CODE_STORES
+from softcard.isa.riscv.unitstate import FLOAT_EXTENSIONS
 
 # ---- stores of loops -------------------------------------------------------------------------------------------------
 # Stores of loops that step through memory, which are recorded as one run.
@@ -117,7 +117,7 @@ def _step_by(move: Insn, before: list[Insn], moves: dict[int, list[Insn]]) -> in
 
 def _writes_integer(insn: Insn) -> bool:
     """Return True if rd may be an integer register."""
-    if insn.spec.extension in (*EXTENSIONS, "V", "Zve64d"):
+    if insn.spec.extension in (*FLOAT_EXTENSIONS, "V", "Zve64d"):
         return insn.name.startswith(FROM_FLOATS)
     return insn.spec.flow != "branch" and insn.name not in STORES
 
@@ -458,7 +458,7 @@ class StoreNotes:
         return (key ^ own), halfwords
 
     def _cell(self, host: Operand) -> Operand:
-        """Return the store number that the table holds for the cell of a byte."""
+        """Return the number of the last store to the block of code bytes that contains host address `host`."""
         text = self.text
         row = host >> CELL_BITS & text.word("%cell_mask")
         number = text.pointer("%cells").element("i16", row).load("i16")

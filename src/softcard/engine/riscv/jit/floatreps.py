@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 from softcard.engine.riscv.jit.region import Block, Region
 from softcard.isa.riscv.algebra import SystemOps
-from softcard.isa.riscv.floatstate import EXTENSIONS
+from softcard.isa.riscv.unitstate import FLOAT_EXTENSIONS
 
 Rep = tuple[str, str]
 INTEGER: Final[Rep] = ("I", "x")
@@ -76,7 +76,7 @@ def after(block: Block, reps: Reps) -> Reps:
     """Return the representations after `block`, given those before it."""
     scan = _Scan(dict(reps))
     for _, insn in block.insns:
-        if insn.spec.extension in EXTENSIONS:
+        if insn.spec.extension in FLOAT_EXTENSIONS:
             insn.spec.semantics(cast("SystemOps", scan), insn)
         elif insn.name == "vfmv.f.s":  # in the format of vtype
             scan.reps[insn.rd] = INTEGER

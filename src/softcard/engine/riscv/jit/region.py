@@ -11,8 +11,8 @@ from softcard.ir.llvm import host_features
 from softcard.ir.translator import translator_key
 from softcard.isa.riscv.csr import VECTOR_WORDS
 from softcard.isa.riscv.csrnames import VLENB
-from softcard.isa.riscv.floatstate import EXTENSIONS
 from softcard.isa.riscv.insn import Insn
+from softcard.isa.riscv.unitstate import FLOAT_EXTENSIONS
 
 LIMIT = 1000
 """The maximum number of instructions in a region; for larger ones compile time grows faster than size."""
@@ -124,7 +124,7 @@ def is_call(insn: Insn) -> bool:
 def flow_of(insn: Insn, native_float: bool) -> str:
     """Return the kind of control flow of `insn`; "system" if the reference engine executes it."""
     extension = insn.spec.extension
-    if not native_float and extension in (*EXTENSIONS, "Zve64d"):
+    if not native_float and extension in (*FLOAT_EXTENSIONS, "Zve64d"):
         return "system"
     if extension == "Zfh" and "f16c" not in host_features():
         return "system"

@@ -11,8 +11,8 @@ from softcard.engine.riscv.jit.region import Region
 from softcard.engine.riscv.pages import PageTables, Words, zeros
 from softcard.engine.riscv.reference import Context, ReferenceEngine
 from softcard.ir import llvm
-from softcard.isa.riscv import floatstate, vectorstate
 from softcard.isa.riscv.state import CODE_TABLE, FRM, NATIVE_VLEN, RETURN_ADDRESS, Hart
+from softcard.isa.riscv.unitstate import FLOATS, VECTORS
 
 if TYPE_CHECKING:
     from softcard.ir.background import Task
@@ -71,9 +71,9 @@ class JitContext(Context):
             self.return_address = words[RETURN_ADDRESS]
             if any(translation.region.holds(self.return_address) for translation in self.translations()):
                 self.uninstall()
-        native = words[FRM] <= 3 and floatstate.is_dirty(self.hart)
+        native = words[FRM] <= 3 and FLOATS.is_dirty(self.hart)
         self.native = native
-        words[NATIVE_VLEN] = self.hart.vlen if vectorstate.is_dirty(self.hart) else 0
+        words[NATIVE_VLEN] = self.hart.vlen if VECTORS.is_dirty(self.hart) else 0
         words[CODE_TABLE] = self.addresses[native]
         return native
 

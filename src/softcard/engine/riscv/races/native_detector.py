@@ -441,7 +441,7 @@ class NativeHartRaces(HartCheck):
     def _record(self, word: int, byte: int) -> int:
         """Return the access record of byte number `byte` of a dword, given the dword's shadow word.
 
-        The result is 0 if the record is below the watermark.
+        The result is 0 if the record is older than the oldest one that is still valid (`race.watermark`).
         """
         if word & SPLIT:
             at = self.race.splits + (word & SPLIT - 1) * SPLIT_BYTES + 4 * byte

@@ -81,14 +81,17 @@ def _best(errors: list[WireError]) -> WireError:
 
     `errors` are the errors of all encodings that were tried for the same instruction text."""
     messages = list(dict.fromkeys(error.message for error in errors))
-    return WireError("; or ".join(messages))
+    best = WireError("; or ".join(messages))
+    if len(wrong := {error.operands for error in errors}) == 1:
+        best.operands = wrong.pop()
+    return best
 
 
 def _number(text: str) -> bytes:
     try:
         return (int(text.strip(), 0) & 0xFFFF_FFFF).to_bytes(4, "little")
     except ValueError:
-        raise WireError(f"{text.strip()!r} must be a number") from None
+        raise WireError(f"{text.strip()!r} must be a number").in_operand(text.strip()) from None
 
 
 def candidates(target: Target, name: str) -> Iterator[tuple[Op, str]]:

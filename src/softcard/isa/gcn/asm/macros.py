@@ -68,7 +68,8 @@ def _value(text: str, names: dict[int, str], what: str, top: int) -> int:
     if number is None:
         number = next((n for n, name in names.items() if name == text), None)
     if number is None or not 0 <= number <= top:
-        raise WireError(f"{what} {text!r} must be 0 to {top} or one of {', '.join(names.values())}")
+        others = f" or one of {', '.join(names.values())}" if names else ""
+        raise WireError(f"{what} {text!r} must be 0 to {top}{others}")
     return number
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from softcard.core.display import count
 from softcard.core.errors import WireError
 from softcard.isa.gcn.asm import macros
 from softcard.isa.gcn.asm.constants import index, integer, literal, literal_value, number, operand_constant, register
@@ -56,7 +57,7 @@ def _read_vector(builder: InsnBuilder, slot: Slot, text: str) -> None:
     if found is None or found[0] < VGPR0 or (slot.kind in ("v", "vsrc") and found[0] >= ACC0):
         raise WireError(f"{text!r} must be a vector register")
     if found[1] != slot.words and slot.field != "vaddr":
-        raise WireError(f"{text} must name {slot.words} registers in this operand")
+        raise WireError(f"{text} must name {count(slot.words, 'register')} in this operand")
     builder.fields[slot.field] = found[0] - VGPR0
 
 
@@ -70,7 +71,7 @@ def _read_scalar(builder: InsnBuilder, slot: Slot, text: str) -> None:
     if found is None or found[0] > NO_REGISTER:
         raise WireError(f"{text!r} must be a scalar register")
     if found[1] != slot.words:
-        raise WireError(f"{text} must name {slot.words} registers in this operand")
+        raise WireError(f"{text} must name {count(slot.words, 'register')} in this operand")
     if builder.form == "VOPC_SDWA" and text == "vcc":
         builder.fields["sdst"] = -1
     else:
@@ -146,7 +147,7 @@ def _source_code(builder: InsnBuilder, slot: Slot, text: str) -> int:
     if found is not None:
         code, words = found
         if words not in (0, slot.words) or (code == LDS_DIRECT and slot.words != 1):
-            raise WireError(f"{text} must name {slot.words} registers in this operand")
+            raise WireError(f"{text} must name {count(slot.words, 'register')} in this operand")
         return code
     known = operand_constant(text, slot.words, slot.type)
     if known is None:

@@ -10,6 +10,7 @@ from softcard.core.errors import WireError
 from softcard.isa.gcn.asm.insn_builder import InsnBuilder
 from softcard.isa.gcn.asm.modifiers import FLAGS, read_modifier
 from softcard.isa.gcn.asm.operands import OPERANDS
+from softcard.isa.gcn.encoding.shape import Slot
 
 _OPEN: Final = "([{"
 _CLOSE: Final = ")]}"
@@ -32,7 +33,10 @@ def read(builder: InsnBuilder, text: str) -> None:
     """Parse the text after the mnemonic into `builder`; raise `WireError` for values that its encoding cannot hold."""
     operands, modifiers = _parts(builder, text)
     for modifier in modifiers:
-        read_modifier(builder, modifier)
+        try:
+            read_modifier(builder, modifier)
+        except WireError as error:
+            raise error.in_operand(modifier) from None
     shown = builder.visible()
     kinds = [slot.kind for slot in shown]
     if builder.op.family == "scratch" and "sve" in builder.fields and len(operands) == len(shown):
@@ -42,14 +46,22 @@ def read(builder: InsnBuilder, text: str) -> None:
         kinds = [slot.kind for slot in shown]
     if "saddr" in kinds and len(operands) == len(kinds):  # first, since it determines the width of the vector address
         at = kinds.index("saddr")
-        OPERANDS["saddr"].read(builder, shown[at], operands[at])
+        _read_operand(builder, shown[at], operands[at], at)
         shown = builder.visible()
     if kinds == ["quiet"] and not operands:
         return
     if len(operands) != len(shown):
         raise WireError(f"{builder.op.name} takes {count(len(shown), 'operand')} here, not {len(operands)}")
-    for slot, operand in zip(shown, operands, strict=True):
-        OPERANDS[slot.kind].read(builder, slot, operand)
+    for number, (slot, operand) in enumerate(zip(shown, operands, strict=True)):
+        _read_operand(builder, slot, operand, number)
+
+
+def _read_operand(builder: InsnBuilder, slot: Slot, text: str, number: int) -> None:
+    """Parse an operand; errors name it by its `number`, except in exports, whose first operands have no comma."""
+    try:
+        OPERANDS[slot.kind].read(builder, slot, text)
+    except WireError as error:
+        raise error.in_operand(text, -1 if builder.form == "EXP" else number) from None
 
 
 def _parts(builder: InsnBuilder, text: str) -> tuple[list[str], list[str]]:

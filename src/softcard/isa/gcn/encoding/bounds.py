@@ -198,7 +198,9 @@ def _extended(level: int) -> Numbers:
 
 @cache
 def _tables(level: int) -> tuple[Numbers, Numbers]:
-    """Return two tables by the highest bits of a first word: the encoding number, and the number of words."""
+    """Return two tables: the number of an instruction's format, and its size in words.
+
+    Both are indexed by the highest bits of the first word of the instruction."""
     names = format_names(level)
     numbers = [0 if fmt is None else names.index(fmt.name) for fmt in STARTS[level]]
     return np.array(numbers), np.array([1 if fmt is None else fmt.size // 4 for fmt in STARTS[level]])

@@ -164,10 +164,17 @@ def matrix(b: Builder, i: Insn) -> None:
     b.matrix(use_of(i))
 
 
+def chosen_arithmetic(i: Insn) -> str:
+    """Return the name of the Choice that defines the sums of a matrix instruction.
+
+    Return "" for sums that were measured on hardware or are exact, and for other instructions."""
+    found = matrices().get((PROCESSOR.get(i.target.name, i.target.name), i.op.name))
+    return found.source if found is not None and found.is_chosen else ""
+
+
 def use_of(i: Insn) -> Use:
     """Return the fields and registers of a matrix instruction; raise `GuestFault` if a register does not exist."""
-    processor = PROCESSOR.get(i.target.name, i.target.name)
-    found = matrices()[processor, i.op.name]
+    found = matrices()[PROCESSOR.get(i.target.name, i.target.name), i.op.name]
     cbsz, abid, blgp = i.get("cbsz"), i.get("abid"), i.get("blgp")
     check_fields(found, cbsz, abid, blgp)
     a_type, b_type = found.a, found.b
@@ -211,7 +218,7 @@ def rows(sets: Iterable[tuple[Sequence[tuple[str, int, int, int, int]], dict[str
                 "accuracy": EXACT,
             }
             if found.is_chosen:
-                extras |= chosen("matrix-scales" if found.is_scaled else "matrix-sums")
+                extras |= chosen(found.source.removeprefix("gcn/"))
             yield name, None, None, code, None, matrix, extras | processors
 
 

@@ -128,8 +128,9 @@ class CleanVectors(VectorFile):
             text.jump(out)
         text.start(on)
 
-    def matrix_shadows(self, use: Use, main: Any) -> None:
+    def matrix_shadows(self, use: Use, main: Any, *, is_source: bool) -> None:
         """Do nothing: the shadow stays empty."""
+        assert not is_source
 
 
 class CleanMemory(Memory):

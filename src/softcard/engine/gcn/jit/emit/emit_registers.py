@@ -392,17 +392,17 @@ class VectorFile:
         """Emit a matrix instruction, which works on registers in memory."""
         self._call_matrix(calls.number_of(use), use, *(self.register(each).ptrtoint() for each in use.selectors))
 
-    def matrix_shadows(self, use: Use, main: Any) -> None:
+    def matrix_shadows(self, use: Use, main: Any, *, is_source: bool) -> None:
         """Emit the computation of a matrix instruction's shadow.
 
-        `main` is the operations interface with the values.
+        `main` is the operations interface with the values. If `is_source` is True, all bits are set.
         """
         selectors = [self.register(each).ptrtoint() for each in use.selectors]
         if use.index is not None:
             selectors.insert(0, main.vectors.register(use.index).ptrtoint())
-        self._call_matrix(calls.number_of_shadows(use), use, *selectors)
+        self._call_matrix(calls.number_of_shadows(use), use, *selectors, is_marked=is_source)
 
-    def _call_matrix(self, number: int, use: Use, *selectors: Operand) -> None:
+    def _call_matrix(self, number: int, use: Use, *selectors: Operand, is_marked: bool = False) -> None:
         """Emit a call of a compiled entry; `selectors` are up to two addresses of registers (see `calls`)."""
         text = self.text
         a, b, d = (self.register(n).ptrtoint() for n in (use.a, use.b, use.d))
@@ -410,7 +410,7 @@ class VectorFile:
         table = text.pointer("%helpers").element("ptr", MATRICES).load("ptr")
         code = table.element("ptr", number).load("ptr")
         first, second = (*selectors, text.word(0), text.word(0))[:2]
-        text.invoke("i64", code, a, b, c, d, calls.fields_of(number, use), first, second)
+        text.invoke("i64", code, a, b, c, d, calls.fields_of(number, use, is_marked=is_marked), first, second)
 
     def _cell(self, n: int, lane: Value) -> Operand:
         wide = self.ints.zext(64, 32, lane)

@@ -80,7 +80,7 @@ class StripEmitter:
             self.float_control.set(now)
 
     def _alone(self, strip: Strip) -> None:
-        """Emit only the access that the wave makes as a whole, which comes before the accesses of the strip's lanes."""
+        """Emit a strip with a single access of the whole wave. It needs no loop over lanes."""
         g = self.text.fresh("g")
         for each in self._files:
             each.begin(g, writes=False)

@@ -85,9 +85,10 @@ def selectors(b: Builder, i: Insn) -> list[Word]:
 
 
 def image(b: Builder, i: Insn, numbers: Sequence[int]) -> Image:
-    """Return the decoded image of an instruction; raise `BeyondModel` if such an image is not modelled.
+    """Return the decoded image resource of an instruction; raise `BeyondModel` if it is not modelled.
 
-    `numbers` are the values of the scalars that select the variant.
+    `numbers` are the two resource words that hold the format and the kind of the image, as integers. They are known
+    when the instruction is compiled, because the code is specialised for their values.
     """
     level, (form, word) = i.target.level, numbers
     kind, dfmt, nfmt = bits(word, 28, 4), bits(form, 0, 6), bits(form, 6, 4)

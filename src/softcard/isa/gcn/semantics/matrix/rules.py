@@ -649,6 +649,8 @@ def repair(
 LINES: Final = 4
 """The number of 64-byte lines of a register."""
 CONSTANT: Final = 1
+MARKED: Final = 2
+"""The value of `place` with which `undefine` sets all bits, whatever the operands are."""
 """The value of the parameter `place` for a C that is a constant; 0 for a C in registers."""
 
 
@@ -766,8 +768,11 @@ def undefine(shape: Shape, a: int, b: int, c: int, place: int, indices: int, d: 
 
     If `place` is CONSTANT, C is a constant, which has no undefined bits. `zeros` and `room` are buffers of the
     size of D: `zeros` is filled with zeros for a constant C, and `room` holds the result before it is copied to
-    D."""
+    D. If `place` is MARKED, all bits of D are set."""
     lines = LINES * d_registers(shape)
+    if place == MARKED:
+        fill_lines(d, 0xFFFF_FFFF, lines)
+        return 0
     found = largest_in_lines(a, LINES * (shape.a_run * shape.a_bits + 31 >> 5))
     found = found | largest_in_lines(b, LINES * (shape.b_run * shape.b_bits + 31 >> 5))
     if shape.is_sparse:

@@ -169,8 +169,17 @@ class Matrix:
 
     @property
     def is_chosen(self) -> bool:
-        """True if no measurement of the instruction's arithmetic is published: Choice ``matrix-sums`` defines it."""
-        return self.rule >= Rule.PAIRWISE and (self.processor == "gfx950" or self.is_sparse)
+        """True if no measurement of the instruction's arithmetic is published, and the arithmetic is not exact."""
+        return self.rule is not Rule.INTEGER and (self.processor == "gfx950" or self.is_sparse)
+
+    @property
+    def source(self) -> str:
+        """The source of the instruction's arithmetic: the Choice that defines it, or what it was validated with."""
+        if self.is_scaled:
+            return "gcn/matrix-scales"
+        if self.is_chosen:
+            return "gcn/matrix-sums"
+        return "two's complement" if self.rule is Rule.INTEGER else "MMA-Sim"
 
     @property
     def takes_formats(self) -> bool:

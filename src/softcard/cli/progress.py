@@ -1,0 +1,199 @@
+"""Progress of long work on a terminal: rate and time left, shown only after `DELAY_S` seconds."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+
+from softcard.cli.output import exact
+from softcard.core.display import count
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+DELAY_S: Final = 2.0
+"""The time in seconds after which work shows its progress; shorter work shows nothing."""
+BAR_COLUMNS: Final = 20
+WIDE_COLUMNS: Final = 80
+"""The width of a terminal from which on progress has a bar besides numbers."""
+POLL_S: Final = 0.25
+"""The time in seconds between two calls of a function that returns the state of work."""
+STEP_BYTES: Final = 1 << 18
+"""The number of bytes after which a bar advances."""
+BYTES: Final = "bytes"
+"""The unit of work that consists of reading or writing bytes."""
+
+Item = TypeVar("Item")
+
+
+def is_terminal() -> bool:
+    """Return True if standard error is a terminal that can show progress; colours forced in a pipe are not enough."""
+    stream = exact(sys.stderr) if sys.stderr is not None else None
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+    except ValueError:  # closed
+        return False
+
+
+class Bar:
+    """The progress of one piece of work. Any thread may call it; without a terminal, its methods do nothing."""
+
+    def __init__(
+        self, what: str, total: float | None, unit: str, state: Callable[[], str] | None, is_shown: bool
+    ) -> None:
+        self._state = state
+        self._ended = threading.Event()
+        self._bars: Progress | None = None
+        self._task: Any = None
+        self._thread: threading.Thread | None = None
+        if is_shown:
+            self._bars = _bars(total is not None, unit)
+            self._task = self._bars.add_task(what, total=total, note="")
+            self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
+            self._thread.start()
+
+    def advance(self, amount: float = 1) -> None:
+        """Add to the amount of work that is done."""
+        if self._bars is not None:
+            self._bars.advance(self._task, amount)
+
+    def update(self, done: float, note: str = "") -> None:
+        """Set the amount of work that is done, and a note about it."""
+        if self._bars is not None:
+            self._bars.update(self._task, completed=done, note=note)
+
+    def begin(self, done: int) -> None:
+        """Begin the measurement of the rate; `done` was done before."""
+        if self._bars is not None:
+            self._bars.reset(self._task, completed=done)
+
+    def describe(self, what: str) -> None:
+        """Set the name of the work."""
+        if self._bars is not None:
+            self._bars.update(self._task, description=what)
+
+    def print(self, text: str) -> None:
+        """Print a line on standard error, above the bar if it is shown."""
+        if self._bars is None:
+            print(text, file=sys.stderr)
+        else:
+            self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    @property
+    def is_shown(self) -> bool:
+        """True if the progress is on the terminal now."""
+        return self._bars is not None and self._bars.live.is_started
+
+    def end(self) -> None:
+        """Remove the progress from the terminal."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _show(self) -> None:
+        """Show the bar from `DELAY_S` on until the work ends."""
+        bars = self._bars
+        if bars is None or self._ended.wait(DELAY_S):
+            return
+        with bars:
+            while not self._ended.wait(POLL_S):
+                if self._state is not None:
+                    bars.update(self._task, note=self._state())
+
+
+def _bars(has_total: bool, unit: str) -> Progress:
+    """Return rich's display of progress, with the columns for work with or without a known total."""
+    from rich import progress
+    from rich.table import Column
+    from rich.text import Text
+
+    from softcard.cli.tables import Terminal
+
+    class Rate(progress.ProgressColumn):
+        """The rate of the work."""
+
+        def render(self, task: progress.Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:,.{0 if speed >= 100 else 1}f}/s", "progress.data.speed")
+
+    def column() -> Column:
+        return Column(no_wrap=True)
+
+    console = Terminal(stderr=True)
+    text = progress.TextColumn("{task.description}", markup=False, table_column=column())
+    note = progress.TextColumn("{task.fields[note]}", markup=False, table_column=column())
+    bar = [progress.BarColumn(BAR_COLUMNS)] if console.width >= WIDE_COLUMNS else []
+    left = progress.TimeRemainingColumn(table_column=column())
+    columns: list[progress.ProgressColumn]
+    if not has_total:
+        columns = [progress.SpinnerColumn(), text, progress.TimeElapsedColumn(table_column=column()), note]
+    elif unit == BYTES:
+        size = progress.DownloadColumn(table_column=column())
+        columns = [text, *bar, size, progress.TransferSpeedColumn(table_column=column()), left]
+    else:
+        done = progress.MofNCompleteColumn(table_column=column())
+        name = progress.TextColumn(unit, table_column=column())
+        columns = [text, *bar, done, name, Rate(table_column=column()), left, note]
+    return progress.Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+
+
+@contextmanager
+def progress(
+    what: str,
+    total: float | None = None,
+    unit: str = "",
+    state: Callable[[], str] | None = None,
+    is_quiet: bool = False,
+) -> Iterator[Bar]:
+    """Show the progress of the block on a terminal if it takes more than `DELAY_S`.
+
+    `what` names the work, and `total` is its amount in `unit`; without it the time that has passed is shown. `state`
+    returns a note, and is called from another thread. With `is_quiet`, nothing is shown: the work itself prints."""
+    bar = Bar(what, total, unit, state, is_shown=not is_quiet and is_terminal())
+    try:
+        yield bar
+    finally:
+        bar.end()
+
+
+def tracked(items: Iterable[Item], what: str, total: int, unit: str = "") -> Iterator[Item]:
+    """Yield items, and show how many were processed."""
+    with progress(what, total, unit) as bar:
+        for item in items:
+            yield item
+            bar.advance()
+
+
+def counted(lines: Iterable[bytes], bar: Bar) -> Iterator[bytes]:
+    """Yield lines, and advance a bar by their bytes."""
+    size = 0
+    for line in lines:
+        yield line
+        size += len(line)
+        if size >= STEP_BYTES:
+            bar.advance(size)
+            size = 0
+
+
+def compiled() -> str:
+    """Return how much code LLVM has compiled for this process."""
+    from softcard.ir.llvm import STATISTICS
+
+    if not STATISTICS.modules:
+        return ""
+    return f"{count(STATISTICS.modules, 'module')} compiled ({STATISTICS.characters / 1e6:.1f} MB of IR)"
+
+
+def size_of(file: BinaryIO) -> int | None:
+    """Return the size of an open file; None if it is a pipe or a device."""
+    import stat
+
+    try:
+        about = os.fstat(file.fileno())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return about.st_size if stat.S_ISREG(about.st_mode) else None

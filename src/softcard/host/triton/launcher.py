@@ -1,0 +1,365 @@
+"""Launches of Triton's kernels: the GPU that they run on, and the arguments that Triton passes to a launcher.
+
+This module does not import Triton. The protocol differs between versions of Triton; `Launcher` accepts all of them from
+3.2 on.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Unpack
+
+import numpy as np
+
+from softcard.core.display import count
+from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError, close_to
+from softcard.device.hsa.queues.aql_queue import Queue
+from softcard.device.hsa.settings import GpuOptions
+from softcard.host.hsa.arguments import Given
+from softcard.host.hsa.gpu import Gpu, Kernel
+from softcard.host.triton.tensors import Bytes, Storages
+
+AGENT_VARIABLE: Final = "SOFTCARD_AGENT"
+"""The environment variable with the agent on which Triton's kernels run."""
+DEFAULT_AGENT: Final = "gfx942"
+SUPPORTED: Final = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
+"""The agents for which Triton's compiler makes kernels."""
+NEAR: Final = 1 << 16
+"""The largest distance in bytes between an argument's memory and a wrong access that names the argument."""
+CONSTANT: Final = "constexpr"
+DESCRIPTOR: Final = "tensordesc"
+_FLOATS: Final = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+_INTEGERS: Final = {f"{sign}{bits}": bits for sign in "iu" for bits in (1, 8, 16, 32, 64)}
+
+
+def chosen_agent() -> str:
+    """Return the name of the agent that SOFTCARD_AGENT selects; raise `WireError` if Triton cannot compile for it."""
+    name = os.environ.get(AGENT_VARIABLE, "") or DEFAULT_AGENT
+    if name not in SUPPORTED:
+        expected = f"expected one of {', '.join(SUPPORTED)}{close_to(name, SUPPORTED)}"
+        raise WireError(f"{AGENT_VARIABLE} is {name!r}: Triton's kernels do not run on this agent, {expected}")
+    return name
+
+
+# ---- the GPU ---------------------------------------------------------------------------------------------------------
+
+
+class Card:
+    """A GPU for Triton's kernels, with the tensors that are its memory and the streams that are its queues."""
+
+    def __init__(self, agent: str, **settings: Unpack[GpuOptions]) -> None:
+        self.gpu = Gpu.open(agent, **settings)
+        self.storages = Storages(self.gpu)
+        self.is_checked = bool(self.gpu.device.checks.every)
+        self.streams: dict[int, Queue] = {}
+
+    def queue(self, stream: int | None) -> Queue | None:
+        """Return the queue of a stream; None for the default stream."""
+        if not stream:
+            return None
+        found = self.streams.get(stream)
+        if found is None or not found.is_active:
+            found = self.streams[stream] = self.gpu.queue()
+        return found
+
+    def name(self, data: Bytes, name: str) -> None:
+        """Name the memory of an argument, for the messages of findings."""
+        guard = self.gpu.device.memory.guard
+        found = None if guard is None else guard.allocations.at(self.gpu.address(data))
+        if found is not None:
+            found.name = name
+
+
+_LOCK: Final = threading.Lock()
+_CARDS: Final[list[Card]] = []
+"""The GPUs of the ``with`` blocks of `checked`, innermost last, after the GPU that launches use by default."""
+
+
+def card() -> Card:
+    """Return the GPU that launches use; open it at the first call, or if it was closed."""
+    if not _CARDS or _CARDS[-1].gpu.device.is_closed:
+        with _LOCK:
+            if not _CARDS:
+                _CARDS.append(Card(chosen_agent()))
+            elif _CARDS[-1].gpu.device.is_closed:
+                _CARDS[-1] = Card(chosen_agent())
+    return _CARDS[-1]
+
+
+@contextmanager
+def checked(checks: str = "all", /, **settings: Unpack[GpuOptions]) -> Iterator[Gpu]:
+    """Run the kernels of a ``with`` block on a fresh GPU with checks, and yield it; its `findings` has the findings.
+
+    `checks` are the names of checks, with commas between them. `settings` are further settings of the GPU. The GPU is
+    closed at the end of the block.
+    """
+    if not _CARDS:
+        card()  # the first of the list is the GPU outside of such blocks
+    settings["check"] = checks
+    made = Card(chosen_agent(), **settings)
+    _CARDS.append(made)
+    try:
+        with made.gpu as gpu:
+            yield gpu
+            made.storages.close()
+    finally:
+        _CARDS.remove(made)
+
+
+# ---- code ------------------------------------------------------------------------------------------------------------
+
+
+class Function:
+    """A kernel's code object, which is loaded on each GPU at the first launch there."""
+
+    def __init__(self, name: str, code: bytes) -> None:
+        self.name = name
+        self.code = code
+        self._card: Card | None = None
+        self._kernel: Kernel | None = None
+
+    def kernel(self, where: Card) -> Kernel:
+        """Return the kernel in the memory of a GPU."""
+        if self._card is not where or self._kernel is None or not self._kernel.executable.is_loaded:
+            self._kernel = where.gpu.load(self.code).kernel(self.name)
+            self._card = where
+        return self._kernel
+
+    def unload(self) -> None:
+        """Free the kernel's device memory."""
+        if self._kernel is not None and self._card is not None and not self._card.gpu.device.is_closed:
+            self._kernel.executable.unload()
+        self._kernel = self._card = None
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+def _bfloat16(value: float) -> bytes:
+    """Return a number in the format bfloat16, rounded to the nearest, ties to even."""
+    word = int.from_bytes(np.float32(value).tobytes(), "little")
+    if value != value:
+        return b"\xc0\x7f"
+    return (word + 0x7FFF + (word >> 16 & 1) >> 16).to_bytes(2, "little")
+
+
+def packer(type_name: str) -> Callable[[Any], bytes]:
+    """Return the function that converts a number to the bytes of an argument of a Triton type."""
+    bits = _INTEGERS.get(type_name)
+    if bits is not None:
+        size, mask = max(bits // 8, 1), (1 << bits) - 1
+        return lambda value: (int(value) & mask).to_bytes(size, "little")
+    if type_name == "bf16":
+        return _bfloat16
+    if type_name in _FLOATS:
+        layout = struct.Struct(_FLOATS[type_name])
+
+        def pack(value: Any) -> bytes:
+            try:
+                return layout.pack(value)
+            except OverflowError:
+                return layout.pack(float("inf") if value > 0 else float("-inf"))
+
+        return pack
+    raise BeyondModel(f"arguments of type {type_name} are not supported")
+
+
+def _expanded(type_name: str) -> list[tuple[str, str]]:
+    """Return the (suffix, type) of the values that replace a tensor descriptor among the arguments of a kernel."""
+    element, _, shape = type_name.removeprefix(DESCRIPTOR).partition("<")[2].partition("[")
+    rank = shape.partition("]")[0].count(",") + 1
+    sides = [f"[{axis}]" for axis in range(rank)]
+    first = [(f".shape{axis}", "i64") for axis in sides] + [(f".strides{axis}", "i64") for axis in sides]
+    again = [(f".shape{axis}", "i32") for axis in sides] + [(f".strides{axis}", "i64") for axis in sides]
+    return [(".base", f"*{element}"), *first, (".padding", "i1"), *again]
+
+
+def _values_of(descriptor: Any, rounds: bool) -> list[Any]:
+    """Return the values of a tensor descriptor in the order of `_expanded`."""
+    flags = [getattr(descriptor, "padding", "zero") == "nan"]
+    if rounds:
+        flags.append(bool(getattr(descriptor, "round_f32_to_tf32", False)))
+    sizes = [*descriptor.shape, *descriptor.strides]
+    return [descriptor.base, *sizes, *flags, *sizes]
+
+
+class Launcher:
+    """A launcher of one compiled kernel, as Triton calls it; see `__call__`.
+
+    `source` and `metadata` are those of Triton's compiler. `version` is Triton's version, the first two numbers.
+    """
+
+    def __init__(self, source: Any, metadata: Any, version: tuple[int, int]) -> None:
+        self._metadata = metadata
+        self._threads = metadata.num_warps * metadata.warp_size
+        self._shared = int(metadata.shared)
+        self._version = version
+        if getattr(metadata, "tensordesc_meta", None):
+            raise BeyondModel("tensor descriptors in hardware (TDM) are not supported")
+        if getattr(metadata, "num_ctas", 1) > 1:
+            raise BeyondModel(f"num_ctas is {metadata.num_ctas}, expected 1: AMD GPUs have no clusters")
+        names = list(getattr(getattr(source, "fn", None), "arg_names", ()))
+        signature = {
+            (names.index(key) if isinstance(key, str) and key in names else number): type_name
+            for number, (key, type_name) in enumerate(source.signature.items())
+        }
+        self._types = tuple(signature.values())
+        keys = [key if isinstance(key, int) else number for number, key in enumerate(signature)]
+        self._names = [names[key] if key < len(names) else f"argument {key}" for key in keys]
+        self._slots: list[tuple[str, str, Callable[[Any], bytes] | None]] = []
+        for name, type_name in zip(self._names, self._types, strict=True):
+            self._add(name, type_name)
+        self._is_flat = all(isinstance(each, str) and not each.startswith(DESCRIPTOR) for each in self._types)
+        self._chosen = [number for number, each in enumerate(self._types) if each != CONSTANT]
+
+    def _add(self, name: str, type_name: Any) -> None:
+        """Add the kernel's arguments for one argument of the Triton function."""
+        if isinstance(type_name, tuple | list):
+            for number, each in enumerate(type_name):
+                self._add(f"{name}[{number}]", each)
+        elif type_name.startswith(DESCRIPTOR):
+            for suffix, each in _expanded(type_name):
+                self._add(name + suffix, each)
+                if suffix == ".padding" and self._rounds:
+                    self._add(f"{name}.round_f32_to_tf32", "i1")
+        elif type_name != CONSTANT:
+            pack = None if type_name.startswith("*") else packer(type_name)
+            self._slots.append((name, type_name, pack))
+
+    @property
+    def _rounds(self) -> bool:
+        """True if a tensor descriptor has the flag that rounds to TF32."""
+        return self._version >= (3, 8)
+
+    def __call__(
+        self,
+        x: int,
+        y: int,
+        z: int,
+        stream: int | None,
+        function: Function,
+        packed: object,
+        launch_metadata: Any,
+        enter: Any,
+        leave: Any,
+        *values: Any,
+    ) -> None:
+        """Run the kernel over a grid of x * y * z programs, and wait for it.
+
+        `values` are the arguments of the Triton function; the types of its signature select those of the kernel.
+        `packed` is not used. `enter` and `leave` are hooks that get `launch_metadata`.
+        """
+        del packed
+        if x * y * z == 0:
+            return
+        if enter is not None:
+            enter(launch_metadata)
+        where = card()
+        kernel = function.kernel(where)
+        arguments = self._arguments(where, values)
+        arguments += self._scratch(where, kernel, x * y * z, len(arguments), stream)
+        grid, group = (x * self._threads, y, z), (self._threads, 1, 1)
+        queue = where.queue(stream)
+        try:
+            result = where.gpu.run(
+                kernel.executable, function.name, grid, group, arguments, group_bytes=self._shared, queue=queue
+            )
+        except AccessFault as error:
+            self._name_argument(error, where, values)
+            raise
+        if result.text:
+            sys.stdout.write(result.text)
+        if leave is not None:
+            leave(launch_metadata)
+
+    def _name_argument(self, error: AccessFault, where: Card, values: Sequence[Any]) -> None:
+        """Name the argument in the message of an error about an access before or after its memory."""
+        for (name, _, pack), value in zip(self._slots, self._flat(values), strict=False):
+            data = 0 if pack is not None else where.storages.memory(value)
+            if not isinstance(data, int):
+                start = where.gpu.address(data)
+                if start - NEAR <= error.address < start + data.nbytes + NEAR:
+                    text = f"argument {name}, {_described(value)}, {count(data.nbytes, 'byte')} at {start:#x}"
+                    error.add_note(f"the address is near {text}")
+
+    def _flat(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of the kernel's arguments, without those of scratch memory."""
+        if len(values) != len(self._types):
+            return values  # Triton 3.2 passes only arguments that are not constants
+        if self._is_flat:
+            return [values[number] for number in self._chosen]
+        return list(self._flattened(self._types, values))
+
+    def _arguments(self, where: Card, values: Sequence[Any]) -> list[Given]:
+        """Return the arguments of the kernel."""
+        flat = self._flat(values)
+        if len(flat) != len(self._slots):
+            raise WireError(f"the kernel takes {count(len(self._slots), 'argument')}, not {len(flat)}")
+        found: list[Given] = []
+        storages, is_checked = where.storages, where.is_checked
+        for (name, type_name, pack), value in zip(self._slots, flat, strict=True):
+            try:
+                if pack is not None:
+                    found.append(pack(value))
+                    continue
+                if not is_checked:
+                    found.append(storages.address(value))
+                    continue
+                data = storages.memory(value)
+            except SoftcardError as error:
+                raise error.at("argument", name) from None
+            except (TypeError, ValueError, OverflowError) as error:
+                if pack is None:
+                    raise
+                text = f"cannot pass {type(value).__name__} {value!r:.40} for a value of type {type_name}"
+                raise WireError(text).at("argument", name) from error
+            if not isinstance(data, int):
+                where.name(data, f"argument {name}, {_described(value)}")
+            found.append(data)
+        return found
+
+    def _flattened(self, types: Sequence[Any], values: Sequence[Any]) -> Iterator[Any]:
+        """Yield the values of the kernel's arguments."""
+        for type_name, value in zip(types, values, strict=True):
+            if isinstance(type_name, tuple | list):
+                yield from self._flattened(type_name, value)
+            elif type_name.startswith(DESCRIPTOR):
+                yield from _values_of(value, self._rounds)
+            elif type_name != CONSTANT:
+                yield value
+
+    def _scratch(self, where: Card, kernel: Kernel, programs: int, passed: int, stream: int | None) -> list[Given]:
+        """Return the pointers to scratch memory that follow the arguments of the Triton function."""
+        explicit = () if kernel.image.metadata is None else kernel.image.metadata.explicit
+        found: list[Given] = []
+        for kind in ("global", "profile")[: len(explicit) - passed]:
+            size = getattr(self._metadata, f"{kind}_scratch_size", 0) if self._version >= (3, 8) else 0
+            found.append(where.storages.memory(_allocated(kind, programs * size, stream, self._metadata)))
+        return found
+
+
+def _allocated(kind: str, size: int, stream: int | None, metadata: Any) -> Any:
+    """Return scratch memory of `size` bytes from the allocator that the user set in Triton, or a NumPy array."""
+    if not size:
+        return None
+    from triton.runtime import _allocation
+
+    allocator = getattr(_allocation, "_allocator" if kind == "global" else "_profile_allocator").get()
+    if type(allocator).__name__ == "NullAllocator":
+        if kind == "global":
+            raise RuleError("the kernel needs memory for descriptors: call triton.set_allocator")
+        return np.zeros(size, np.uint8)
+    return allocator(size, getattr(metadata, f"{kind}_scratch_align", 1), stream)
+
+
+def _described(value: Any) -> str:
+    """Return the element type and shape of a tensor as text."""
+    base = getattr(value, "base", None) if not hasattr(value, "shape") else None
+    shape = getattr(value if base is None else base, "shape", ())
+    dtype = str(getattr(value, "dtype", "memory")).rpartition(".")[2]
+    return f"{dtype}{list(shape)}"

@@ -1,0 +1,217 @@
+"""Tensors of the host as device memory: NumPy arrays, tensors of PyTorch, and objects with a method `data_ptr`.
+
+A tensor's memory is mapped once and stays mapped as long as its storage exists, since mapping takes longer than a
+launch. Its bytes are never copied."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softcard.core.errors import WireError
+from softcard.host.hsa.gpu import Gpu
+
+Bytes = NDArray[np.uint8]
+CPU: Final = "cpu"
+
+
+class Tensor:
+    """A NumPy array in the form that Triton requires of arguments: an object with `data_ptr` and `dtype`.
+
+    Other attributes are those of the array. The methods that Triton's autotuner calls on tensors are defined, too.
+    """
+
+    __slots__ = ("array", "data_ptr", "dtype")
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self.dtype = array.dtype
+        self.data_ptr = partial(pointer, array)
+        """A function that returns the host address of the first element."""
+
+    def element_size(self) -> int:
+        """Return the size of an element in bytes."""
+        return self.array.itemsize
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self.array.size
+
+    def stride(self, axis: int | None = None) -> Any:
+        """Return the distance between elements of an axis, or of each axis, in elements."""
+        steps = tuple(step // self.array.itemsize for step in self.array.strides)
+        return steps if axis is None else steps[axis]
+
+    def clone(self) -> Tensor:
+        """Return a copy."""
+        return Tensor(self.array.copy())
+
+    def copy_(self, other: Tensor) -> Tensor:
+        """Copy the elements of another tensor into this one."""
+        self.array[...] = other.array
+        return self
+
+    def zero_(self) -> Tensor:
+        """Set all elements to 0."""
+        self.array[...] = 0
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.array, name)
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.array!r})"
+
+
+@dataclass(slots=True, eq=False)
+class _Storage:
+    """A block of host memory that is device memory: its first host address, its bytes, and its device address.
+
+    `owner` is a weak reference to the object that owns the memory.
+    """
+
+    start: int
+    data: Bytes
+    address: int
+    owner: weakref.ref[Any]
+
+
+class Storages:
+    """The storages of tensors that are device memory of one GPU."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        self._known: dict[int, _Storage] = {}
+        self._gone: list[int] = []
+        """The host addresses of storages whose owners are gone. Owners may die while a kernel runs."""
+        self._lock = threading.RLock()
+
+    def address(self, value: Any) -> int:
+        """Return the device address for a pointer argument; see `memory`."""
+        found = self._find(value)
+        return found if isinstance(found, int) else found[0].address + found[1]
+
+    def memory(self, value: Any) -> Bytes | int:
+        """Return the device memory for a pointer argument: the bytes from its first element on, or an address.
+
+        None is the null pointer. Raise `WireError` for a value that is not a pointer.
+        """
+        found = self._find(value)
+        return found if isinstance(found, int) else found[0].data[found[1] :]
+
+    def _find(self, value: Any) -> tuple[_Storage, int] | int:
+        """Return the storage of a tensor, and the offset of its first element there, or an address."""
+        if self._gone:
+            self.forget()
+        if value is None:
+            return 0
+        if type(value) is int:
+            return value
+        while not isinstance(value, np.ndarray):
+            if isinstance(value, Tensor):
+                value = value.array
+            elif hasattr(value, "untyped_storage"):
+                return self._of_torch(value)
+            elif hasattr(value, "base") and hasattr(value, "data_ptr"):
+                value = value.base  # triton.reinterpret
+            elif hasattr(value, "data_ptr"):
+                return self._at(int(value.data_ptr()))
+            elif isinstance(value, int | np.integer):
+                return int(value)
+            else:
+                text = f"cannot pass a value of type {type(value).__name__} for a pointer"
+                raise WireError(f"{text}, expected a NumPy array, a CPU tensor of PyTorch, an address or None")
+        return self._of_numpy(value)
+
+    def _of_torch(self, tensor: Any) -> tuple[_Storage, int] | int:
+        if tensor.device.type != CPU:
+            text = f"the tensor is on device {str(tensor.device)!r}, expected 'cpu'"
+            raise WireError(f"{text}: the virtual GPU's memory is the host's, so pass tensor.cpu()")
+        storage = tensor.untyped_storage()
+        start = storage.data_ptr()
+        found = self._known.get(start)
+        if found is None or found.data.nbytes != storage.nbytes() or found.owner() is None:
+            size = storage.nbytes()
+            if not size:
+                return 0
+            found = self._enter(start, _bytes_at(start, size), storage)
+        return found, tensor.data_ptr() - start
+
+    def _of_numpy(self, array: NDArray[Any]) -> tuple[_Storage, int] | int:
+        if not array.size:
+            return 0
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        first = pointer(array)
+        start = first if owner is array else pointer(owner)
+        found = self._known.get(start)
+        if found is None or found.owner() is None:
+            if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
+                raise WireError("the array's memory has gaps, expected a view of a contiguous array")
+            data = _bytes_at(start, owner.nbytes)
+            data.flags.writeable = owner.flags.writeable
+            found = self._enter(start, data, owner)
+        return found, first - start
+
+    def _at(self, address: int) -> tuple[_Storage, int] | int:
+        """Return the storage with a host address, which must be in a tensor that an earlier launch used."""
+        if not address:
+            return 0
+        with self._lock:
+            starts = sorted(self._known)
+            index = bisect_right(starts, address)
+            found = self._known[starts[index - 1]] if index else None
+        if found is None or address >= found.start + found.data.nbytes or found.owner() is None:
+            text = f"Pointer argument cannot be accessed from Triton (cpu tensor?): no tensor contains {address:#x}"
+            raise ValueError(f"{text} that was passed before or to softcard.triton.share")
+        return found, address - found.start
+
+    def _enter(self, start: int, data: Bytes, owner: Any) -> _Storage:
+        """Map a storage, and unmap storages in the same memory, whose owners must be gone."""
+        end = start + data.nbytes
+        with self._lock:
+            for each in list(self._known.values()):
+                if (each.start < end and start < each.start + each.data.nbytes) or each.owner() is None:
+                    self._drop(each)
+            address, gone = self._gpu.share(data), self._gone
+            known = weakref.ref(owner, lambda _: gone.append(start))
+            made = self._known[start] = _Storage(start, data, address, known)
+            return made
+
+    def forget(self) -> None:
+        """Unmap the storages whose owners are gone."""
+        with self._lock:
+            while self._gone:
+                found = self._known.get(self._gone.pop())
+                if found is not None and found.owner() is None:
+                    self._drop(found)
+
+    def close(self) -> None:
+        """Unmap all storages."""
+        with self._lock:
+            for each in list(self._known.values()):
+                self._drop(each)
+
+    def _drop(self, storage: _Storage) -> None:
+        if self._known.get(storage.start) is storage:
+            del self._known[storage.start]
+            self._gpu.free(storage.data)
+
+
+def pointer(array: NDArray[Any]) -> int:
+    """Return the host address of the first element of an array."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def _bytes_at(address: int, size: int) -> Bytes:
+    """Return the bytes at a host address as an array that does not own them."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))

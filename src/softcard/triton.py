@@ -1,0 +1,26 @@
+"""Kernels of Triton on a virtual AMD GPU: this import selects the GPU for all kernels of the process.
+
+>>> import softcard.triton
+>>> kernel[grid](x, y, n)  # CPU tensors of PyTorch, or NumPy arrays
+"""
+
+import importlib.util as _util
+
+if _util.find_spec("triton") is None:
+    raise ImportError("softcard.triton requires Triton: pip install 'softcard[triton]'")
+
+from softcard.host.hsa.gpu import Gpu
+from softcard.host.triton.driver import activate
+from softcard.host.triton.launcher import card as _card
+from softcard.host.triton.launcher import checked as check
+from softcard.host.triton.tensors import Tensor
+
+__all__ = ["Tensor", "activate", "check", "gpu"]
+
+
+def gpu() -> Gpu:
+    """Return the GPU on which kernels run, with its findings, memory and settings."""
+    return _card().gpu
+
+
+activate()

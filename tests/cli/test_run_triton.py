@@ -1,0 +1,69 @@
+"""`softcard run` of code objects from Triton's cache, with the files that Triton writes beside them."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softcard.cli import main
+from softcard.cli.exits import ExitCode
+
+COMPILED = Path(__file__).parents[1] / "vectors" / "gcn" / "triton"
+IR = """#loc = loc("k.py":1:0)
+#loc1 = loc("out"(#loc))
+module {
+  tt.func public @softmax(%out: !tt.ptr<f32> {tt.divisibility = 16 : i32} loc("out"(#loc)), %x: !tt.ptr<f32> \
+loc("x"(#loc)), %row: i32 loc("row"(#loc)), %out_row: i32 loc("out_row"(#loc)), %columns: i32 loc("columns"(#loc))) \
+attributes {noinline = false} {
+"""
+VALUES = ["--arg", "f32:3x781", "--arg", "f32:3x781:random", "--arg", "781", "--arg", "781", "--arg", "781"]
+
+
+def kernel(folder: Path, **changes: Any) -> Path:
+    """A kernel in the form of Triton's cache."""
+    document = {"num_warps": 4, "warp_size": 64, "shared": 16, "name": "softmax", **changes}
+    shutil.copy(COMPILED / "gfx942" / "softmax.co", folder / "softmax.hsaco")
+    (folder / "softmax.json").write_text(json.dumps(document))
+    (folder / "softmax.ttir").write_text(IR)
+    return folder / "softmax.hsaco"
+
+
+def test_sizes_and_types_come_from_the_files_beside_the_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = kernel(tmp_path)
+    assert main(["run", str(file), *VALUES, "--grid", "3", "--save", f"0={tmp_path}/out.npy"]) == 0
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy").sum(1), 1, rtol=1e-5)
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_too_little_lds_is_reported_with_the_cure(tmp_path: Path):
+    file = kernel(tmp_path, shared=0)
+    with pytest.warns(UserWarning, match=r"at LDS offset 0x\w+, but the launch reserves 0 bytes of LDS.* dynamic LDS"):
+        main(["run", str(file), *VALUES, "--grid", "3"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "values", "text"),
+    [
+        ({}, VALUES[:-2], "the kernel takes 5 arguments (out, x, row, out_row, columns), not 4"),
+        ({}, [*VALUES[:-1], "2.5"], "argument columns is 2.5, expected a number of type i32"),
+        ({}, [*VALUES[:-1], "f32:4"], "argument columns is an array of float32, expected a number of type i32"),
+        ({}, ["--arg", "f64:4", *VALUES[2:]], "argument out is an array of float64, expected elements of type f32"),
+        ({}, [*VALUES, "--group", "64"], "--group is not needed: softmax.json gives 256 work-items"),
+        ({"num_warps": 0}, VALUES, "num_warps * warp_size is 0 and shared is 16, expected 1 or more"),
+        ({"shared": None}, VALUES, "expected the metadata of a Triton kernel, with num_warps and shared"),
+    ],
+)
+def test_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: Any, values: Any, text: str):
+    assert main(["run", str(kernel(tmp_path, **changes)), *values]) in (ExitCode.USAGE, ExitCode.GUEST)
+    assert text in " ".join(capsys.readouterr().err.split())
+
+
+def test_code_alone_is_a_code_object_as_any_other(tmp_path: Path):
+    file = kernel(tmp_path)
+    (tmp_path / "softmax.json").unlink()
+    words = ["--arg", "null", "--arg", "null"]
+    with pytest.warns(UserWarning, match="reserves 0 bytes of LDS"):
+        assert main(["run", str(file), *VALUES, *words, "--grid", "768", "--group", "256"]) == 0

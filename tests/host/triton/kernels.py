@@ -1,0 +1,119 @@
+"""Kernels in Triton's language for the tests of this folder."""
+
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    tl.store(out + at, tl.load(x + at, mask=mask) + tl.load(y + at, mask=mask), mask=mask)
+
+
+@triton.jit
+def scale(x, factor, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
+
+
+@triton.jit
+def convert(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    tl.store(out + at, value.to(out.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def softmax(out, x, row, columns, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    values = tl.load(x + tl.program_id(0) * row + at, mask=at < columns, other=-float("inf"))
+    values = tl.exp(values - tl.max(values, axis=0))
+    tl.store(out + tl.program_id(0) * row + at, values / tl.sum(values, axis=0), mask=at < columns)
+
+
+@triton.jit
+def matmul(a, b, c, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows = tl.program_id(0) * M + tl.arange(0, M)
+    columns = tl.program_id(1) * N + tl.arange(0, N)
+    total = tl.zeros((M, N), dtype=tl.float32)
+    for at in range(0, k, K):
+        inner = at + tl.arange(0, K)
+        left = tl.load(a + rows[:, None] * k + inner[None, :])
+        right = tl.load(b + inner[:, None] * n + columns[None, :])
+        total = tl.dot(left, right, total)
+    tl.store(c + rows[:, None] * n + columns[None, :], total.to(c.dtype.element_ty))
+
+
+@triton.jit
+def copy_tile(source, target, M: tl.constexpr, N: tl.constexpr):
+    at = [tl.program_id(0) * M, tl.program_id(1) * N]
+    target.store(at, source.load(at) * 2)
+
+
+@triton.jit
+def where_am_i(out, BLOCK: tl.constexpr):
+    x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    at = (z * tl.num_programs(1) + y) * tl.num_programs(0) + x
+    tl.store(out + at, x + 100 * y + 10000 * z)
+
+
+@triton.jit
+def shift_by_assembly(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    shifted = tl.inline_asm_elementwise(
+        "v_lshlrev_b32 $0, 3, $1", "=v,v", [tl.load(x + at)], dtype=tl.int32, is_pure=True, pack=1
+    )
+    tl.store(out + at, shifted)
+
+
+@triton.jit
+def count_all(counter):
+    tl.atomic_add(counter, 1)
+
+
+@triton.jit
+def sum_of(pair, scales, out):
+    tl.store(out, tl.load(pair[0]) * scales[0] + tl.load(pair[1]) * scales[1])
+
+
+@triton.jit
+def inner(x, at):
+    return tl.load(x + at + 1)
+
+
+@triton.jit
+def reads_past_the_end(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = inner(x, at)
+    tl.store(out + at, value)
+
+
+@triton.jit
+def prints(x, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.device_print("value", tl.load(x + at))
+
+
+@triton.jit
+def asserts(x, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.device_assert(tl.load(x + at) < 3, "too large")
+
+
+@triton.jit
+def never_ends(x):
+    while tl.load(x, volatile=True) == 0:
+        pass
+
+
+@triton.jit
+def uses_a_library(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, libdevice.erf(tl.load(x + at)))
+
+
+@triton.jit
+def does_not_compile(x):
+    tl.store(x, tl.arange(0, 3))

@@ -1,0 +1,140 @@
+"""Kernels of the real Triton on the virtual GPU, against NumPy."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.host.triton import load_kernels
+
+k = load_kernels()
+
+import triton  # noqa: E402
+from triton.testing import do_bench  # noqa: E402
+from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
+
+import softcard.triton  # noqa: E402
+
+pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=30)]
+RNG = np.random.default_rng(7)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_at_the_end() -> Iterator[None]:
+    yield
+    softcard.triton.gpu().close()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64])
+def test_arrays_of_every_type(dtype: Any):
+    x, y = (RNG.integers(0, 60, 1000).astype(dtype) for _ in range(2))
+    out = np.zeros_like(x)
+    k.add[(4,)](x, y, out, 1000, BLOCK=256)
+    assert np.array_equal(out, x + y)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 8, 16])
+def test_numbers_of_warps(warps: int):
+    x = RNG.standard_normal((3, 700)).astype(np.float32)
+    out = np.zeros_like(x)
+    k.softmax[(3,)](out, x, 700, 700, BLOCK=1024, num_warps=warps)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(out, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("value", "factor"), [(1.5, 2.0), (3, -2), (3, 1 << 40), (1.5, float("inf")), (2, True)], ids=str
+)
+def test_numbers_of_every_kind(value: float, factor: float):
+    x = np.full(64, value, np.float64 if isinstance(value, float) else np.int64)
+    k.scale[(1,)](x, factor, 64, BLOCK=64)
+    assert (x == value * factor).all()
+
+
+def test_matrix_product():
+    a, b = (RNG.standard_normal((64, 64)).astype(np.float16) for _ in range(2))
+    c = np.zeros((64, 64), np.float32)
+    k.matmul[(2, 2)](a, b, c, 64, 64, 64, M=32, N=32, K=32, num_stages=2, waves_per_eu=2)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-3, atol=1e-2)
+
+
+def test_tensor_descriptors():
+    x = RNG.standard_normal((64, 64)).astype(np.float32)
+    out = np.zeros_like(x)
+    source, target = (TensorDescriptor(softcard.triton.Tensor(each), [64, 64], [64, 1], [32, 32]) for each in (x, out))
+    k.copy_tile[(2, 2)](source, target, M=32, N=32)
+    assert np.array_equal(out, 2 * x)
+
+
+def test_grids_and_num_programs():
+    out = np.zeros(24, np.int32)
+    k.where_am_i[(4, 3, 2)](out, BLOCK=1)
+    assert out.tolist() == [x + 100 * y + 10000 * z for z in range(2) for y in range(3) for x in range(4)]
+    k.where_am_i[(4, 0, 2)](out[:0], BLOCK=1)
+
+
+def test_inline_assembly():
+    x = np.arange(64, dtype=np.int32)
+    out = np.zeros_like(x)
+    k.shift_by_assembly[(1,)](x, out, BLOCK=64)
+    assert np.array_equal(out, x << 3)
+
+
+def test_cooperative_grids_without_a_barrier():
+    counter = np.zeros(1, np.int32)
+    k.count_all[(8,)](counter, launch_cooperative_grid=True, num_warps=1)
+    assert counter[0] == 8
+
+
+def test_tuples_of_arguments():
+    x, y, out = np.full(1, 3, np.float32), np.full(1, 5, np.float32), np.zeros(1, np.float32)
+    k.sum_of[(1,)]((x, y), (2.0, 10.0), out)
+    assert out[0] == 56
+
+
+def test_device_arrays_and_strided_views():
+    gpu = softcard.triton.gpu()
+    x, y = gpu.array(np.arange(300, dtype=np.float32)), np.arange(600, dtype=np.float32)
+    out = np.zeros((2, 300), np.float32)
+    k.add[(2,)](x, y[300:], out[1], 300, BLOCK=256)
+    assert np.array_equal(out[1], x + y[300:])
+    assert not out[0].any()
+
+
+def test_autotuner_counts_instructions():
+    tuned = triton.autotune([triton.Config({"BLOCK": size}) for size in (64, 1024)], key=["n"])(k.add)
+    x, y = np.ones(4096, np.float32), np.ones(4096, np.float32)
+    out = np.zeros_like(x)
+    tuned[lambda meta: (triton.cdiv(4096, meta["BLOCK"]),)](x, y, out, 4096)
+    assert (out == 2).all()
+    assert tuned.best_config.kwargs["BLOCK"] == 1024
+
+
+def test_autotuner_restores_arrays():
+    tuned = triton.autotune([triton.Config({"BLOCK": size}) for size in (64, 128)], key=["n"], restore_value=["x"])(
+        k.scale
+    )
+    x = np.ones(128, np.float32)
+    tuned[lambda meta: (triton.cdiv(128, meta["BLOCK"]),)](x, 3.0, 128)
+    assert (x == 3).all()
+
+
+def test_heuristics():
+    chosen = triton.heuristics({"BLOCK": lambda given: triton.next_power_of_2(given["n"])})(k.add)
+    x, y, out = np.ones(100, np.float32), np.ones(100, np.float32), np.zeros(100, np.float32)
+    chosen[(1,)](x, y, out, 100)
+    assert (out == 2).all()
+
+
+def test_benchmarks_count_thousands_of_instructions():
+    x = np.ones(1024, np.float32)
+    run = lambda size: do_bench(lambda: k.scale[(1024 // size,)](x, 1.0, 1024, BLOCK=size))  # noqa: E731
+    assert 0 < run(1024) < run(64)
+
+
+def test_libraries_of_the_device():
+    x = np.linspace(-2, 2, 64, dtype=np.float32)
+    out = np.zeros_like(x)
+    k.uses_a_library[(1,)](x, out, BLOCK=64)
+    assert abs(out[-1] - 0.9953223) < 1e-5

@@ -1,0 +1,230 @@
+"""The launcher's protocol in each version of Triton, and tensors as device memory, without Triton itself."""
+
+import gc
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softcard import BeyondModel, Gpu, WireError
+from softcard.host.triton import launcher
+from softcard.host.triton.launcher import Function, Launcher, card, checked, chosen_agent, packer
+from softcard.host.triton.tensors import Storages, Tensor
+
+COMPILED = Path(__file__).parents[2] / "vectors" / "gcn" / "triton" / "gfx942"
+
+
+@pytest.fixture(autouse=True)
+def closed_at_the_end() -> Iterator[None]:
+    yield
+    for each in launcher._CARDS:
+        each.gpu.close()
+
+
+def launched(version: tuple[int, int], values: list[Any], signature: dict[Any, Any], **metadata: Any) -> list[str]:
+    """Launch the addition of two vectors of 3,000 elements; return the order of hooks."""
+    names = ["x", "y", "out", "n", "BLOCK"]
+    source = SimpleNamespace(signature=signature, fn=SimpleNamespace(arg_names=names))
+    facts = SimpleNamespace(num_warps=4, warp_size=64, shared=0, **metadata)
+    hooks: list[str] = []
+    run = Launcher(source, facts, version)
+    function = Function("add", (COMPILED / "add.co").read_bytes())
+    run(3, 1, 1, 0, function, None, "facts", lambda each: hooks.append(f"enter {each}"), hooks.append, *values)
+    return hooks
+
+
+TYPES = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+
+
+@pytest.mark.parametrize("version", [(3, 2), (3, 3), (3, 5), (3, 9)])
+def test_protocol_of_each_version(version: tuple[int, int]):
+    x, y = np.arange(3000, dtype=np.float32), np.ones(3000, np.float32)
+    out = np.zeros(3000, np.float32)
+    values: list[Any] = [Tensor(x), y, out, 3000, 1024]
+    signature: dict[Any, Any] = dict(TYPES)
+    if version < (3, 3):  # constants are left out, and the signature has numbers in place of names
+        del values[-1], signature["BLOCK"]
+        signature = dict(enumerate(signature.values()))
+    assert launched(version, values, signature) == ["enter facts", "facts"]
+    assert np.array_equal(out, x + 1)
+
+
+def test_grids_without_programs_do_nothing():
+    run = Launcher(SimpleNamespace(signature={}), SimpleNamespace(num_warps=1, warp_size=64, shared=0), (3, 9))
+    run(4, 0, 1, 0, Function("none", b""), None, None, None, None)
+
+
+def test_descriptors_and_tuples_are_flattened():
+    source = SimpleNamespace(
+        signature={"d": "tensordesc<fp16[32, 32]>", "pair": ("*fp32", ("i32", "constexpr"))},
+        fn=SimpleNamespace(arg_names=["d", "pair"]),
+    )
+    facts = SimpleNamespace(num_warps=1, warp_size=64, shared=0)
+    made = Launcher(source, facts, (3, 9))
+    sides = [f"d.{name}[{axis}]" for name in ("shape", "strides") for axis in (0, 1)]
+    flags = ["d.padding", "d.round_f32_to_tf32"]
+    assert [name for name, _, _ in made._slots] == ["d.base", *sides, *flags, *sides, "pair[0]", "pair[1][0]"]
+    descriptor = SimpleNamespace(base=None, shape=[64, 32], strides=[32, 1], padding="nan", round_f32_to_tf32=False)
+    found = made._arguments(card(), [descriptor, (None, (7, 8))])
+    longs = [struct.pack("<q", each) for each in (64, 32, 32, 1)]
+    shapes = [struct.pack("<i", each) for each in (64, 32)]
+    assert found == [0, *longs, b"\1", b"\0", *shapes, *longs[2:], 0, struct.pack("<i", 7)]
+    assert len(Launcher(source, facts, (3, 7))._slots) == len(made._slots) - 1
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"), [({"num_ctas": 2}, "num_ctas is 2, expected 1"), ({"tensordesc_meta": [{}]}, "TDM")]
+)
+def test_kernels_for_other_gpus(metadata: dict[str, Any], text: str):
+    with pytest.raises(BeyondModel, match=text):
+        launched((3, 9), [], TYPES, **metadata)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([object(), None, None, 1, 1], "cannot pass a value of type object for a pointer, expected .* at argument x"),
+        ([None, None, None, "7x", 1], "cannot pass str '7x' for a value of type i32, at argument n"),
+        ([None, None], "the kernel takes 4 arguments, not 2"),
+    ],
+)
+def test_wrong_arguments(values: list[Any], text: str):
+    with pytest.raises(WireError, match=text):
+        launched((3, 9), values, TYPES)
+
+
+def test_unknown_types():
+    with pytest.raises(BeyondModel, match="arguments of type nvTmaDesc are not supported"):
+        packer("nvTmaDesc")
+
+
+@given(st.floats(width=32))
+def test_bfloat16_is_rounded_to_nearest_even(value: float):
+    word = int.from_bytes(packer("bf16")(value), "little")
+    if value != value:
+        assert word & 0x7F80 == 0x7F80
+        assert word & 0x7F
+        return
+    low, high = (np.array([each << 16], np.uint32).view(np.float32)[0] for each in (word, word ^ 1))
+    assert np.isinf(low) or abs(np.float64(low) - value) <= abs(np.float64(high) - value)
+
+
+@given(st.integers(-(1 << 63), (1 << 64) - 1), st.sampled_from([8, 16, 32, 64]))
+def test_integers_are_truncated_as_hardware_does(value: int, bits: int):
+    assert int.from_bytes(packer(f"i{bits}")(value), "little") == value % (1 << bits)
+
+
+def test_numbers_too_large_for_their_type_are_infinite():
+    assert struct.unpack("<f", packer("fp32")(-1e300)) == (float("-inf"),)
+
+
+def test_agent_of_an_environment_variable(monkeypatch: pytest.MonkeyPatch):
+    assert chosen_agent() == "gfx942"
+    monkeypatch.setenv("SOFTCARD_AGENT", "gfx90a")
+    assert chosen_agent() == "gfx90a"
+    monkeypatch.setenv("SOFTCARD_AGENT", "gfx9a0")
+    with pytest.raises(WireError, match=r"SOFTCARD_AGENT is 'gfx9a0'.* expected one of gfx900, .*close to it: gfx950"):
+        chosen_agent()
+
+
+def test_checks_use_a_gpu_of_their_own():
+    usual = card()
+    with checked("memory") as gpu:
+        assert card().gpu is gpu is not usual.gpu
+    assert card() is usual
+    assert gpu.device.is_closed
+
+
+# ---- tensors ---------------------------------------------------------------------------------------------------------
+
+
+class Storage:
+    """The memory of a tensor of PyTorch, whose object is the same for all its tensors."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def data_ptr(self) -> int:
+        return int(self.data.ctypes.data)
+
+    def nbytes(self) -> int:
+        return int(self.data.nbytes)
+
+
+class TorchTensor:
+    """A tensor with the methods of PyTorch's that the launcher calls."""
+
+    device = SimpleNamespace(type="cpu")
+
+    def __init__(self, storage: Storage, offset: int = 0) -> None:
+        self._storage, self._offset = storage, offset
+
+    def untyped_storage(self) -> Storage:
+        return self._storage
+
+    def data_ptr(self) -> int:
+        return self._storage.data_ptr() + self._offset
+
+
+def test_storages_are_mapped_once_until_their_owner_is_gone():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages = Storages(gpu)
+        storage = Storage(np.zeros(64, np.uint8))
+        address = storages.address(TorchTensor(storage))
+        assert storages.address(TorchTensor(storage, 16)) == address + 16
+        assert storages.memory(TorchTensor(storage, 16)).nbytes == 48
+        other = np.zeros(64, np.float32)
+        assert storages.address(other[3:]) == storages.address(Tensor(other)) + 12
+        inside = storage.data_ptr() + 5
+        assert storages.address(SimpleNamespace(data_ptr=lambda: inside)) == address + 5
+        assert len(storages._known) == 2
+        del storage
+        gc.collect()
+        storages.address(None)
+        assert len(storages._known) == 1
+        storages.close()
+        assert not storages._known
+
+
+def test_a_storage_in_the_memory_of_an_older_one_replaces_it():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, data = Storages(gpu), np.zeros(64, np.uint8)
+        first, second = Storage(data[:32]), Storage(data)
+        storages.address(TorchTensor(first))
+        address = storages.address(TorchTensor(second))
+        assert storages.memory(TorchTensor(second)).nbytes == 64
+        assert [each.address for each in storages._known.values()] == [address]
+
+
+def test_empty_and_read_only_arrays():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, data = Storages(gpu), np.ones(16, np.float32)
+        data.flags.writeable = False
+        assert not storages.memory(data).flags.writeable
+        assert storages.memory(np.zeros(0)) == 0
+        assert storages.memory(TorchTensor(Storage(np.zeros(0)))) == 0
+        assert storages.memory(4096) == storages.memory(np.int64(4096)) == 4096
+
+
+def test_arrays_of_the_device_have_its_addresses():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        array = gpu.zeros(64)
+        assert Storages(gpu).address(array[4:]) == gpu.address(array) + 16
+
+
+def test_tensors_have_what_the_autotuner_calls():
+    array = np.arange(6, dtype=np.float16).reshape(2, 3)
+    tensor = Tensor(array)
+    copy = tensor.clone()
+    assert (tensor.numel(), tensor.element_size(), tensor.stride(), tensor.stride(1)) == (6, 2, (3, 1), 1)
+    assert tensor.shape == (2, 3)
+    tensor.zero_()
+    assert not array.any()
+    assert np.array_equal(tensor.copy_(copy).array, copy.array)
+    assert "Tensor(array(" in repr(tensor)
