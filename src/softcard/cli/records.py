@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from softcard.core.diagnostics import AnyFinding, Diagnostic
     from softcard.core.event import Event, Probes
     from softcard.core.findings import Finding
+    from softcard.device.fletcher.kernel import Kernel
     from softcard.device.kfd.code_files import CodeFiles
     from softcard.device.kfd.loaded_code import LoadedCode
     from softcard.device.refsi.device import RefSiDevice
@@ -189,12 +190,10 @@ class Report:
     def found(self, findings: Sequence[AnyFinding]) -> None:
         """Add the findings of checks to the report."""
         from softcard.core.diagnostics import diagnostics_of
-        from softcard.report.diagnostic_text import as_text
-        from softcard.trace.html import PAGE_COLUMNS
 
         with self._lock:
             for each in diagnostics_of(findings):
-                self._trace.finding(each, as_text([each], PAGE_COLUMNS))
+                self._trace.finding(each)
 
     def finish(self) -> str:
         """Return the report as one HTML page."""
@@ -238,7 +237,7 @@ def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
 
 ENTRY_BYTES = 16
 """The number of bytes at a kernel's entry that must equal those in a file for the file's kernel name to be used."""
-NO_MACHINE_CODE = "Kernels of Fletcher devices are models or Python functions: there is no machine code to show."
+NO_SOURCE = "The kernel is a Python function whose source cannot be found: there is no code to show."
 NOT_COUNTED = "Instructions were not counted: {}."
 
 
@@ -330,6 +329,19 @@ class ExecRecords:
 
         if counts:
             self._show(listing_of_memory(code, counts, f"code at {code.base:#x}", self.code_files))
+
+    # ---- Fletcher --------------------------------------------------------------------------------------------------
+
+    def python_kernel(self, kernel: Kernel) -> None:
+        """Add the source of a Fletcher device's kernel, a Python function, to the report."""
+        if self._report is None:
+            return
+        from softcard.trace.code import listing_of
+
+        listing = listing_of(kernel, None)
+        if not listing.functions:
+            self._report.note(NO_SOURCE)
+        self._show(listing)
 
     # ---- RefSi -----------------------------------------------------------------------------------------------------
 

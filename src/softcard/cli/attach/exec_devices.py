@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from softcard.cli.exits import UsageError, usage_errors
 from softcard.cli.options import Format
-from softcard.cli.records import NO_MACHINE_CODE, NOT_COUNTED, ExecRecords, RunSummary, print_findings
+from softcard.cli.records import NOT_COUNTED, ExecRecords, RunSummary, print_findings
 
 if TYPE_CHECKING:
     from softcard.cli.records import Report
@@ -147,7 +147,7 @@ def fletcher(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         device.probes.subscribe(printer)
         records = wanted.records(stack)
         records.follow(device.probes)
-        records.note(NO_MACHINE_CODE)
+        records.python_kernel(kernel)
         path = Path(folder, "fletcher.sock")
         server.listen(path)
         thread = threading.Thread(target=server.serve, name="fletcher", daemon=True)

@@ -146,7 +146,7 @@ def _program(path: Path) -> bytes:
 
     source = data.decode("utf-8", "replace")
     try:
-        return assemble(source, "rv64gc").elf()
+        return assemble(source, "rv64gc").elf(str(path))
     except SoftcardError as error:
         raise in_text(error, path, numbered(source)) from None
 
