@@ -249,6 +249,7 @@ EXTRAS: Final = {
     "dask": "softcard campaign: many runs on many machines",
     "kernels": "a compiler of OpenCL C, and of C for RISC-V (ziglang)",
     "testing": "the pytest plug-in, and strategies for hypothesis",
+    "triton": "Triton's kernels on a simulated GPU",
     "vcd": "softcard trace --format vcd",
 }
 """The purpose of each optional dependency group (extra) of the package."""
