@@ -597,6 +597,16 @@ def test_errors_in_assembly_point_at_the_operand(agent: str, line: str, operand:
     assert location.column == len(line[:start].encode()) + 1
 
 
+def test_errors_in_metadata_have_the_line_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.s"
+    path.write_text("k:\n\ts_endpgm\n\t.amdgpu_metadata\n---\na: 1\nb: [1, 2\n...\n\t.end_amdgpu_metadata\n")
+    with pytest.raises(SoftcardError) as caught:
+        assemble(path.read_text(), "gfx900")
+    text = as_text([of_error(caught.value.at("file", str(path)))])
+    assert "x.s:6: error: unsupported YAML in metadata: " in text
+    assert "\n 6 | b: [1, 2\n" in text
+
+
 def test_equal_operands_are_told_apart() -> None:
     """By their number, as in ``v_readlane_b32 s0, s0, ...``; and inner parts within their operand."""
     error = WireError("odd").in_operand("s0", 1).at("line", 1, "op s0, s0, s0")

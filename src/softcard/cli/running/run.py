@@ -45,7 +45,7 @@ from softcard.cli.options import (
     time_limit_of,
 )
 from softcard.cli.output import exact
-from softcard.cli.progress import compiled, progress
+from softcard.cli.progress import compiled_code, progress
 from softcard.cli.records import RunSummary, print_findings, reporting, write_findings
 from softcard.core.checks import default_checks
 from softcard.core.display import demangled
@@ -234,7 +234,7 @@ def run(
     try:
         with reporting(report, f"{file.name}: {name}") as wanted_report:
             options = replace(options, report=wanted_report)
-            with progress(f"running {name}", state=compiled):
+            with progress(f"running {name}", state=compiled_code):
                 outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
     except SoftcardError as error:
         if as_json and not isinstance(error, UsageError):
