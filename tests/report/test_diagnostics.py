@@ -31,7 +31,7 @@ from softcard.core.diagnostics import (
     of_error,
     of_finding,
 )
-from softcard.core.display import demangled
+from softcard.core.display import demangled, shown_path
 from softcard.core.errors import AccessFault, BeyondModel, ModelBug, Place, RuleError, SoftcardError, WireError
 from softcard.core.findings import Finding, FindingError, Level
 from softcard.core.lint import Lint
@@ -41,7 +41,8 @@ from softcard.engine.gcn.strict.findings import Host
 from softcard.engine.gcn.strict.findings import Place as StrictPlace
 from softcard.image.assembly.program import assemble
 from softcard.report.diagnostic_formats import FINGERPRINT, FORMATS, fingerprint, to_github, to_junit, to_sarif
-from softcard.report.diagnostic_text import as_text, diagnostic_text, render, shown_path
+from softcard.report.diagnostic_text import as_text, diagnostic_text, render
+from softcard.trace.diagnostic import diagnostic_record
 
 SOURCE = """kernel void saxpy(float a, global float *x, global float *y) {
     int i = get_global_id(0);
@@ -626,3 +627,53 @@ def test_any_operands_of_any_line(line: str, statement: str, operands: list[tupl
     start, end = found.location.span()
     assert 0 <= start <= end <= len(line) + 1
     as_text([found], 40)
+
+
+# ---- as records of traces --------------------------------------------------------------------------------------------
+
+
+def test_records_of_diagnostics(tmp_path: Path) -> None:
+    """A report gets the source lines around the position, and the lines of notes."""
+    source = tmp_path / "k.cl"
+    lines = [*(f"line {number}" for number in range(1, 8)), "\ty[i] = x[i + 1];", "}", "", ""]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    here = Location(str(source), 8, 9, "k+0x8", "load v0", 0x40)
+    note = Note("the conflicting write", Location(str(source), 2), label="lane 3")
+    found = Diagnostic(
+        Level.ERROR, "races/read-write", "data race", location=here, notes=(note,), label="lanes 1, 2", lanes=(1, 2),
+        rule=RULE, suggestion="add a barrier", count=3,
+    )  # fmt: skip
+    record = diagnostic_record(found)
+    assert record["source"] == {
+        "file": "k.cl", "line": 8, "parts": ["\ty[i] = ", "x[i + 1]", ";"],
+        "lines": [*([number, f"line {number}"] for number in range(4, 8)), [8, "\ty[i] = x[i + 1];"], [9, "}"]],
+    }  # fmt: skip
+    names = "level", "id", "message", "at", "label", "lanes", "pc", "code", "insn"
+    assert [record[name] for name in names] == [
+        "error", "races/read-write", "data race", "k.cl:8:9", "lanes 1, 2", [1, 2], "0x40", "k+0x8", "load v0",
+    ]  # fmt: skip
+    first, rule, count, advice = record["notes"]
+    assert (first["label"], first["source"]["lines"]) == ("lane 3", [[2, "line 2"]])
+    assert [each["kind"] for each in (rule, count, advice)] == ["rule", "note", "help"]
+    assert advice == {"kind": "help", "text": "add a barrier"}
+    json.dumps(record)
+
+
+def test_only_sources_are_shown_around_a_position(tmp_path: Path) -> None:
+    """Debug information may name any file: of one that is no source, only the line itself is shown, as in text."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("one\ntwo\nthree\n", encoding="utf-8")
+    record = diagnostic_record(Diagnostic(Level.ERROR, "memory/wild", "read", location=Location(str(secret), 2)))
+    assert record["source"]["lines"] == [[2, "two"]]
+    record = diagnostic_record(Diagnostic(Level.ERROR, "memory/wild", "read", location=Location(str(secret), 9)))
+    assert "source" not in record
+
+
+def test_lines_of_kernels_in_python_are_positions(tmp_path: Path) -> None:
+    source = tmp_path / "turnover.py"
+    source.write_text("def turnover(job):\n    return job.batch(1)\n", encoding="utf-8")
+    error = RuleError("rows 0 to 5 are not there", rule=RULE).at("register", "0x18")
+    found = of_error(error.at("line", f"2 of {source}", "turnover"))
+    assert (str(found.location), found.location.code, found.is_text_input) == (f"{source}:2", "turnover", False)
+    assert "--> turnover.py:2" in as_text([found])
+    assert " 2 |     return job.batch(1)" in as_text([found])

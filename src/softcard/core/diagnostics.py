@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from urllib.parse import quote
 
 from softcard.core.display import RichDisplay, Rows, count, printable
-from softcard.core.errors import BeyondModel, ModelBug, SoftcardError
+from softcard.core.errors import BeyondModel, ModelBug, Registers, SoftcardError
 from softcard.core.errors import Place as ErrorPlace
 from softcard.core.findings import MOST_LANES, Finding, FindingError, Level
 from softcard.core.rule import Rule
@@ -152,6 +152,13 @@ class Diagnostic(RichDisplay):
     location: Location = field(default_factory=Location)
     label: str = ""
     notes: tuple[Note, ...] = ()
+    unit: str = ""
+    """The wave or hart, also a part of `label`."""
+    group: str = ""
+    """The coordinates of the work-group, also a part of `label`."""
+    lanes: tuple[int, ...] = ()
+    registers: Registers | None = field(default=None, repr=False)
+    """The registers before the instruction; None if they are unknown."""
     is_text_input: bool = False
     """True if the position is in a text that the user wrote for Softcard, so that it comes first in messages."""
 
@@ -236,6 +243,10 @@ def of_finding(found: Finding) -> Diagnostic:
         location=_location(found),
         label=_units(found),
         notes=tuple(notes),
+        unit=found.unit,
+        group=found.group,
+        lanes=found.lanes,
+        registers=found.registers,
     )
 
 
@@ -307,13 +318,17 @@ def of_error(error: SoftcardError, file: str = "") -> Diagnostic:
         location=location,
         label=", ".join(units),
         notes=tuple(notes),
+        unit=next((f"{place.kind} {place.where}" for place in rest if place.kind in ("wave", "hart")), ""),
+        group=next((place.where for place in rest if place.kind == "work-group"), ""),
+        lanes=tuple(int(place.where) for place in rest if place.kind == "lane" and place.where.isdecimal()),
+        registers=error.registers,
         is_text_input=is_text_input,
     )
 
 
 _POSITION: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:(?P<column>\d+))?")
-_CODE_POSITION: Final = re.compile(r"(?P<line>\d+) of (?P<file>.+)")
-"""The position of a line of Python code, such as that of a virtual kernel."""
+_LINE_OF: Final = re.compile(r"(?P<line>\d+) of (?P<file>.+)")
+"""The location of a line of a Python kernel."""
 
 
 def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, list[ErrorPlace]]:
@@ -321,8 +336,8 @@ def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, li
     path = error.path
     kinds = {place.kind: place for place in reversed(path)}
     if (line := kinds.get("line")) is not None:
-        if code := _CODE_POSITION.fullmatch(line.where):
-            return Location(code["file"], int(code["line"])), False, [line]
+        if of_kernel := _LINE_OF.fullmatch(line.where):
+            return Location(of_kernel["file"], int(of_kernel["line"]), code=line.what), False, [line]
         of_file = kinds.get("file")
         found = _POSITION.fullmatch(line.where)
         name = found["file"] if found else of_file.where if of_file else file

@@ -5,13 +5,12 @@ The lines are rich `Text`, so that a console prints them with colours on a termi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of, help_uri, of_error
-from softcard.core.display import demangled, printable
+from softcard.core.display import demangled, printable, shown_path
 from softcard.core.errors import SoftcardError
 from softcard.core.findings import Level
 
@@ -47,17 +46,6 @@ def as_text(findings: Iterable[AnyFinding], width: int = 0) -> str:
 def diagnostic_text(*found: AnyFinding | SoftcardError, width: int = 100) -> str:
     """Return errors, findings and lints as text, as the command line prints them; with `width` 0 it is not wrapped."""
     return as_text((of_error(each) if isinstance(each, SoftcardError) else each for each in found), width)
-
-
-def shown_path(path: str) -> str:
-    """Return a path as messages show it: relative to the working folder if the file is below it."""
-    if not os.path.isabs(path):
-        return path
-    try:
-        folder = os.getcwd()
-    except OSError:  # it was deleted
-        return path
-    return os.path.relpath(path, folder) if path.startswith(folder.rstrip(os.sep) + os.sep) else path
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from softcard import AccessFault, FindingWarning, GuestFault, WireError  # noqa:
 from softcard.core.errors import NotInstalled  # noqa: E402
 from softcard.core.limits import TimeLimit  # noqa: E402
 
-pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=15)]
+pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=1)]
 ROOT = Path(__file__).parents[3]
 
 
@@ -68,7 +68,9 @@ def test_kernel_without_mistakes_has_no_findings():
 
 
 def test_faults_name_the_argument():
-    with pytest.raises(AccessFault, match=r"kernels\.py:\d+, inlined at .*kernels\.py:\d+") as caught:
+    with pytest.raises(
+        AccessFault, match=r"float32\[1024\] ends at .*kernels\.py:\d+, inlined at .*kernels\.py"
+    ) as caught:
         past_the_end()
     assert any(
         "the address is near argument x, float32[1024], 4,096 bytes at" in note for note in caught.value.__notes__
@@ -142,8 +144,8 @@ def test_compile_errors_are_triton_s_own():
 
 
 def test_unsupported_agents(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SOFTCARD_AGENT", "gfx803")
-    with pytest.raises(WireError, match="SOFTCARD_AGENT is 'gfx803': Triton's kernels do not run on this agent"):
+    monkeypatch.setenv("SOFTCARD_AGENT", "gfx900")
+    with pytest.raises(WireError, match="SOFTCARD_AGENT is 'gfx900': Triton's kernels do not run on this agent"):
         triton.runtime.driver.active.get_current_target()
 
 

@@ -363,6 +363,7 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
             snapshot_at(program, how.registers_at)
             if how.report is not None:
                 how.report.follow(program.probes)
+                how.report.loaded({name: program.code.kernels[name] for name in container.kernels})
                 after.callback(lambda: _show(how, program, program.instruction_counts))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:

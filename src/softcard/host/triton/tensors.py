@@ -37,6 +37,11 @@ class Tensor:
         self.data_ptr = partial(pointer, array)
         """A function that returns the host address of the first element."""
 
+    @property
+    def is_cuda(self) -> bool:
+        """False, since the memory is the host's; `triton.reinterpret` asks for it."""
+        return False
+
     def element_size(self) -> int:
         """Return the size of an element in bytes."""
         return self.array.itemsize
@@ -142,7 +147,7 @@ class Storages:
             size = storage.nbytes()
             if not size:
                 return 0
-            found = self._enter(start, _bytes_at(start, size), storage)
+            found = self._enter(start, _bytes_at(start, size), storage, tensor)
         return found, tensor.data_ptr() - start
 
     def _of_numpy(self, array: NDArray[Any]) -> tuple[_Storage, int] | int:
@@ -159,7 +164,7 @@ class Storages:
                 raise WireError("the array's memory has gaps, expected a view of a contiguous array")
             data = _bytes_at(start, owner.nbytes)
             data.flags.writeable = owner.flags.writeable
-            found = self._enter(start, data, owner)
+            found = self._enter(start, data, owner, owner)
         return found, first - start
 
     def _at(self, address: int) -> tuple[_Storage, int] | int:
@@ -172,17 +177,20 @@ class Storages:
             found = self._known[starts[index - 1]] if index else None
         if found is None or address >= found.start + found.data.nbytes or found.owner() is None:
             text = f"Pointer argument cannot be accessed from Triton (cpu tensor?): no tensor contains {address:#x}"
-            raise ValueError(f"{text} that was passed before or to softcard.triton.share")
+            raise ValueError(f"{text} that a launch or softcard.triton.address has mapped")
         return found, address - found.start
 
-    def _enter(self, start: int, data: Bytes, owner: Any) -> _Storage:
-        """Map a storage, and unmap storages in the same memory, whose owners must be gone."""
+    def _enter(self, start: int, data: Bytes, owner: Any, tensor: Any) -> _Storage:
+        """Map a storage, and unmap storages in the same memory, whose owners must be gone.
+
+        Messages name the storage by the type and shape of `tensor`, the first tensor that used it.
+        """
         end = start + data.nbytes
         with self._lock:
             for each in list(self._known.values()):
                 if (each.start < end and start < each.start + each.data.nbytes) or each.owner() is None:
                     self._drop(each)
-            address, gone = self._gpu.share(data), self._gone
+            address, gone = self._gpu.share(data, described(tensor)), self._gone
             known = weakref.ref(owner, lambda _: gone.append(start))
             made = self._known[start] = _Storage(start, data, address, known)
             return made
@@ -210,6 +218,14 @@ class Storages:
 def pointer(array: NDArray[Any]) -> int:
     """Return the host address of the first element of an array."""
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def described(value: Any) -> str:
+    """Return the element type and shape of a tensor as text."""
+    base = getattr(value, "base", None) if not hasattr(value, "shape") else None
+    shape = getattr(value if base is None else base, "shape", ())
+    dtype = str(getattr(value, "dtype", "memory")).rpartition(".")[2]
+    return f"{dtype}{list(shape)}"
 
 
 def _bytes_at(address: int, size: int) -> Bytes:
