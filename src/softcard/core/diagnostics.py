@@ -337,7 +337,8 @@ def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, li
     kinds = {place.kind: place for place in reversed(path)}
     if (line := kinds.get("line")) is not None:
         if of_kernel := _LINE_OF.fullmatch(line.where):
-            return Location(of_kernel["file"], int(of_kernel["line"]), code=line.what), False, [line]
+            code = "" if "kernel" in kinds else line.what
+            return Location(of_kernel["file"], int(of_kernel["line"]), code=code), False, [line]
         of_file = kinds.get("file")
         found = _POSITION.fullmatch(line.where)
         name = found["file"] if found else of_file.where if of_file else file

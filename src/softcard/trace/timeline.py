@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from softcard.core.checks import MEMORY
+from softcard.core.checks import CHECKS
 from softcard.core.display import demangled
 from softcard.device.kfd.loaded_code import UNNAMED, is_of_runtime
 from softcard.device.refsi.spec.windows import unit_name
@@ -588,7 +588,9 @@ def _merged(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def _is_of_check(found: Finding) -> bool:
-    return found.what.startswith(f"{MEMORY}/")
+    """Return True for a finding of a check of allocations, which also examines accesses that fault."""
+    kind = CHECKS.get(found.what.partition("/")[0])
+    return kind is not None and kind.guards_allocations
 
 
 def _is_finding(kind: str, record: Record) -> bool:
