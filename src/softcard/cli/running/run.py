@@ -292,11 +292,12 @@ def prepared(
 
     `size` has the texts of --grid and --group, `values` the kernel arguments.
     """
-    from softcard.cli.running.kernel_files import read_kernels
+    from softcard.cli.running.kernel_files import C_SUFFIXES, GPU_SUFFIXES, read_kernels
 
+    verb = "compiling" if file.suffix in (*C_SUFFIXES, *GPU_SUFFIXES) else "reading"
     sizes = _sizes(size[0]) if size[0] else None, _sizes(size[1]) if size[1] else None
     try:
-        with progress(f"reading {file.name}"):
+        with progress(f"{verb} {file.name}"):
             found = read_kernels(file, options, header)
     except UsageError:
         raise
