@@ -55,6 +55,18 @@ def test_protocol_of_each_version(version: tuple[int, int]):
     assert np.array_equal(out, x + 1)
 
 
+def test_code_is_unloaded_before_the_next_launch():
+    """Not at once: finalizers run while kernels do, and unloading waits for kernels."""
+    function = Function("add", (COMPILED / "add.co").read_bytes())
+    executable = function.kernel(card()).executable
+    function.unload()
+    assert executable.is_loaded
+    arrays = [np.zeros(3000, np.float32) for _ in range(3)]
+    launched((3, 9), [*arrays, 3000, 1024], TYPES)
+    assert not executable.is_loaded
+    assert function.kernel(card()).executable.is_loaded
+
+
 def test_grids_without_programs_do_nothing():
     run = Launcher(SimpleNamespace(signature={}), SimpleNamespace(num_warps=1, warp_size=64, shared=0), (3, 9))
     run(4, 0, 1, 0, Function("none", b""), None, None, None, None)
