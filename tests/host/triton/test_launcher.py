@@ -2,6 +2,8 @@
 
 import gc
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -151,6 +153,13 @@ def test_checks_use_a_gpu_of_their_own():
         assert card().gpu is gpu is not usual.gpu
     assert card() is usual
     assert gpu.device.is_closed
+
+
+def test_missing_triton():
+    code = "import sys; sys.modules['triton'] = None; import softcard.triton"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    text = "ImportError: softcard.triton requires Triton: pip install 'softcard[triton]'"
+    assert made.stderr.splitlines()[-1] == text
 
 
 # ---- tensors ---------------------------------------------------------------------------------------------------------
