@@ -213,14 +213,38 @@ def test_storages_are_mapped_once_until_their_owner_is_gone():
         assert not storages._known
 
 
-def test_a_storage_in_the_memory_of_an_older_one_replaces_it():
+def test_several_owners_of_the_same_memory():
+    """An array, a tensor of PyTorch made of it, and a larger array that begins at the same address."""
     with Gpu.open("gfx900", threads=1) as gpu:
         storages, data = Storages(gpu), np.zeros(64, np.uint8)
-        first, second = Storage(data[:32]), Storage(data)
-        storages.address(TorchTensor(first))
-        address = storages.address(TorchTensor(second))
-        assert storages.memory(TorchTensor(second)).nbytes == 64
-        assert [each.address for each in storages._known.values()] == [address]
+        half, whole = Storage(data[:32]), Storage(data)
+        address = storages.address(TorchTensor(half))
+        assert storages.address(np.frombuffer(memoryview(data)[:32], np.uint8)) == address
+        assert storages.memory(TorchTensor(whole)).nbytes == 64
+        assert storages.address(data) == storages.address(TorchTensor(whole))
+        assert len(storages._others) == 1
+        assert gpu.device.block(address) is not None
+        del half
+        storages.address(None)
+        assert not storages._others
+        storages.close()
+
+
+def test_storages_after_a_reset_of_the_device():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, array = Storages(gpu), np.zeros(64, np.uint8)
+        storages.address(array)
+        gpu.reset()
+        assert gpu.device.block(storages.address(array)) is not None
+
+
+def test_resized_storages_are_mapped_anew():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, storage = Storages(gpu), Storage(np.zeros(64, np.uint8))
+        storages.address(TorchTensor(storage))
+        before, storage.data = storage.data, np.zeros(128, np.uint8)
+        assert storages.memory(TorchTensor(storage)).nbytes == 128
+        assert list(storages._known) == [storage.data_ptr()] != [before.ctypes.data]
 
 
 def test_empty_and_read_only_arrays():
@@ -235,8 +259,12 @@ def test_empty_and_read_only_arrays():
 
 def test_arrays_of_the_device_have_its_addresses():
     with Gpu.open("gfx900", threads=1) as gpu:
-        array = gpu.zeros(64)
-        assert Storages(gpu).address(array[4:]) == gpu.address(array) + 16
+        array, storages = gpu.zeros(64), Storages(gpu)
+        assert storages.address(array[4:]) == gpu.address(array) + 16
+        storages.close()
+        assert gpu.address(array)
+        gpu.free(array)
+        assert storages.address(array) == gpu.address(array)  # now an array of the host, mapped like any other
 
 
 def test_tensors_have_what_the_autotuner_calls():
