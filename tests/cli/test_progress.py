@@ -21,7 +21,7 @@ WORK = {
 }
 EXPECTED = {
     "counts": r"passes.* 4/8 failures .*[\d:-]+",
-    "bytes": r"reading run.jsonl.* 10.0/40.0 MB .*[\d:-]+",
+    "bytes": r"reading run.jsonl.* (10.0/40.0 MB|25%) .*[\d:-]+",
     "unknown": r"running k 0:00:\d\d",
 }
 

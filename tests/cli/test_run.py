@@ -188,7 +188,7 @@ def test_a_report_has_what_checks_find(capsys: Capture, tmp_path: Path, monkeypa
     assert code == 1
     assert '"memory/out-of-bounds","read of 4 bytes' in content(report)
     held = content(report)
-    assert '"checkLinks":{"memory/out-of-bounds":"https://d/checks/memory.html"}' in held
+    assert '"checkLinks":{"memory/out-of-bounds":"https://d/checks/memory.html#out-of-bounds"}' in held
     assert '"notes":["Instructions were not counted, since --check was on, so all functions are shown.' in held
     assert '"counted":false' in held
     assert '"s_endpgm"' in held

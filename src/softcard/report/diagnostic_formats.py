@@ -15,9 +15,9 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, diagnostic_of, diagnostics_of, help_uri
-from softcard.core.display import demangled, encodable
+from softcard.core.display import demangled, encodable, shown_path
 from softcard.core.findings import Finding, Level
-from softcard.report.diagnostic_text import as_text, shown_path
+from softcard.report.diagnostic_text import as_text
 
 Document = dict[str, Any]
 
