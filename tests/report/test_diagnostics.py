@@ -534,11 +534,11 @@ def test_source_lines_have_no_style() -> None:
 
 def test_errors_findings_and_lints_have_text(folder: Path) -> None:
     error = RuleError("no memory")
-    lint = Lint(1, "odd-access", "unaligned")
+    lint = Lint(1, "register-access", "unaligned")
     text = diagnostic_text(error, out_of_bounds(), lint, width=60)
     assert text.split("\n\n")[0] == "error: no memory"
     assert "error[memory/out-of-bounds]: " in text
-    assert "warning[odd-access]: unaligned" in text
+    assert "warning[register-access]: unaligned" in text
     assert max(map(len, text.splitlines())) <= 60
 
 
