@@ -17,7 +17,7 @@ from softcard.trace.values import DIAGNOSTIC, event_fields, to_object
 AROUND: Final = 4
 """The number of source lines before and after the position that a diagnostic's record contains."""
 ELSEWHERE: Final = 0
-"""The same number for the positions of notes."""
+"""The number of source lines before and after the position of a note that a record contains."""
 
 
 def with_diagnostic(event: Event) -> Record:
