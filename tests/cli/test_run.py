@@ -305,8 +305,8 @@ def test_engines_that_differ_are_reported(capsys: Capture, monkeypatch: pytest.M
 
     whole = Gpu.run
 
-    def wrong(gpu: Gpu, code: Any, kernel: str, grid: Any, group: Any, values: Any) -> Any:
-        found = whole(gpu, code, kernel, grid, group, values)
+    def wrong(gpu: Gpu, code: Any, kernel: str, grid: Any, group: Any, values: Any, **more: Any) -> Any:
+        found = whole(gpu, code, kernel, grid, group, values, **more)
         if gpu.device.settings.engine == "jit":
             values[2][5] = -1
         return found

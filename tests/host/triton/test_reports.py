@@ -149,6 +149,39 @@ def test_unsupported_agents(monkeypatch: pytest.MonkeyPatch):
         triton.runtime.driver.active.get_current_target()
 
 
+@pytest.mark.parametrize(
+    ("variables", "is_active"),
+    [
+        ({}, False),
+        ({"SOFTCARD_TRITON": "0"}, False),
+        ({"SOFTCARD_TRITON": "1"}, True),
+        ({"TRITON_DEFAULT_BACKEND": "amd"}, False),
+        ({"TRITON_DEFAULT_BACKEND": "softcard"}, True),
+    ],
+    ids=str,
+)
+def test_driver_is_active_only_if_it_is_selected(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], is_active: bool
+):
+    driver = type(triton.runtime.driver.active)
+    assert driver.is_active()
+    monkeypatch.setattr(driver, "_is_chosen", False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert driver.is_active() is is_active
+
+
+def test_backends_of_triton_stay_as_they_are():
+    """The compiler beside the driver compiles for nothing, so that Triton's own compiler makes the code."""
+    from softcard.host.triton.compiler import NoCompiler
+
+    target = triton.runtime.driver.active.get_current_target()
+    assert (target.backend, target.arch, target.warp_size) == ("hip", "gfx942", 64)
+    assert not NoCompiler.supports_target(target)
+    with pytest.raises(NotImplementedError, match="Triton's AMD compiler makes the kernels"):
+        NoCompiler.hash(None)
+
+
 def test_missing_torch(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(NotInstalled, match="PyTorch is not installed: pip install torch, or pass NumPy arrays"):

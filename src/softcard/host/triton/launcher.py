@@ -21,7 +21,7 @@ from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardEr
 from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.settings import GpuOptions
 from softcard.host.hsa.arguments import Given
-from softcard.host.hsa.gpu import Gpu, Kernel
+from softcard.host.hsa.gpu import Executable, Gpu, Kernel
 from softcard.host.triton.tensors import Bytes, Storages, described
 
 AGENT_VARIABLE: Final = "SOFTCARD_AGENT"
@@ -57,6 +57,13 @@ class Card:
         self.storages = Storages(self.gpu)
         self.is_checked = bool(self.gpu.device.checks.every)
         self.streams: dict[int, Queue] = {}
+        self.unused: list[Executable] = []
+        """The executables to unload before the next launch."""
+
+    def unload(self) -> None:
+        """Unload the unused executables; no kernel may be running in the calling thread."""
+        while self.unused:
+            self.unused.pop().unload()
 
     def queue(self, stream: int | None) -> Queue | None:
         """Return the queue of a stream; None for the default stream."""
@@ -131,9 +138,13 @@ class Function:
         return self._kernel
 
     def unload(self) -> None:
-        """Free the kernel's device memory."""
-        if self._kernel is not None and self._card is not None and not self._card.gpu.device.is_closed:
-            self._kernel.executable.unload()
+        """Free the kernel's device memory before the next launch.
+
+        Python may call this from a finalizer at any time, also in a thread that runs a kernel. Unloading waits for
+        running kernels, so it would never end there.
+        """
+        if self._kernel is not None and self._card is not None:
+            self._card.unused.append(self._kernel.executable)
         self._kernel = self._card = None
 
 
@@ -260,6 +271,8 @@ class Launcher:
         if enter is not None:
             enter(launch_metadata)
         where = card()
+        if where.unused:
+            where.unload()
         kernel = function.kernel(where)
         arguments = self._arguments(where, values)
         arguments += self._scratch(where, kernel, x * y * z, len(arguments), stream)
