@@ -42,7 +42,7 @@ from softcard.engine.gcn.strict.findings import Place as StrictPlace
 from softcard.image.assembly.program import assemble
 from softcard.report.diagnostic_formats import FINGERPRINT, FORMATS, fingerprint, to_github, to_junit, to_sarif
 from softcard.report.diagnostic_text import as_text, diagnostic_text, render
-from softcard.trace.diagnostic import diagnostic_record
+from softcard.trace.diagnostic import MOST_COLUMNS, diagnostic_record
 
 SOURCE = """kernel void saxpy(float a, global float *x, global float *y) {
     int i = get_global_id(0);
@@ -667,6 +667,17 @@ def test_records_of_diagnostics(tmp_path: Path) -> None:
     assert [each["kind"] for each in (rule, count, advice)] == ["rule", "note", "help"]
     assert advice == {"kind": "help", "text": "add a barrier"}
     json.dumps(record)
+
+
+def test_records_cut_long_source_lines(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(
+        "a" * 10_000 + "\n" + "b" * 5_000 + " x[i] = 1;" + "c" * 900 + "\n", encoding="utf-8"
+    )
+    record = diagnostic_record(Diagnostic(Level.ERROR, "memory/wild", "write", location=Location("k.cl", 2, 5_002)))
+    before, marked, after = record["source"]["parts"]
+    assert (before, marked) == ("b" * 99 + " ", "x[i]")
+    assert record["source"]["lines"] == [[1, "a" * MOST_COLUMNS], [2, before + marked + after]]
+    assert len(before + marked + after) == MOST_COLUMNS
 
 
 def test_only_sources_are_shown_around_a_position(tmp_path: Path) -> None:
