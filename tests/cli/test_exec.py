@@ -124,7 +124,7 @@ def test_the_exit_status_is_the_programs(capfd: Capture) -> None:
     assert run(capfd, "--", "sh", "-c", "exit 7") == (
         7,
         "",
-        "no program has opened a Fletcher platform: nothing was emulated\n",
+        "warning: no program has opened a Fletcher platform: nothing was emulated\n",
     )
     assert run(capfd, "--quiet", "--", "sh", "-c", "kill -9 $$")[0] == 128 + signal.SIGKILL
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
         (["--kernel", "nothing", "--", "true"], "there is no kernel 'nothing', expected one of "),
         (["--kernel", "/no.py:x", "--", "true"], "cannot read /no.py: No such file or directory"),
         (["--schema", "/no/schema", "--", "true"], "cannot read /no/schema: No such file or directory"),
-        ([], "Missing argument"),
+        ([], "error: missing argument"),
     ):
         code, out, err = run(capfd, *arguments)
         assert (code, out) == (2, "")

@@ -188,7 +188,7 @@ def test_a_report_has_what_checks_find(capsys: Capture, tmp_path: Path, monkeypa
     assert code == 1
     assert '"memory/out-of-bounds","read of 4 bytes' in content(report)
     held = content(report)
-    assert '"checkLinks":{"memory/out-of-bounds":"https://d/checks/memory.html"}' in held
+    assert '"checkLinks":{"memory/out-of-bounds":"https://d/checks/memory.html#out-of-bounds"}' in held
     assert '"notes":["Instructions were not counted, since --check was on, so all functions are shown.' in held
     assert '"counted":false' in held
     assert '"s_endpgm"' in held
@@ -297,8 +297,8 @@ def test_engines_that_differ_are_reported(capsys: Capture, monkeypatch: pytest.M
 
     whole = Gpu.run
 
-    def wrong(gpu: Gpu, code: Any, kernel: str, grid: Any, group: Any, values: Any) -> Any:
-        found = whole(gpu, code, kernel, grid, group, values)
+    def wrong(gpu: Gpu, code: Any, kernel: str, grid: Any, group: Any, values: Any, **more: Any) -> Any:
+        found = whole(gpu, code, kernel, grid, group, values, **more)
         if gpu.device.settings.engine == "jit":
             values[2][5] = -1
         return found

@@ -270,13 +270,14 @@ class Gpu(RichDisplay):
         self.device.check_open()
         return self._arrays.empty(shape, dtype)
 
-    def share(self, array: NDArray[np.generic]) -> int:
+    def share(self, array: NDArray[np.generic], name: str = "") -> int:
         """Map an existing array as device memory, without a copy, until `free`; return its device address.
 
-        Launches map arrays for their own duration; sharing once is faster for an array that is used often.
+        Launches map arrays for their own duration; sharing once is faster for an array that is used often. `name` is
+        the array's name in messages, by default its type and shape.
         """
         self.device.check_open()
-        return self._arrays.share(array)
+        return self._arrays.share(array, name)
 
     def address(self, array: NDArray[np.generic]) -> int:
         """Return the device address of an array in device memory, or of a slice of such an array.

@@ -124,23 +124,24 @@ class Cells:
         constants = {"is_local": int(place.is_local), "size": size}
         clock = self._clock(self.known, place)
         if access.kind == "load":
-            function, record = native_lanes.load_lanes, self._record(place)
-            more = [record, self.quiet if place.is_local else text.word(0), self.row]
+            more = [self._record(place), self.quiet if place.is_local else text.word(0), self.row]
         else:
             store = self.row, place.cache, place.slot, place.first, str(bit)
             record = call(text, native_lanes.store_record, *store, is_local=place.is_local)
             self._or(record.ne(0), other)
-            function, more = native_lanes.store_lanes, [record]
+            more = [record]
+        function: Function[Any] = native_lanes.load_lanes if access.kind == "load" else native_lanes.store_lanes
         if access.bits in (64, 128):
             room = text.slot("%raceaddresses", addresses.type, f", align {8 * text.lanes}")
             room.store(addresses, align=8 * text.lanes)
             own = (room.ptrtoint(), access.lanes, limit, cells)
-            several, rest = native_lanes.store_dwords, text.fresh("rest")
+            several: Function[Any] = native_lanes.store_dwords
             given, further = (*own, *more, *clock), {"count": access.bits // 32}
             if access.kind == "load":
                 several, further = native_lanes.load_dwords, further | {"is_local": int(place.is_local)}
                 given = (*own, page, *more[:2], *clock)
             status = call(text, several, *given, attributes=APART, **further)
+            rest = text.fresh("rest")
             text.branch(status.eq(0), done, rest, LIKELY)
             text.start(rest)
         for offset in range(0, access.bits // 8, size):
