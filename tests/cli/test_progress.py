@@ -96,6 +96,6 @@ def test_what_llvm_has_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     from softcard.ir import llvm
 
     monkeypatch.setattr(llvm, "STATISTICS", llvm.CompileStatistics())
-    assert progress.compiled() == ""
+    assert progress.compiled_code() == ""
     llvm.compile_ir("define i32 @f() { ret i32 1 }", llvm.QUICK)
-    assert progress.compiled() == "1 module compiled (0.0 MB of IR)"
+    assert progress.compiled_code() == "1 module compiled (0.0 MB of IR)"

@@ -53,8 +53,7 @@ def lines(ran: RunSummary, findings: list[Finding] | None = None) -> list[str]:
         ),
     ],
 )
-def test_without_findings(ran: RunSummary, expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)  # otherwise lines are wrapped
+def test_without_findings(ran: RunSummary, expected: list[str]) -> None:
     assert lines(ran) == expected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -170,7 +171,7 @@ put: ; one argument
       .amdhsa_next_free_sgpr 10
     .end_amdhsa_kernel
 """
-HART = "    .globl k\nk:  lw t0, 64(a1)\n    sw t0, 0(a1)\n    ret\n"
+HART = "    .globl k\nk:  lw t0,64(a1)\n    sw t0, 0(a1)\n    ret\n"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ HART = "    .globl k\nk:  lw t0, 64(a1)\n    sw t0, 0(a1)\n    ret\n"
     [
         (BARE, ["--agent", "gfx900", "--check", "waits"], "k.s:3:3\n   |\n 3 |   global_store_dword v1, v0, s[8:9]"),
         (WHOLE, ["--agent", "gfx900", "--check", "waits"], "k.s:6:3\n   |\n 6 |   global_store_dword v1, v0, s[8:9]"),
-        (HART, ["--agent", "rv64gc", "--check", "memory"], "k.s:2:5\n   |\n 2 | k:  lw t0, 64(a1)\n   |     ^^"),
+        (HART, ["--agent", "rv64gc", "--check", "memory"], "k.s:2:5\n   |\n 2 | k:  lw t0,64(a1)\n   |     ^^"),
     ],
     ids=["bare", "code object", "riscv"],
 )
@@ -194,7 +195,9 @@ def test_findings_in_assembly_have_lines_of_the_text(
     Path("k.s").write_text(text, encoding="utf-8")
     grid = ["--grid", "64"] if "gfx900" in arguments else []
     assert main(["run", "k.s", *grid, "--arg", "u32:4", *arguments]) == 1
-    assert f"--> {position}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"--> {position}" in out
+    assert re.search(r"= note: in \w+(\+0x\w+)? \(pc 0x\w+\)$", out, re.MULTILINE), "the line shows the instruction"
 
 
 def test_asm_adds_lines_on_request(

@@ -35,6 +35,15 @@ CARRIERS = {
 }
 
 
+NEED_TRITON = {
+    "softcard.triton",
+    "softcard.host.triton.driver",
+    "softcard.host.triton.compiler",
+    "softcard.host.triton.runtime",
+}
+"""Modules that import Triton, which is installed for its own tests only."""
+
+
 def classes() -> list[type[SoftcardError]]:
     """The base and everything below it, in all modules of the package."""
     for module in pkgutil.walk_packages(softcard.__path__, "softcard."):

@@ -42,7 +42,7 @@ from softcard.engine.gcn.strict.findings import Place as StrictPlace
 from softcard.image.assembly.program import assemble
 from softcard.report.diagnostic_formats import FINGERPRINT, FORMATS, fingerprint, to_github, to_junit, to_sarif
 from softcard.report.diagnostic_text import as_text, diagnostic_text, render
-from softcard.trace.diagnostic import diagnostic_record
+from softcard.trace.diagnostic import MOST_COLUMNS, diagnostic_record
 
 SOURCE = """kernel void saxpy(float a, global float *x, global float *y) {
     int i = get_global_id(0);
@@ -534,11 +534,11 @@ def test_source_lines_have_no_style() -> None:
 
 def test_errors_findings_and_lints_have_text(folder: Path) -> None:
     error = RuleError("no memory")
-    lint = Lint(1, "odd-access", "unaligned")
+    lint = Lint(1, "register-access", "unaligned")
     text = diagnostic_text(error, out_of_bounds(), lint, width=60)
     assert text.split("\n\n")[0] == "error: no memory"
     assert "error[memory/out-of-bounds]: " in text
-    assert "warning[odd-access]: unaligned" in text
+    assert "warning[register-access]: unaligned" in text
     assert max(map(len, text.splitlines())) <= 60
 
 
@@ -595,6 +595,16 @@ def test_errors_in_assembly_point_at_the_operand(agent: str, line: str, operand:
     assert line[start:end] == operand
     assert start == line.index(operand)
     assert location.column == len(line[:start].encode()) + 1
+
+
+def test_errors_in_metadata_have_the_line_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.s"
+    path.write_text("k:\n\ts_endpgm\n\t.amdgpu_metadata\n---\na: 1\nb: [1, 2\n...\n\t.end_amdgpu_metadata\n")
+    with pytest.raises(SoftcardError) as caught:
+        assemble(path.read_text(), "gfx900")
+    text = as_text([of_error(caught.value.at("file", str(path)))])
+    assert "x.s:6: error: unsupported YAML in metadata: " in text
+    assert "\n 6 | b: [1, 2\n" in text
 
 
 def test_equal_operands_are_told_apart() -> None:
@@ -657,6 +667,17 @@ def test_records_of_diagnostics(tmp_path: Path) -> None:
     assert [each["kind"] for each in (rule, count, advice)] == ["rule", "note", "help"]
     assert advice == {"kind": "help", "text": "add a barrier"}
     json.dumps(record)
+
+
+def test_records_cut_long_source_lines(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(
+        "a" * 10_000 + "\n" + "b" * 5_000 + " x[i] = 1;" + "c" * 900 + "\n", encoding="utf-8"
+    )
+    record = diagnostic_record(Diagnostic(Level.ERROR, "memory/wild", "write", location=Location("k.cl", 2, 5_002)))
+    before, marked, after = record["source"]["parts"]
+    assert (before, marked) == ("b" * 99 + " ", "x[i]")
+    assert record["source"]["lines"] == [[1, "a" * MOST_COLUMNS], [2, before + marked + after]]
+    assert len(before + marked + after) == MOST_COLUMNS
 
 
 def test_only_sources_are_shown_around_a_position(tmp_path: Path) -> None:

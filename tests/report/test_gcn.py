@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from softcard.isa.gcn.operations.table import OPS
-from softcard.report.gcn import FAMILIES, FAMILY_TESTS, KINDS, fidelity_table, opcode_table, slot_table
+from softcard.report.gcn import FAMILIES, FAMILY_TESTS, KINDS, fidelity_table, matrix_table, opcode_table, slot_table
 
 TESTS = Path(__file__).parents[1]
 NEWER = ("gfx908", "gfx90a", "gfx942", "gfx950")
@@ -30,6 +30,16 @@ def test_fidelity_counts_every_operation() -> None:
     assert names == [*KINDS, "together", "reference engine only"]
     for column in range(1, 9):
         assert sum(int(row[column]) for row in rows[:4]) == int(rows[4][column])
+
+
+def test_the_sources_of_sums_of_matrices() -> None:
+    """Those of gfx908 to gfx942 were validated on hardware, but for sparse ones; those of gfx950 are by choice."""
+    rows = {tuple(row[:2]): row[2:] for row in (cells(line) for line in matrix_table().splitlines()[2:])}
+    assert rows["F16", "dense"] == ["MMA-Sim"] * 3 + ["choice `matrix-sums`"]
+    assert rows["F64", "dense"] == ["-", "MMA-Sim", "MMA-Sim", "choice `matrix-sums`"]
+    assert rows["I8", "dense"] == ["two's complement"] * 4
+    assert rows["F16", "sparse"] == ["-", "-", "choice `matrix-sums`", "choice `matrix-sums`"]
+    assert rows["8 bits and less", "scaled"] == ["-", "-", "-", "choice `matrix-scales`"]
 
 
 def test_every_operation_has_a_row_and_a_test() -> None:

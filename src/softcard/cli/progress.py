@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar
 
 from softcard.cli.output import exact
 from softcard.core.display import count
@@ -77,13 +77,14 @@ class Bar:
             if self._bars is not None:
                 self._bars.reset(self._bars.task_ids[0], completed=int(done))
 
-    def print(self, text: str) -> None:
-        """Print a line on standard error, above the bar if it is shown."""
+    def print(self, text: str, to: TextIO | None = None) -> None:
+        """Print a line on `to`, or standard error, above the bar if it is shown and both are terminals."""
+        stream = sys.stderr if to is None else to
         with self._lock:
-            if self._bars is None:
-                print(text, file=sys.stderr)
-            else:
+            if self._bars is not None and stream.isatty():
                 self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
+            else:
+                print(text, file=stream, flush=True)
 
     @property
     def is_shown(self) -> bool:
@@ -189,7 +190,7 @@ def counted(lines: Iterable[bytes], bar: Bar) -> Iterator[bytes]:
             size = 0
 
 
-def compiled() -> str:
+def compiled_code() -> str:
     """Return how much code LLVM has compiled for this process."""
     from softcard.ir.llvm import STATISTICS
 

@@ -218,6 +218,8 @@ def to_json(path: Path, findings: Iterable[AnyFinding]) -> list[Document]:
 def _plain(path: Path, found: Diagnostic) -> Document:
     return {
         "file": found.position.file or str(path),
+        "line": found.position.line or None,
+        "column": found.position.column or None,
         "level": found.level.value,
         "check": found.check,
         "message": found.message,

@@ -235,12 +235,13 @@ def _clean(text: str) -> str:
 
 
 def _code(position: Location) -> list[Note]:
-    """Return a note about the instruction at a position in the source."""
+    """Return a note about the instruction at a position in the source, with its text unless the source line has it."""
     if position.pc is None and not position.code:
         return []
+    is_shown = " ".join(position.insn.split()) in " ".join(position.source_line().split())
     where = position.code or f"pc {position.pc:#x}"
     pc = f" (pc {position.pc:#x})" if position.code and position.pc is not None else ""
-    return [Note(f"in {where}{pc}" + (f": {position.insn}" if position.insn else ""))]
+    return [Note(f"in {where}{pc}" + ("" if is_shown else f": {position.insn}"))]
 
 
 def _excerpt(position: Location) -> _Excerpt | None:

@@ -235,7 +235,7 @@ def _of_python(kernel: FletcherKernel, name: str) -> Listing:
         Row(number, line.rstrip("\r\n"), "", 0, "", place=Place(file, number))
         for number, line in enumerate(lines, first)
     )
-    sources = dict(_sources([file])) or {file: ("",) * (first - 1) + tuple(row.text for row in rows)}
+    sources = {file: ("",) * (first - 1) + tuple(row.text for row in rows)}  # the rest of the file does not matter
     return Listing(
         name or Path(file).name, PYTHON, (Function(kernel.name, first, rows),), (), sources,
         is_counted=False, is_source=True,

@@ -17,7 +17,12 @@ from softcard.trace.values import DIAGNOSTIC, event_fields, to_object
 AROUND: Final = 4
 """The number of source lines before and after the position that a diagnostic's record contains."""
 ELSEWHERE: Final = 0
-"""The same number for the positions of notes."""
+"""The number of source lines before and after the position of a note that a record contains."""
+
+MOST_COLUMNS: Final = 400
+"""The maximum number of characters of a source line that a record contains."""
+BEFORE: Final = 100
+"""The number of characters before the position in a longer line."""
 
 
 def with_diagnostic(event: Event) -> Record:
@@ -94,9 +99,15 @@ def _source(position: Location, around: int) -> dict[str, Any]:
     if not line.strip():
         return {}
     start, end = position.span()
+    if len(line) > MOST_COLUMNS:  # generated or minified sources
+        begin = max(0, start - BEFORE)
+        line, start, end = line[begin : begin + MOST_COLUMNS], start - begin, min(end - begin, MOST_COLUMNS)
     whole = lines_of_source(position.file) if Path(position.file).suffix in SOURCES else ()
     first = max(position.line - around, 1)
-    lines = {number: text.rstrip("\r") for number, text in enumerate(whole[first - 1 : position.line + around], first)}
+    lines = {
+        number: text.rstrip("\r")[:MOST_COLUMNS]
+        for number, text in enumerate(whole[first - 1 : position.line + around], first)
+    }
     lines[position.line] = line
     while max(lines) > position.line and not lines[max(lines)].strip():
         del lines[max(lines)]

@@ -128,7 +128,7 @@ MOST_FINDINGS: Final = 500
 LISTED: Final = "findings"
 """The lane of findings whose kernel or wave is not in the trace."""
 CATEGORIES: Final = ("kernel", "run-time kernel", "waves", "commands", "transfers", "registers", "other")
-"""What an event is about, which decides its colour in a report; the page has the names for people."""
+"""The categories of events, which decide their colours in a report; the page has the names for people."""
 _CATEGORY: Final = {
     "buffer": "commands", "child": "kernel", "command": "commands", "dma": "transfers", "doorbell": "commands",
     "instance": "waves", "interrupt": "registers", "kernel": "kernel", "packet": "commands", "register": "registers",

@@ -333,7 +333,8 @@ def test_exec_names_lines(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     words = rf"\(_Z13beyond_kernelPii\+0x[0-9a-f]+, global_store_dword [^)]*, {re.escape(one['source'])}\)"
     assert re.search(words, json.dumps(error))
     assert re.search(words, content(report))
-    assert re.search(place.replace(r"\n", r"\\n"), content(report))
+    assert re.search(rf'"at":"[^"]*programs.hip:{line}:\d+"', content(report))
+    assert re.search(r'"code":"beyond_kernel\+0x[0-9a-f]+","insn":"global_store_dword ', content(report))
     (run,) = json.loads(found.read_text(encoding="utf-8"))["runs"]
     (place,) = (each["locations"][0]["physicalLocation"] for each in run["results"])
     assert str(source).endswith(f"/{place['artifactLocation']['uri']}")

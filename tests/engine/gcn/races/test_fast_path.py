@@ -178,6 +178,7 @@ def test_several_dwords_of_lds(width: int, first: str, second: str, shift: int) 
     other = f"ds_{second}, v3" if "read" in second else f"ds_{second} v3, {'v[16:17]' if '64' in second else 'v16'}"
     rounds = ROUNDS.format(4, access)
     few = "s_mov_b64 exec, 0x0f0f0|v_lshlrev_b32 v3, 4, v0|v_add_u32 v3, 8, v3|" + ROUNDS.format(3, other)
+    few += "".join(f"v_xor_b32 v6, v{n}, v6|" for n in range(16, 20))
     reported = findings("v_mov_b32 v16, 5|" + waves(own + rounds, few), size=(128, 1, 1))
     size = int(second.split("_b")[1].split()[0]) // 8
     mine = {16 * lane + shift + n for lane in range(64) for n in range(width // 8)}

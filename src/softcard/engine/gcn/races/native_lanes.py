@@ -589,13 +589,17 @@ def load_dwords(
                 return LEAVE
             at = cell + dword_at(address)
             loaded = load_words(at, count)
-            also = load_words(at + LINE_ALSO, count)
             if unlikely(any_of(is_address(loaded))):
                 return LEAVE
+            own = record + (each << LANE_AT)
             is_first = is_past(loaded, watermark, epoch_bits, bound, group_start, group_span)
-            after = highest(record + (each << LANE_AT), loaded if is_first else also, bound)
-            store_words(at, after if is_first else loaded)
-            store_words(at + LINE_ALSO, also if is_first else after)
+            if not any_of(~is_first):
+                store_words(at, highest(own, loaded, bound))
+            else:
+                also = load_words(at + LINE_ALSO, count)
+                store_words(at + LINE_ALSO, also if is_first else highest(own, also, bound))
+                if unlikely(any_of(is_first)):
+                    store_words(at, highest(own, loaded, bound) if is_first else loaded)
     return FINE
 
 

@@ -17,8 +17,8 @@ from softcard.ir.builder import LaneText, Value
 from softcard.ir.operand import Operand
 
 # ---- gathers ---------------------------------------------------------------------------------------------------------
-# Gathers emitted in line: each lane loads a dword from its own address. The memory is LDS, or the range of memory that
-# the access's inline cache holds. For bytes and halfwords the aligned dwords that contain them are loaded.
+# Gathers emitted in line: each lane loads from its own address. The memory is LDS, or the range of memory that the
+# access's inline cache holds. For bytes and halfwords the aligned dwords that contain them are loaded.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +42,43 @@ class Gathers:
     def inside(self, bits: int, w: int, addresses: Operand, mask: Operand, run: Run) -> tuple[Operand, Operand]:
         """Emit the offsets, in a range of memory, of the dwords that lanes address, and a condition.
 
-        The condition is that the dwords of all lanes of the mask are inside the range `run`. Halfwords that span two
+        The condition is that the data of all lanes of the mask are inside the range `run`. Halfwords that span two
         dwords count as outside."""
         text, lanes = self.text, self.text.lanes
-        offsets = addresses if bits == 32 else (addresses & -4)
+        offsets, room = addresses if bits >= 32 else (addresses & -4), run.room
         if run.start is not None:
             offsets = offsets - text.splat(f"i{w}", run.start)
-        outside = offsets >= text.splat(f"i{w}", run.room)
+        if bits > 32:
+            room = text.call(f"i{w}", f"llvm.usub.sat.i{w}", f"i{w} {room}", f"i{w} {bits // 8 - 4}")
+        outside = offsets >= text.splat(f"i{w}", room)
         if bits == 16:
             last = addresses & 3
             outside = outside | last.eq(3)
         wrong = (outside & mask).bitcast(f"i{lanes}")
         return offsets, wrong.eq(0)
 
-    def read(self, bits: int, w: int, addresses: Operand, offsets: Operand, mask: Operand, run: Run) -> Operand:
-        """Emit the gather of a byte, halfword or dword for each lane of a mask; other lanes read 0.
+    def read(self, bits: int, w: int, addresses: Operand, offsets: Operand, mask: Operand, run: Run) -> list[Operand]:
+        """Emit the gather of a byte, halfword or one or more dwords for each lane of a mask; other lanes read 0.
 
-        `offsets` are the offsets that `inside` returned. The values are returned as dwords."""
-        text, lanes = self.text, self.text.lanes
-        vector = text.itype(32, True)
-        places = run.base.offset(offsets)
-        name = f"llvm.masked.gather.v{lanes}i32.v{lanes}p0"
-        pointers, flags = f"<{lanes} x ptr> align 1 {places}", f"{text.itype(1, True)} {mask}"
-        found = text.call(vector, name, pointers, flags, f"{vector} zeroinitializer")
+        `offsets` are the offsets that `inside` returned. The values are returned as vectors of dwords."""
+        vector, base = self.text.itype(32, True), run.base
+        if bits > 32:
+            pairs = [self._gather(64, base.offset(at) if at else base, offsets, mask) for at in range(0, bits // 8, 8)]
+            return [each.trunc(vector) for pair in pairs for each in (pair, pair >> 32)]
+        found = self._gather(32, base, offsets, mask)
         if bits == 32:
-            return found
+            return [found]
         low = addresses if w == 32 else addresses.trunc(vector)
         shift = (low & 3) << 3
-        return found >> shift & (1 << bits) - 1
+        return [found >> shift & (1 << bits) - 1]
+
+    def _gather(self, bits: int, base: Operand, offsets: Operand, mask: Operand) -> Operand:
+        """Emit the gather of `bits` bits at an offset from `base` for each lane of a mask."""
+        text, lanes = self.text, self.text.lanes
+        vector, places = text.itype(bits, True), base.offset(offsets)
+        pointers, flags = f"<{lanes} x ptr> align 1 {places}", f"{text.itype(1, True)} {mask}"
+        name = f"llvm.masked.gather.v{lanes}i{bits}.v{lanes}p0"
+        return text.call(vector, name, pointers, flags, f"{vector} zeroinitializer")
 
 
 # ---- contiguous accesses ---------------------------------------------------------------------------------------------
@@ -307,7 +316,7 @@ class Contiguous:
         if bound is not None:
             m = text.bits(ints.and_(1, active, ints.ult(32, address, bound)), True)
         if stored is None:
-            if self._is_masked(bits):
+            if self.text.lanes == 16:
                 runs = [each._run(space, at) for each, at in ((self, place), *along)]
                 ways = [self.gathers.inside(bits, address.w, addresses, m, run) for run in runs]
                 gathered, inside = text.fresh("gathered"), ways[0][1]
@@ -316,7 +325,7 @@ class Contiguous:
                 text.branch(inside, gathered, far)
                 text.start(gathered)
                 read, *shadows = (
-                    [self.gathers.read(bits, address.w, addresses, offsets, m, run)]
+                    self.gathers.read(bits, address.w, addresses, offsets, m, run)
                     for run, (offsets, _) in zip(runs, ways, strict=True)
                 )
                 arms.append(([*read, *self._shadows(shadows)], gathered))
