@@ -21,9 +21,6 @@ from softcard.device.acceldev.memory import PageFault
 RULE = Rule("acceldev/feed-error", "Device Commands", "Submitting when the queue is full raises FEED_ERROR.")
 
 
-NEED_TRITON = {"softcard.triton", *(f"softcard.host.triton.{name}" for name in ("compiler", "driver", "runtime"))}
-
-
 def _pickled(error: SoftcardError, protocol: int) -> SoftcardError:
     return pickle.loads(pickle.dumps(error, protocol))
 
