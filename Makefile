@@ -19,6 +19,8 @@ INPUTS := pyproject.toml Makefile tools/venv.sh
 # One more than there are processors, because some wait: for a guest, a socket, a limit of time.
 PYTEST := $(BIN)/python -m pytest
 SIDE_BY_SIDE = -n $(or $(JOBS),$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+# The one waits for the network most of the time, the other uses one processor.
+PREPARE = $(MAKE) --no-print-directory -j2 lint oracles
 SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -c docs/site
 # Something of every layer and interface, two thousand tests in less than 30 CPU seconds.
 QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/test_code_object.py \
@@ -27,15 +29,15 @@ QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/t
 
 .PHONY: test quick exhaustive shuffle demo lint docs links wheel bench clean oracles rocblas
 
-test: $(DEV) oracles
-	@$(MAKE) --no-print-directory lint
+test: $(DEV)
+	@$(PREPARE)
 	$(PYTEST) $(SIDE_BY_SIDE)
 
 quick: $(DEV)
 	$(PYTEST) -q -m "not slow" $(wildcard $(addprefix tests/,$(QUICK)))
 
-exhaustive: $(DEV) oracles
-	@$(MAKE) --no-print-directory lint
+exhaustive: $(DEV)
+	@$(PREPARE)
 	$(PYTEST) $(SIDE_BY_SIDE) --exhaustive
 
 shuffle: $(DEV) oracles

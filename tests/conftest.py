@@ -37,7 +37,9 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # pytest-xdist sets the width of the terminal for its processes; messages in pipes would then be wrapped there only.
+# GNU readline, which pytest loads, sets it too, behind Python's back, for processes that inherit the environment.
 os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")
 
 # Tests send Ctrl-C; a shell that starts this in the background lets its programs ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -36,6 +36,7 @@ PUBLIC = [
     "__version__",
     "acceldev",
     "amdcl2",
+    "diagnostic_text",
     "fletcher",
     "gcn",
     "hsa",

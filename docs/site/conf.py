@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from docutils import nodes
+from pygments.lexers.python import PythonLexer
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -17,7 +19,10 @@ _project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
 project = "Softcard"
 author = _project["authors"][0]["name"]
 version = release = _project["version"]
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
+copybutton_prompt_text = "$ "
+copybutton_here_doc_delimiter = "END"
+copybutton_selector = "div:not(.highlight-text):not(.highlight-plain):not(.highlight-none) > div.highlight pre"
 exclude_patterns = ["site/*.py"]
 myst_heading_anchors = 4
 html_theme = "furo"
@@ -122,6 +127,26 @@ def adapt(app: Sphinx, name: str, source: list[str]) -> None:
             source[0] += "\n```{toctree}\n" + "\n".join(lines) + "\n```\n"
 
 
+ID = re.compile(r"(?:[a-z][\w-]*/)?[a-z0-9]+(?:-[a-z0-9]+)*")
+"""The id of a rule, a choice, a lint or a kind of finding; single words are ids on the pages of checks only."""
+
+
+def anchors(app: Sphinx, document: nodes.document) -> None:
+    """Make ids of rules, choices, lints and findings that begin a cell or an item anchors, and links to themselves."""
+    for first in document.findall(lambda node: isinstance(node, nodes.entry | nodes.list_item)):
+        if not first.children or not isinstance(first[0], nodes.paragraph):
+            continue
+        for name in list(first[0].children):
+            text = name.astext()
+            is_id = ID.fullmatch(text) and (re.search("[-/]", text) or app.env.docname.startswith("checks/"))
+            if isinstance(name, nodes.literal) and is_id and text not in document.ids:
+                link = nodes.reference("", "", name.deepcopy(), internal=True, refid=text, ids=[text])
+                first[0].replace(name, link)
+                document.note_explicit_target(link)
+            elif not isinstance(name, nodes.literal) and text != ", ":
+                break
+
+
 def remade(app: Sphinx, env: BuildEnvironment, *changes: set[str]) -> list[str]:
     """Return pages whose text comes from elsewhere: Sphinx cannot see that it has changed."""
     return [*BESIDE, *MEASURED, "index"]
@@ -130,5 +155,7 @@ def remade(app: Sphinx, env: BuildEnvironment, *changes: set[str]) -> list[str]:
 def setup(app: Sphinx) -> None:
     """Register what this file adds, when Sphinx loads it."""
     app.add_lexer("plain", TextLexer)
+    app.add_lexer("ipython", PythonLexer)
+    app.connect("doctree-read", anchors)
     app.connect("source-read", adapt)
     app.connect("env-get-outdated", remade)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from softcard.host.hsa.gpu import Gpu
     from softcard.host.refsi.refsi import RefSi
     from softcard.ir.llvm import SlowHostWarning
+    from softcard.report.diagnostic_text import diagnostic_text
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ __all__ = [
     "__version__",
     "acceldev",
     "amdcl2",
+    "diagnostic_text",
     "fletcher",
     "gcn",
     "hsa",
@@ -73,6 +75,7 @@ _HOMES = {
     "host.fletcher.platform": ("Platform",),
     "host.hsa.gpu": ("Gpu",),
     "host.refsi.refsi": ("RefSi",),
+    "report.diagnostic_text": ("diagnostic_text",),
     "report.notebook": ("load_ipython_extension",),  # by this name IPython finds it for %load_ext softcard
 }
 _INTERFACES = ("acceldev", "amdcl2", "fletcher", "gcn", "hsa", "refsi", "riscv")

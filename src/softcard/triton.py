@@ -15,12 +15,20 @@ from softcard.host.triton.launcher import card as _card
 from softcard.host.triton.launcher import checked as check
 from softcard.host.triton.tensors import Tensor
 
-__all__ = ["Tensor", "activate", "check", "gpu"]
+__all__ = ["Tensor", "activate", "address", "check", "gpu"]
 
 
 def gpu() -> Gpu:
     """Return the GPU on which kernels run, with its findings, memory and settings."""
     return _card().gpu
+
+
+def address(tensor: object) -> int:
+    """Return the device address of a tensor or array, for pointers that kernels load from memory.
+
+    It is valid until the tensor's memory is freed.
+    """
+    return _card().storages.address(tensor)
 
 
 activate()

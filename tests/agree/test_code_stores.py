@@ -30,7 +30,7 @@ def agree(seed: str, tier: str) -> int:
     return sum(each["check"] == "waits" for each in one[0])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=15)
 @pytest.mark.parametrize("tier", ["first", "optimised"])
 def test_both_engines_find_the_same(tier: str) -> None:
     count = PROGRAMS if tier == "first" else PROGRAMS // 4

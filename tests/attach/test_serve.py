@@ -39,7 +39,6 @@ def serve(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={name: value for name, value in os.environ.items() if name != "COLUMNS"},  # lines are not wrapped
         )
         started.enter_context(ended(process))
         for path in paths:

@@ -173,7 +173,7 @@ def test_a_kernel_that_there_is_not_is_reported_with_its_line(tmp_path: Path, ca
     assert capsys.readouterr().err == "error: --output is missing: give the folder for the results\n"
     file.write_text("[[matrix]\n")
     assert main(["campaign", str(file)]) == 2
-    assert capsys.readouterr().err.startswith(f"{file}:1: error: ")
+    assert capsys.readouterr().err.startswith(f"{file}:1:9: error: ")
 
 
 # ---- a cluster of its own --------------------------------------------------------------------------------------------

@@ -97,6 +97,8 @@ def test_bytes_of_one_dword_are_neighbours() -> None:
     assert kinds(own + PLACE + half.replace("byte", "short")) == ["write-write"]
 
 
+USE = "v_cmp_eq_u32 vcc, 0, {0}|s_cbranch_vccz on|on:"
+"""A use of a register's value: a load whose value nobody uses does not race."""
 OWN = WAVE + "v_lshlrev_b32 v3, 2, v0|v_xor_b32 v7, 0x100, v3|"
 """v3: a place of a work-item's own in LDS, v7: that of one in the other wave."""
 ONE = WAVE + "v_mov_b32 v3, 0|v_mov_b32 v7, 0|"
@@ -104,7 +106,7 @@ ONE = WAVE + "v_mov_b32 v3, 0|v_mov_b32 v7, 0|"
 
 @pytest.mark.parametrize(("body", "kind"), [
     (OWN + "ds_write_b32 v3, v0|{}|ds_read_b32 v6, v7", "read-write"),
-    (OWN + "ds_read_b32 v6, v3|{}|ds_write_b32 v7, v0", "write-read"),
+    (OWN + "ds_read_b32 v6, v3|" + USE.format("v6") + "|{}|ds_write_b32 v7, v0", "write-read"),
     (OWN + "ds_write_b32 v3, v0|{}|ds_write_b32 v7, v2", "write-write"),
     (OWN + "ds_write_b32 v3, v0|{}|ds_add_u32 v7, v2", "atomic-write"),
     (ONE + "ds_add_u32 v3, v2|{}|ds_read_b32 v6, v7", "read-atomic"),
@@ -148,6 +150,9 @@ s_waitcnt vmcnt(0)
 {}
 flat_load_dword v7, v[4:5]
 s_waitcnt vmcnt(0)
+v_cmp_eq_u32 vcc, 0, v7
+s_cbranch_vccz on
+on:
 """
 """The first work-group stores and sets a flag, the others read the flag and what was stored."""
 
@@ -210,7 +215,8 @@ def test_private_memory_is_no_matter() -> None:
 def test_many_accesses_between_two_waits() -> None:
     """More than translated code looks at in one go."""
     loads = "|".join(f"flat_load_ubyte v{n}, v[4:5]" for n in range(10, 90))
-    assert kinds(WAVE + PLACE + loads + "|flat_store_byte v[4:5], v2") == ["write-read"] * 80 + ["write-write"]
+    uses = "|".join(f"v_xor_b32 v2, v{n}, v2" for n in range(10, 90))
+    assert kinds(f"{WAVE}{PLACE}{loads}|{uses}|flat_store_byte v[4:5], v2") == ["write-read"] * 80 + ["write-write"]
 
 
 SCATTER = "v_mul_u32_u24 v3, 37, v0|v_and_b32 v3, 0xfc, v3|"

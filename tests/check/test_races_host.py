@@ -76,6 +76,17 @@ class Host(Bench):
         return [each.kind for each in self.device.findings]
 
 
+WORD = """
+    s_load_dwordx2 s[2:3], s[0:1], 0x0
+    s_waitcnt lgkmcnt(0)
+    v_mov_b32 v2, s2
+    v_mov_b32 v3, s3
+    flat_store_dword v[2:3], v4
+    s_endpgm
+"""
+"""All lanes store to one dword."""
+
+
 def began(host: Host) -> None:
     """Wait until the first kernel runs."""
     races = host.device.checks.find(RaceWatch)
@@ -356,3 +367,15 @@ def test_different_accesses_during_one_kernel_are_limited(monkeypatch: pytest.Mo
     host.done.wait(Condition.EQ, 0)
     assert host.kinds == []
     host.device.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("text", "is_word"), [(WORD, True), (STORES, False)])
+def test_stores_to_one_word(engine: str, text: str, is_word: bool) -> None:
+    """Both engines tell a store of all lanes to one word, as to a flag, from a store to an array."""
+    host = Host(engine)
+    host.submit(text, items=128)
+    watch = host.device.checks.find(RaceWatch)
+    assert watch is not None
+    found = [each for each in watch.unordered("read", host.place, 1) if each.access == "write"]
+    assert [each.is_word for each in found] == [is_word]

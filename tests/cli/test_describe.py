@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -41,6 +42,17 @@ def test_describe(capsys: Capture, form: str, text: str) -> None:
 def test_every_device_in_every_form(capsys: Capture, device: str) -> None:
     for form in ("md", "text", "c", "rdl", "svd", "json"):
         assert said(capsys, "describe", device, "--format", form)
+
+
+def test_only_registers_of_fletcher_need_arrow(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(("softcard.device.fletcher", "pyarrow"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "INTR_ENABLE" in said(capsys, "describe", "acceldev")
+    assert main(["describe", "fletcher"]) == 2
+    assert capsys.readouterr().err == "error: Arrow schemas need pyarrow: pip install 'softcard[arrow]'\n"
+    assert main(["describe", "aceldev"]) == 2
+    assert "unknown device 'aceldev'" in capsys.readouterr().err
 
 
 def test_one_register_file_is_one_document(capsys: Capture) -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from softcard.cli import main
 from softcard.cli.attach.exec_devices import ATTACHMENTS
-from softcard.cli.records import NO_MACHINE_CODE
 from softcard.device.refsi.toolkit.builder import REFSIDRV, CommandBuffer
 from softcard.image.riscv.program import read_elf
 from tests.attach.fletcher.rig import ROOT, needs_compiler
@@ -66,7 +65,8 @@ def test_a_report_of_what_the_device_saw(capfd: Capture, host: str, tmp_path: Pa
     assert (code, out, err) == (0, "softcard: sum = -6\n", f"report: {report}\n")
     assert "<title>sum_host · Softcard</title>" in report.read_text()
     assert '"rows-moved"' in content(report)
-    assert NO_MACHINE_CODE in content(report)
+    assert '"target":"Python"' in content(report)
+    assert "def sum_numbers(job: Job)" in content(report)  # the built-in kernel
     assert "unfinished" not in content(report)
 
 
@@ -124,7 +124,7 @@ def test_the_exit_status_is_the_programs(capfd: Capture) -> None:
     assert run(capfd, "--", "sh", "-c", "exit 7") == (
         7,
         "",
-        "no program has opened a Fletcher platform: nothing was emulated\n",
+        "warning: no program has opened a Fletcher platform: nothing was emulated\n",
     )
     assert run(capfd, "--quiet", "--", "sh", "-c", "kill -9 $$")[0] == 128 + signal.SIGKILL
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
         (["--kernel", "nothing", "--", "true"], "there is no kernel 'nothing', expected one of "),
         (["--kernel", "/no.py:x", "--", "true"], "cannot read /no.py: No such file or directory"),
         (["--schema", "/no/schema", "--", "true"], "cannot read /no/schema: No such file or directory"),
-        ([], "Missing argument"),
+        ([], "error: missing argument"),
     ):
         code, out, err = run(capfd, *arguments)
         assert (code, out) == (2, "")

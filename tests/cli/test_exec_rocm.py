@@ -44,7 +44,7 @@ def test_the_status_is_the_programs(
 ) -> None:
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
     assert main(["exec", "--agent", "gfx900", "--", "sh", "-c", "exit 5"]) == 5
-    assert capfd.readouterr().err.startswith(f"{SAID}; an OpenCL program")
+    assert capfd.readouterr().err.startswith(f"warning: {SAID}; an OpenCL program")
 
 
 @pytest.mark.parametrize("name", ["k", "__amd_rocclr_copyBuffer"], ids=["kernel", "runtime kernel"])

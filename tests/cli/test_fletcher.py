@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -199,3 +200,11 @@ def test_new_kernels_need_a_name_and_a_folder(
     code, _, err = run(capsys, "new", name, PRIM, "-o", str(tmp_path / folder))
     assert (code, err.count("\n")) == (2, 1)
     assert said in err
+
+
+def test_findings_in_another_format(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "null.as"
+    path.write_bytes(schema(field("x", pa.null(), True)).serialize().to_pybytes())
+    code, out, _ = run(capsys, "check", str(path), "--json")
+    assert code == 1
+    assert json.loads(out)[0]["rule"] == "fletcher/truncated-batch"

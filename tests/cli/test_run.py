@@ -186,9 +186,11 @@ def test_a_report_has_what_checks_find(capsys: Capture, tmp_path: Path, monkeypa
     arguments = ["run", CODE, "saxpy", "--arg", "2.0", "--arg", "f32:60", "--arg", "f32:64", "--grid", "64"]
     code, _, _ = run(capsys, *arguments, "--check", "memory", "--report", str(report))
     assert code == 1
-    assert '"memory/out-of-bounds","read of 4 bytes' in content(report)
     held = content(report)
-    assert '"checkLinks":{"memory/out-of-bounds":"https://d/checks/memory.html"}' in held
+    assert [(each["what"], each["diagnostic"]["message"]) for each in findings_of(held)] == [
+        ("memory/out-of-bounds", "read of 4 bytes, 0 bytes past the end of argument 1"),
+    ]  # fmt: skip
+    assert '"checkLinks":{"memory/out-of-bounds":"https://d/checks/memory.html#out-of-bounds"}' in held
     assert '"notes":["Instructions were not counted, since --check was on, so all functions are shown.' in held
     assert '"counted":false' in held
     assert '"s_endpgm"' in held
@@ -199,11 +201,15 @@ def test_a_report_has_the_clause_of_a_finding() -> None:
     report = Report("run", "https://d")
     report.found([Finding("waits", "unwaited", "v1 is used", pc=16, rule=rule)])
     held = content_of(report.finish())
-    (found,) = re.findall(r'"findings":\[(\[.*?\])\]', held)
-    assert json.loads(found)[1:5] == ["waits/unwaited", "v1 is used", rule.id, ""]
-    assert json.loads(found)[5] == (
-        "error[waits/unwaited]: v1 is used\n  --> pc 0x10\n   = rule: gcn/lds-result: text (Data Dependency Resolution)"
-    )
+    (found,) = findings_of(held)
+    assert [found[name] for name in ("what", "message", "rule", "clause")] == [
+        "waits/unwaited", "v1 is used", rule.id, "",
+    ]  # fmt: skip
+    assert found["diagnostic"] == {
+        "level": "error", "id": "waits/unwaited", "message": "v1 is used", "at": "pc 0x10", "pc": "0x10",
+        "code": "pc 0x10",
+        "notes": [{"kind": "rule", "text": "gcn/lds-result: text (Data Dependency Resolution)"}],
+    }  # fmt: skip
     assert f'["{rule.id}","","","",1,"https://d/checks/waits.html' in held
 
 
@@ -222,14 +228,10 @@ def test_a_report_has_the_other_place_of_a_finding_and_what_is_advised() -> None
     report = Report("run", "")
     found = Finding("waits", "unwaited", "v1 is used", pc=16, other="pc 0x8", suggestion="wait", count=1200)
     report.found([found])
-    (held,) = re.findall(r'"findings":\[(\[.*?\])\]', content_of(report.finish()))
-    assert json.loads(held)[5].splitlines() == [
-        "error[waits/unwaited]: v1 is used",
-        "  --> pc 0x10",
-        "   = note: the other access: pc 0x8",
-        "   = note: 1,200 occurrences",
-        "   = help: wait",
-    ]
+    (held,) = findings_of(content_of(report.finish()))
+    assert [(each["kind"], each["text"]) for each in held["diagnostic"]["notes"]] == [
+        ("note", "the other access: pc 0x8"), ("note", "1,200 occurrences"), ("help", "wait"),
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -246,6 +248,12 @@ def test_a_report_shows_the_source_that_was_compiled(capsys: Capture, tmp_path: 
     held = content(report)
     assert json.dumps(str(tmp_path / name)) in held
     assert json.dumps(source.splitlines()[1]) in held
+
+
+def findings_of(held: str) -> list[dict[str, Any]]:
+    """The findings in a report's data."""
+    found, _ = json.JSONDecoder().raw_decode(held, held.index('"findings":') + len('"findings":'))
+    return found  # type: ignore[no-any-return]
 
 
 def content(report: Path) -> str:
@@ -297,8 +305,8 @@ def test_engines_that_differ_are_reported(capsys: Capture, monkeypatch: pytest.M
 
     whole = Gpu.run
 
-    def wrong(gpu: Gpu, code: Any, kernel: str, grid: Any, group: Any, values: Any) -> Any:
-        found = whole(gpu, code, kernel, grid, group, values)
+    def wrong(gpu: Gpu, code: Any, kernel: str, grid: Any, group: Any, values: Any, **more: Any) -> Any:
+        found = whole(gpu, code, kernel, grid, group, values, **more)
         if gpu.device.settings.engine == "jit":
             values[2][5] = -1
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -156,3 +157,55 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
 def test_what_is_refused(file: str, options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", file, *ARGUMENTS, *options]) == 2
     assert text in capsys.readouterr().err
+
+
+BARE = "  s_load_dwordx2 s[8:9], s[0:1], 0x0\n  v_mov_b32 v1, 0\n  global_store_dword v1, v0, s[8:9]\n  s_endpgm\n"
+WHOLE = f"""    .amdgcn_target "amdgcn-amd-amdhsa--gfx900"
+    .p2align 8
+put: ; one argument
+{BARE}    .section .rodata,"a"
+    .p2align 6
+    .amdhsa_kernel put
+      .amdhsa_user_sgpr_kernarg_segment_ptr 1
+      .amdhsa_next_free_vgpr 2
+      .amdhsa_next_free_sgpr 10
+    .end_amdhsa_kernel
+"""
+HART = "    .globl k\nk:  lw t0,64(a1)\n    sw t0, 0(a1)\n    ret\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "position"),
+    [
+        (BARE, ["--agent", "gfx900", "--check", "waits"], "k.s:3:3\n   |\n 3 |   global_store_dword v1, v0, s[8:9]"),
+        (WHOLE, ["--agent", "gfx900", "--check", "waits"], "k.s:6:3\n   |\n 6 |   global_store_dword v1, v0, s[8:9]"),
+        (HART, ["--agent", "rv64gc", "--check", "memory"], "k.s:2:5\n   |\n 2 | k:  lw t0,64(a1)\n   |     ^^"),
+    ],
+    ids=["bare", "code object", "riscv"],
+)
+def test_findings_in_assembly_have_lines_of_the_text(
+    text: str,
+    arguments: list[str],
+    position: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.s").write_text(text, encoding="utf-8")
+    grid = ["--grid", "64"] if "gfx900" in arguments else []
+    assert main(["run", "k.s", *grid, "--arg", "u32:4", *arguments]) == 1
+    out = capsys.readouterr().out
+    assert f"--> {position}" in out
+    assert re.search(r"= note: in \w+(\+0x\w+)? \(pc 0x\w+\)$", out, re.MULTILINE), "the line shows the instruction"
+
+
+def test_asm_adds_lines_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.s").write_text(WHOLE, encoding="utf-8")
+    for options, shown in (([], "--> k.co: pc 0x100c (put)\n"), (["-g"], "--> k.s:6:3\n")):
+        assert main(["asm", "k.s", *options, "-o", "k.co"]) == 0
+        assert main(["check", "k.co", "--check", "waits"]) == 1
+        assert shown in capsys.readouterr().out

@@ -21,6 +21,9 @@ from softcard.device.acceldev.memory import PageFault
 RULE = Rule("acceldev/feed-error", "Device Commands", "Submitting when the queue is full raises FEED_ERROR.")
 
 
+NEED_TRITON = {"softcard.triton", *(f"softcard.host.triton.{name}" for name in ("compiler", "driver", "runtime"))}
+
+
 def _pickled(error: SoftcardError, protocol: int) -> SoftcardError:
     return pickle.loads(pickle.dumps(error, protocol))
 
@@ -32,10 +35,19 @@ CARRIERS = {
 }
 
 
+NEED_TRITON = {
+    "softcard.triton",
+    "softcard.host.triton.driver",
+    "softcard.host.triton.compiler",
+    "softcard.host.triton.runtime",
+}
+"""Modules that import Triton, which is installed for its own tests only."""
+
+
 def classes() -> list[type[SoftcardError]]:
     """The base and everything below it, in all modules of the package."""
     for module in pkgutil.walk_packages(softcard.__path__, "softcard."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and module.name not in NEED_TRITON:
             importlib.import_module(module.name)
     found, todo = [], [SoftcardError]
     while todo:

@@ -20,7 +20,7 @@ from softcard.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-RUNS = re.compile(r"softcard (run|check|exec)\b")
+RUNS = re.compile(r"softcard (run|rv64|check|exec)\b")
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 

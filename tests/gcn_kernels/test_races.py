@@ -26,7 +26,7 @@ PARTS = 6
 
 
 @pytest.mark.oracle
-@pytest.mark.slow
+@pytest.mark.slow(seconds=5)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_compiled_kernels_are_fine(part: int) -> None:
     """One target for each kernel, in turn."""

@@ -24,5 +24,5 @@ def test_registers_and_buffers_of_any_kind(part: int) -> None:
     reported: Counter[str] = Counter()
     for number in range(part, 2000, 4):
         reported.update(fletcher.check_device(Random(f"devices/{number}")))
-    for rule in ("buffer-address", "buffer-format", "index-order", "range-written", "derived"):
+    for rule in ("buffer-address", "buffer-format", "index-order", "range-written", "derived-registers"):
         assert reported[f"RuleError fletcher/{rule}"], reported

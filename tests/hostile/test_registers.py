@@ -92,7 +92,6 @@ WINDOWS = {
 }
 
 
-@pytest.mark.slow
 @EVERY_PROFILE
 @pytest.mark.parametrize("low", [0x01, 0x03, 0x05, 0x07, 0x0B, 0x10B, 0x1F0B, 0x71, 0x21, 0x81], ids=hex)
 @pytest.mark.parametrize("name", WINDOWS)

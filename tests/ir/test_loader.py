@@ -73,6 +73,17 @@ def test_functions_constants_jumps_and_functions_of_the_c_library(make: type[llv
     assert made.address("missing") == 0
 
 
+@pytest.mark.parametrize("make", [loader.load, llvm.Linked], ids=["loaded", "linked"])
+def test_functions_that_the_caller_names(make: type[llvm.Linked]) -> None:
+    """Code calls functions of other objects, whose addresses are given."""
+    other = llvm.Code(image())
+    text = "declare i64 @softcard_test_twice(i64)\ndefine i64 @f(i64 %n) {\n"
+    text += "  %m = call i64 @softcard_test_twice(i64 %n)\n  ret i64 %m\n}\n"
+    made = make(llvm.compile_ir(text, llvm.OPTIMISED), {"softcard_test_twice": other.address("twice")})
+    assert made is not None
+    assert ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint64)(made.address("f"))(21) == 42
+
+
 def test_code_is_loaded_without_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
     made = image()
     monkeypatch.setattr(llvm, "Linked", None)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 from sarif_pydantic import Sarif
 
 from softcard import Gpu
@@ -30,7 +31,7 @@ from softcard.core.diagnostics import (
     of_error,
     of_finding,
 )
-from softcard.core.display import demangled
+from softcard.core.display import demangled, shown_path
 from softcard.core.errors import AccessFault, BeyondModel, ModelBug, Place, RuleError, SoftcardError, WireError
 from softcard.core.findings import Finding, FindingError, Level
 from softcard.core.lint import Lint
@@ -40,7 +41,8 @@ from softcard.engine.gcn.strict.findings import Host
 from softcard.engine.gcn.strict.findings import Place as StrictPlace
 from softcard.image.assembly.program import assemble
 from softcard.report.diagnostic_formats import FINGERPRINT, FORMATS, fingerprint, to_github, to_junit, to_sarif
-from softcard.report.diagnostic_text import as_text, render, shown_path
+from softcard.report.diagnostic_text import as_text, diagnostic_text, render
+from softcard.trace.diagnostic import MOST_COLUMNS, diagnostic_record
 
 SOURCE = """kernel void saxpy(float a, global float *x, global float *y) {
     int i = get_global_id(0);
@@ -455,8 +457,22 @@ def test_rules_have_links(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "helpUri" not in to_sarif(Path("k.co"), [found], "1")["runs"][0]["tool"]["driver"]["rules"][0]
     monkeypatch.setenv(DOCS_VARIABLE, "https://example.org/docs")
     (rule,) = to_sarif(Path("k.co"), [found], "1")["runs"][0]["tool"]["driver"]["rules"]
-    assert rule["helpUri"] == "https://example.org/docs/checks/waits.html#:~:text=gcn%2Fvmcnt"
-    assert help_uri(of_finding(race())) == "https://example.org/docs/checks/races.html#:~:text=read%2Dwrite"
+    assert rule["helpUri"] == "https://example.org/docs/checks/waits.html#gcn/vmcnt"
+    assert help_uri(of_finding(race())) == "https://example.org/docs/checks/races.html#read-write"
+    monkeypatch.setenv(DOCS_VARIABLE, "https://example.org/tree/main/docs")
+    assert help_uri(of_finding(race())).endswith("/docs/checks/races.md#:~:text=read%2Dwrite")
+
+
+def test_ids_are_links_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def printed() -> str:
+        console = Console(file=io.StringIO(), force_terminal=True, width=200)
+        console.print(render(of_finding(race()))[0])
+        return console.file.getvalue()  # type: ignore[attr-defined]
+
+    assert "\x1b]8;" not in printed()
+    monkeypatch.setenv(DOCS_VARIABLE, "https://example.org/docs")
+    (linked,) = re.findall(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;", printed())
+    assert (linked[0], re.sub(r"\x1b\[[\d;]*m", "", linked[1])) == (help_uri(of_finding(race())), "races/read-write")
 
 
 def test_junit() -> None:
@@ -516,6 +532,27 @@ def test_source_lines_have_no_style() -> None:
     assert [(span.start, span.end) for span in line.spans] == [(0, len(" 4 | "))]
 
 
+def test_errors_findings_and_lints_have_text(folder: Path) -> None:
+    error = RuleError("no memory")
+    lint = Lint(1, "register-access", "unaligned")
+    text = diagnostic_text(error, out_of_bounds(), lint, width=60)
+    assert text.split("\n\n")[0] == "error: no memory"
+    assert "error[memory/out-of-bounds]: " in text
+    assert "warning[register-access]: unaligned" in text
+    assert max(map(len, text.splitlines())) <= 60
+
+
+def test_lines_of_python_code_are_positions(folder: Path) -> None:
+    """Errors of virtual kernels name the line of their code as ``LINE of FILE``."""
+    error = RuleError("too many rows").at("line", f"2 of {folder / 'saxpy.cl'}", "kernel").at("kernel", "kernel")
+    assert diagnostic_text(error) == (
+        "error: too many rows\n"
+        "  --> saxpy.cl:2\n   |\n"
+        " 2 |     int i = get_global_id(0);\n   |\n"
+        "   = note: at kernel kernel"
+    )
+
+
 # ---- operands of text inputs -----------------------------------------------------------------------------------------
 
 OPERANDS = [
@@ -560,6 +597,16 @@ def test_errors_in_assembly_point_at_the_operand(agent: str, line: str, operand:
     assert location.column == len(line[:start].encode()) + 1
 
 
+def test_errors_in_metadata_have_the_line_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.s"
+    path.write_text("k:\n\ts_endpgm\n\t.amdgpu_metadata\n---\na: 1\nb: [1, 2\n...\n\t.end_amdgpu_metadata\n")
+    with pytest.raises(SoftcardError) as caught:
+        assemble(path.read_text(), "gfx900")
+    text = as_text([of_error(caught.value.at("file", str(path)))])
+    assert "x.s:6: error: unsupported YAML in metadata: " in text
+    assert "\n 6 | b: [1, 2\n" in text
+
+
 def test_equal_operands_are_told_apart() -> None:
     """By their number, as in ``v_readlane_b32 s0, s0, ...``; and inner parts within their operand."""
     error = WireError("odd").in_operand("s0", 1).at("line", 1, "op s0, s0, s0")
@@ -590,3 +637,64 @@ def test_any_operands_of_any_line(line: str, statement: str, operands: list[tupl
     start, end = found.location.span()
     assert 0 <= start <= end <= len(line) + 1
     as_text([found], 40)
+
+
+# ---- as records of traces --------------------------------------------------------------------------------------------
+
+
+def test_records_of_diagnostics(tmp_path: Path) -> None:
+    """A report gets the source lines around the position, and the lines of notes."""
+    source = tmp_path / "k.cl"
+    lines = [*(f"line {number}" for number in range(1, 8)), "\ty[i] = x[i + 1];", "}", "", ""]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    here = Location(str(source), 8, 9, "k+0x8", "load v0", 0x40)
+    note = Note("the conflicting write", Location(str(source), 2), label="lane 3")
+    found = Diagnostic(
+        Level.ERROR, "races/read-write", "data race", location=here, notes=(note,), label="lanes 1, 2", lanes=(1, 2),
+        rule=RULE, suggestion="add a barrier", count=3,
+    )  # fmt: skip
+    record = diagnostic_record(found)
+    assert record["source"] == {
+        "file": "k.cl", "line": 8, "parts": ["\ty[i] = ", "x[i + 1]", ";"],
+        "lines": [*([number, f"line {number}"] for number in range(4, 8)), [8, "\ty[i] = x[i + 1];"], [9, "}"]],
+    }  # fmt: skip
+    names = "level", "id", "message", "at", "label", "lanes", "pc", "code", "insn"
+    assert [record[name] for name in names] == [
+        "error", "races/read-write", "data race", "k.cl:8:9", "lanes 1, 2", [1, 2], "0x40", "k+0x8", "load v0",
+    ]  # fmt: skip
+    first, rule, count, advice = record["notes"]
+    assert (first["label"], first["source"]["lines"]) == ("lane 3", [[2, "line 2"]])
+    assert [each["kind"] for each in (rule, count, advice)] == ["rule", "note", "help"]
+    assert advice == {"kind": "help", "text": "add a barrier"}
+    json.dumps(record)
+
+
+def test_records_cut_long_source_lines(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(
+        "a" * 10_000 + "\n" + "b" * 5_000 + " x[i] = 1;" + "c" * 900 + "\n", encoding="utf-8"
+    )
+    record = diagnostic_record(Diagnostic(Level.ERROR, "memory/wild", "write", location=Location("k.cl", 2, 5_002)))
+    before, marked, after = record["source"]["parts"]
+    assert (before, marked) == ("b" * 99 + " ", "x[i]")
+    assert record["source"]["lines"] == [[1, "a" * MOST_COLUMNS], [2, before + marked + after]]
+    assert len(before + marked + after) == MOST_COLUMNS
+
+
+def test_only_sources_are_shown_around_a_position(tmp_path: Path) -> None:
+    """Debug information may name any file: of one that is no source, only the line itself is shown, as in text."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("one\ntwo\nthree\n", encoding="utf-8")
+    record = diagnostic_record(Diagnostic(Level.ERROR, "memory/wild", "read", location=Location(str(secret), 2)))
+    assert record["source"]["lines"] == [[2, "two"]]
+    record = diagnostic_record(Diagnostic(Level.ERROR, "memory/wild", "read", location=Location(str(secret), 9)))
+    assert "source" not in record
+
+
+def test_lines_of_kernels_in_python_are_positions(tmp_path: Path) -> None:
+    source = tmp_path / "turnover.py"
+    source.write_text("def turnover(job):\n    return job.batch(1)\n", encoding="utf-8")
+    error = RuleError("rows 0 to 5 are not there", rule=RULE).at("register", "0x18")
+    found = of_error(error.at("line", f"2 of {source}", "turnover"))
+    assert (str(found.location), found.location.code, found.is_text_input) == (f"{source}:2", "turnover", False)
+    assert "--> turnover.py:2" in as_text([found])
+    assert " 2 |     return job.batch(1)" in as_text([found])

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from softcard import Gpu, RefSi
-from softcard.core.diagnostics import link
+from softcard.core.diagnostics import link, of_finding
 from softcard.core.errors import SoftcardError, WireError
+from softcard.device.fletcher.kernel import Kernel as VirtualKernel
 from softcard.host.amdcl2.program import Program
+from softcard.host.compiling import CompileError
 from softcard.host.refsi.compile import compile_kernels, riscv_compilers
 from softcard.hsa import demo_code
 from softcard.refsi import demo_kernels
 from softcard.trace import HtmlTrace
-from softcard.trace.code import listing_of
+from softcard.trace.code import COMMANDS, CommandCode, listing_of
 from tests.host.amdcl2.test_queue import CHILD, DEVICES, ENQUEUE, PARENT, SECOND, kernel, pointer, program
 
 SOURCE = """#include <stdint.h>
@@ -165,9 +171,89 @@ def test_a_report_of_a_run_in_python(tmp_path: Path) -> None:
     ("docs", "wanted"),
     [
         ("", ""),
-        ("https://docs.example", "https://docs.example/refsi.html#:~:text=refsi%2Fmemory%2Dmap"),
+        ("https://docs.example", "https://docs.example/refsi.html#refsi/memory-map"),
         ("https://forge.example/x/blob/main/docs/", "https://forge.example/x/blob/main/docs/refsi.md#:~:text=refsi%2Fmemory%2Dmap"),
     ],
 )  # fmt: skip
 def test_links_into_the_docs(docs: str, wanted: str) -> None:
     assert link(docs, "refsi", "refsi/memory-map") == wanted
+
+
+# ---- code of all interfaces ------------------------------------------------------------------------------------------
+
+
+def test_sources_of_kernels_in_python() -> None:
+    def total(job: object) -> int:
+        """Return nothing of interest."""
+        return 0
+
+    listing = listing_of(VirtualKernel("sum", total), None)
+    [function] = listing.functions
+    [(file, lines)] = listing.sources.items()
+    assert (file, listing.target, listing.is_source, listing.is_counted) == (__file__, "Python", True, False)
+    assert [row.text.strip().partition(" ")[0] for row in function.rows] == ["def", '"""Return', "return"]
+    assert all(row.place is not None and lines[row.place.line - 1] == row.text for row in function.rows)
+    assert not listing_of(VirtualKernel("len", len), None).functions  # type: ignore[arg-type]
+    text: dict[str, Any] = {}
+    exec("def entered(job):\n    return 0\n", text)
+    assert not listing_of(VirtualKernel("entered", text["entered"]), None).functions
+
+
+def test_source_text_of_a_program_is_shown() -> None:
+    with Gpu.open("gfx900") as gpu:
+        try:
+            program = gpu.compile("kernel void one(global int *x)\n{\n    *x = 1;\n}\n")
+        except CompileError as error:
+            pytest.skip(f"no compiler: {error}")
+        assert listing_of(program, None).sources == {"kernel.cl": program.source_lines}
+
+
+def test_commands_of_code_buffers() -> None:
+    """Equal buffers are listed once; one that failed is listed alone, and the next run begins a new one."""
+    code = CommandCode()
+    for run in range(5):
+        code.take(0, 0, "FILL")
+        code.take(1, 0, "COPY")
+        if run == 3:
+            assert code.fail(0) == "run 4+0x0"
+        else:
+            code.take(0, 0x14, "FENCE")
+    assert code.fail(7) == ""
+    first, second = code.listings()
+    assert (first.name, first.target, first.is_counted) == ("context 0", COMMANDS, True)
+    listed = {each.name: [(row.address, row.text, row.count) for row in each.rows] for each in first.functions}
+    assert list(listed.items()) == [
+        ("run 1 and 3 more", [("run 1+0x0", "FILL", 4), ("run 1+0x14", "FENCE", 4)]),
+        ("run 4", [("run 4+0x0", "FILL", 0)]),
+    ]  # fmt: skip
+    [function] = second.functions
+    assert (function.name, [row.address for row in function.rows]) == ("run 1 and 4 more", ["context 1, run 1+0x0"])
+
+
+def test_a_report_of_a_followed_device_shows_its_code_and_findings(tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    with Gpu.open("gfx900", check="memory", on_finding="keep") as gpu, HtmlTrace(path).follow(gpu) as trace:
+        x = gpu.zeros(100)
+        gpu.run(gpu.load(demo_code("gfx900")), "saxpy", grid=128, group=64, args=[2.0, x, x])
+    about = header(path)
+    [listing] = about["code"]
+    assert [name for name, _, _ in listing["functions"] if name == "saxpy"] == ["saxpy"]
+    assert {each["what"] for each in about["findings"]} == {"memory/out-of-bounds"}
+    assert all(about["snapshots"][each["snapshot"]][3] == each["pc"] for each in about["findings"])
+
+    with Gpu.open("gfx900", check="memory", on_finding="keep") as gpu, HtmlTrace(path).follow(gpu) as trace:
+        loaded = gpu.load(demo_code("gfx900"))
+        gpu.run(loaded, "saxpy", grid=128, group=64, args=[2.0, gpu.zeros(100), gpu.zeros(100)])
+        trace.code(loaded, None, "mine")
+        trace.finding(of_finding(gpu.findings[0]))
+    about = header(path)
+    assert [each["name"] for each in about["code"]] == ["mine"]  # what the program adds itself is not added again
+    assert len(about["findings"]) == 1
+
+
+def header(path: Path) -> dict[str, Any]:
+    """The header of a report's data."""
+    data = re.search(r'<script id="data" type="text/plain">([^<]*)<', path.read_text(encoding="utf-8"))
+    assert data is not None
+    packed = gzip.decompress(base64.b64decode(data[1]))
+    return json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])  # type: ignore[no-any-return]

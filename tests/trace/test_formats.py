@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from softcard.core.errors import ModelBug
+from softcard import Acceldev
+from softcard.core.errors import ModelBug, WireError
 from softcard.core.event import Event, Probes
 from softcard.core.space import Unit
 from softcard.trace.chrome import ChromeTrace
-from softcard.trace.text import JsonlTrace, TextTrace, line
-from softcard.trace.values import to_object
+from softcard.trace.text import JsonlTrace, TextTrace, line, record_line
+from softcard.trace.values import DIAGNOSTIC, to_object
 from tests.trace.sample import (
     ERROR,
     EVENTS,
@@ -108,6 +109,32 @@ def test_json_lines():
         '{"time":0,"event":"command-started","index":0,"command":{"type":"write-reg64","index":8,"value":"0x10000"}}'
     )
     assert [json.loads(text) for text in lines] == [to_object(event) for event in EVENTS]
+
+
+def test_diagnostics_of_errors_are_in_json_lines_alone():
+    """A report of the trace shows the source line; other formats stay readable."""
+    event = Anything(1, WireError("bad byte").at("line", "2 of turnover.py", "total"))
+    record = json.loads(written(JsonlTrace, [event]))
+    assert record.pop(DIAGNOSTIC) == {
+        "level": "error", "message": "bad byte", "at": "turnover.py:2", "code": "total",
+    }  # fmt: skip
+    assert record == to_object(event)
+    with_it = record | {DIAGNOSTIC: {"message": "bad byte"}}
+    assert record_line(with_it) == line(event) == record_line(record)
+    streams = io.StringIO(), io.StringIO()
+    for stream, each in zip(streams, (record, with_it), strict=True):
+        with ChromeTrace(stream) as trace:
+            trace.write(each)
+    assert streams[0].getvalue() == streams[1].getvalue()
+
+
+def test_writers_follow_devices(tmp_path):
+    with Acceldev.open() as device:
+        for form in FORMATS:
+            assert form(io.StringIO()).follow(device)
+            assert form(io.StringIO()).follow(device.port.probes)
+    with pytest.raises(WireError, match=r"a trace cannot follow 'no device', expected a device, or the probes of one"):
+        JsonlTrace(io.StringIO()).follow("no device")
 
 
 def test_a_field_may_not_take_the_name_of_the_kind():

@@ -59,6 +59,9 @@ def asm(
         bool, typer.Option("--show-encoding", help="Print each instruction with its bytes, as llvm-mc does.")
     ] = False,
     base: BaseOption = "0x10000",
+    lines: Annotated[
+        bool, typer.Option("-g", help="Add a line table to an ELF file: findings then name lines of this text.")
+    ] = False,
 ) -> None:
     """Assemble text of AMD GPUs into a code object or bare code, of RISC-V into a program.
 
@@ -90,7 +93,7 @@ def asm(
     if form is None:
         is_raw = output is not None and (output.suffix in RAW_SUFFIXES or not made.is_object)
         form = Output.WORDS if output is None else Output.BINARY if is_raw else Output.ELF
-    data = made.elf() if form is Output.ELF else made.code()
+    data = made.elf(str(file) if lines else "") if form is Output.ELF else made.code()
     if form is Output.WORDS:
         data = "".join(f"{word}\n" for word in _words(data, made.agent == RISCV)).encode()
     if output is not None:

@@ -78,22 +78,41 @@ def devices(
         print(f"{each['name']:<24}{each['interface']:<10}{each['what']}")
 
 
-def _maps() -> dict[str, tuple[RegisterMap, ...]]:
-    from softcard.device.acceldev.registers import MMIO
-    from softcard.device.fletcher.map.registers import COUNTERS, DEFAULT
+def _refsi() -> tuple[RegisterMap, ...]:
     from softcard.device.refsi.registers import CMP, DMA, PERF_COUNTERS
 
-    found = {"refsi": (CMP, DMA, PERF_COUNTERS), "acceldev": (MMIO,), "fletcher": (DEFAULT, COUNTERS)}
-    parts = {"refsi/cmp": CMP, "refsi/dma": DMA, "refsi/counters": PERF_COUNTERS}
-    return found | {name: (each,) for name, each in parts.items()}
+    return CMP, DMA, PERF_COUNTERS
 
 
-def _subjects() -> tuple[str, ...]:
-    return (*_maps(), *LAYOUTS)
+def _acceldev() -> tuple[RegisterMap, ...]:
+    from softcard.device.acceldev.registers import MMIO
+
+    return (MMIO,)
+
+
+def _fletcher() -> tuple[RegisterMap, ...]:
+    from softcard.image.arrow_schema import pyarrow
+
+    pyarrow()  # an extra, which only these maps need
+    from softcard.device.fletcher.map.registers import COUNTERS, DEFAULT
+
+    return DEFAULT, COUNTERS
+
+
+MAPS: Final[dict[str, Callable[[], tuple[RegisterMap, ...]]]] = {
+    "refsi": _refsi,
+    "acceldev": _acceldev,
+    "fletcher": _fletcher,
+    "refsi/cmp": lambda: _refsi()[:1],
+    "refsi/dma": lambda: _refsi()[1:2],
+    "refsi/counters": lambda: _refsi()[2:],
+}
+"""The register maps of each subject of `describe` that has registers."""
+SUBJECTS: Final = (*MAPS, *LAYOUTS)
 
 
 def _beginning(incomplete: str) -> list[str]:
-    return beginning(incomplete, _subjects())
+    return beginning(incomplete, SUBJECTS)
 
 
 def describe(
@@ -135,14 +154,14 @@ def describe(
             )
         print(writer(layouts.layouts(LAYOUTS[device])), end="")
         return
-    maps = _maps()
-    if device not in maps:
-        known = f"{', '.join(_subjects())}{close_to(device, _subjects())}"
+    if device not in MAPS:
+        known = f"{', '.join(SUBJECTS)}{close_to(device, SUBJECTS)}"
         raise UsageError(f"unknown device {device!r}, expected one of {known}")
+    maps = MAPS[device]()
     if form is Form.SVD:
-        print(to_svd(device.replace("/", "_"), maps[device]), end="")
+        print(to_svd(device.replace("/", "_"), maps), end="")
     elif form is Form.JSON:
-        documents = [json.loads(exports.to_json(each)) for each in maps[device]]
+        documents = [json.loads(exports.to_json(each)) for each in maps]
         print(json.dumps(documents if len(documents) > 1 else documents[0], indent=2))
     else:
         writers: dict[Form, Callable[[RegisterMap], str]] = {
@@ -151,4 +170,4 @@ def describe(
             Form.C: exports.to_c_header,
             Form.RDL: exports.to_systemrdl,
         }
-        print("\n".join(writers[form](each) for each in maps[device]), end="")
+        print("\n".join(writers[form](each) for each in maps), end="")

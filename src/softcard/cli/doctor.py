@@ -27,6 +27,7 @@ from softcard import __version__
 from softcard.cli.exits import ExitCode
 from softcard.cli.files import MAX_CODE_BYTES, read_file
 from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
+from softcard.cli.progress import compiled_code, progress
 from softcard.cli.tables import show
 from softcard.core.errors import SoftcardError
 from softcard.device.acceldev import native_commands as acceldev
@@ -101,10 +102,13 @@ def doctor(
     objects = ObjectCache(folder)
     begin, found, made = time.monotonic(), parts(objects), list[str]()
     if warm:
-        for line in _warm(found, sources):
-            made.append(line)
-            if not as_json:
-                print(line, flush=True)
+        total = sum(not part.is_there for part in found) + len(sources or DEMOS)
+        with progress("compiling", total, "parts", compiled_code) as bar:
+            for line in _warm(found, sources):
+                made.append(line)
+                if not as_json:
+                    bar.print(line, sys.stdout)
+                bar.advance()
         if not as_json:
             print(f"made in {time.monotonic() - begin:.1f} s\n")
     compiled = {part.name: part.is_there for part in found}  # before kernels run, which compile what they need
@@ -245,6 +249,7 @@ EXTRAS: Final = {
     "dask": "softcard campaign: many runs on many machines",
     "kernels": "a compiler of OpenCL C, and of C for RISC-V (ziglang)",
     "testing": "the pytest plug-in, and strategies for hypothesis",
+    "triton": "Triton's kernels on a simulated GPU",
     "vcd": "softcard trace --format vcd",
 }
 """The purpose of each optional dependency group (extra) of the package."""

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from softcard.cli.exits import ExitCode, UsageError, usage_errors
 from softcard.cli.files import check_folder, parse_number, reading, writing
-from softcard.cli.options import OffsetOption
+from softcard.cli.options import Format, FormatOption, JsonOption, OffsetOption, chosen_format
+from softcard.cli.records import formatted
 from softcard.cli.tables import Terminal, show_diagnostics
 from softcard.core.errors import SoftcardError, WireError
 
@@ -146,16 +147,26 @@ def new(
 
 
 @app.command()
-def check(schemas: Schemas, custom: Custom = None, mmio64: WideBus = False) -> None:
+def check(
+    schemas: Schemas,
+    custom: Custom = None,
+    mmio64: WideBus = False,
+    form: FormatOption = Format.TEXT,
+    as_json: JsonOption = False,
+) -> None:
     """Show where the generator and the run-time library disagree about a design.
 
     Give SCHEMA... in the order in which the host queues the RecordBatches. Exit status 1 if generator and
     run-time library disagree."""
+    form = chosen_format(form, as_json)
     batches = read_files(schemas)
     from softcard.device.fletcher.map.checker import check_design
 
     found = check_design(batches, custom=_registers(custom), bus_width=_bus_width(mmio64))
-    _print_agreement(found)
+    if form is Format.TEXT:
+        _print_agreement(found)
+    else:
+        print(formatted(form, schemas[0], [each.diagnostic() for each in found.findings]), end="")
     raise typer.Exit(ExitCode.OK if found.agree else ExitCode.GUEST)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar
 
 from softcard.cli.output import exact
 from softcard.core.display import count
@@ -40,48 +41,50 @@ def is_terminal() -> bool:
 
 
 class Bar:
-    """The progress of one piece of work. Any thread may call it; without a terminal, its methods do nothing."""
+    """The progress of one piece of work. Any thread may call it; without a terminal, it shows nothing."""
 
     def __init__(
         self, what: str, total: float | None, unit: str, state: Callable[[], str] | None, is_shown: bool
     ) -> None:
-        self._state = state
+        self._what, self._total, self._unit, self._state = what, total, unit, state
+        self._start = time.monotonic()
         self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._done = 0.0
+        self._note = ""
         self._bars: Progress | None = None
-        self._task: Any = None
         self._thread: threading.Thread | None = None
         if is_shown:
-            self._bars = _bars(total is not None, unit)
-            self._task = self._bars.add_task(what, total=total, note="")
             self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
             self._thread.start()
 
     def advance(self, amount: float = 1) -> None:
         """Add to the amount of work that is done."""
-        if self._bars is not None:
-            self._bars.advance(self._task, amount)
+        with self._lock:
+            self._done += amount
+            self._refresh()
 
     def update(self, done: float, note: str = "") -> None:
         """Set the amount of work that is done, and a note about it."""
-        if self._bars is not None:
-            self._bars.update(self._task, completed=done, note=note)
+        with self._lock:
+            self._done, self._note = done, note
+            self._refresh()
 
-    def begin(self, done: int) -> None:
+    def begin(self, done: float) -> None:
         """Begin the measurement of the rate; `done` was done before."""
-        if self._bars is not None:
-            self._bars.reset(self._task, completed=done)
+        with self._lock:
+            self._done = done
+            if self._bars is not None:
+                self._bars.reset(self._bars.task_ids[0], completed=int(done))
 
-    def describe(self, what: str) -> None:
-        """Set the name of the work."""
-        if self._bars is not None:
-            self._bars.update(self._task, description=what)
-
-    def print(self, text: str) -> None:
-        """Print a line on standard error, above the bar if it is shown."""
-        if self._bars is None:
-            print(text, file=sys.stderr)
-        else:
-            self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
+    def print(self, text: str, to: TextIO | None = None) -> None:
+        """Print a line on `to`, or standard error, above the bar if it is shown and both are terminals."""
+        stream = sys.stderr if to is None else to
+        with self._lock:
+            if self._bars is not None and stream.isatty():
+                self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
+            else:
+                print(text, file=stream, flush=True)
 
     @property
     def is_shown(self) -> bool:
@@ -94,15 +97,23 @@ class Bar:
         if self._thread is not None:
             self._thread.join()
 
+    def _refresh(self) -> None:
+        if self._bars is not None:
+            self._bars.update(self._bars.task_ids[0], completed=self._done, note=self._note)
+
     def _show(self) -> None:
-        """Show the bar from `DELAY_S` on until the work ends."""
-        bars = self._bars
-        if bars is None or self._ended.wait(DELAY_S):
+        """Show the bar from `DELAY_S` on until the work ends; rich is imported only then."""
+        if self._ended.wait(DELAY_S):
             return
+        bars = _bars(self._total is not None, self._unit)
+        with self._lock:
+            task = bars.add_task(self._what, total=self._total, completed=int(self._done), note=self._note)
+            bars.tasks[0].start_time = bars.get_time() - (time.monotonic() - self._start)
+            self._bars = bars
         with bars:
             while not self._ended.wait(POLL_S):
                 if self._state is not None:
-                    bars.update(self._task, note=self._state())
+                    bars.update(task, note=self._state())
 
 
 def _bars(has_total: bool, unit: str) -> Progress:
@@ -132,7 +143,7 @@ def _bars(has_total: bool, unit: str) -> Progress:
     if not has_total:
         columns = [progress.SpinnerColumn(), text, progress.TimeElapsedColumn(table_column=column()), note]
     elif unit == BYTES:
-        size = progress.DownloadColumn(table_column=column())
+        size = progress.DownloadColumn(table_column=column()) if bar else progress.TaskProgressColumn()
         columns = [text, *bar, size, progress.TransferSpeedColumn(table_column=column()), left]
     else:
         done = progress.MofNCompleteColumn(table_column=column())
@@ -179,7 +190,7 @@ def counted(lines: Iterable[bytes], bar: Bar) -> Iterator[bytes]:
             size = 0
 
 
-def compiled() -> str:
+def compiled_code() -> str:
     """Return how much code LLVM has compiled for this process."""
     from softcard.ir.llvm import STATISTICS
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from softcard.core.diagnostics import AnyFinding, Diagnostic
     from softcard.core.event import Event, Probes
     from softcard.core.findings import Finding
+    from softcard.device.fletcher.kernel import Kernel
     from softcard.device.kfd.code_files import CodeFiles
     from softcard.device.kfd.loaded_code import LoadedCode
     from softcard.device.refsi.device import RefSiDevice
@@ -76,11 +77,11 @@ class RunSummary:
         found = []
         if self.refused:
             found.append(
-                f"warning: the run-time library refused {count(self.refused, 'launch', 'launches')}: no kernel ran "
+                f"the run-time library refused {count(self.refused, 'launch', 'launches')}: no kernel ran "
                 "for it; check hipGetLastError after each launch"
             )
         if not self.kernels:
-            found.append("warning: no kernel of the program ran, so nothing was checked")
+            found.append("no kernel of the program ran, so nothing was checked")
         return found
 
     def verdict(self) -> str:
@@ -102,20 +103,20 @@ def print_findings(
     As text (the default) these are diagnostics, followed by the run statistics and the number of diagnostics; in a
     workflow of GitHub, annotations follow.
     """
-    from softcard.core.diagnostics import diagnostics_of
+    from softcard.cli.tables import show_diagnostics
+    from softcard.core.diagnostics import Diagnostic, diagnostics_of
+    from softcard.core.findings import Level
 
     if form is not None and form != TEXT:
         print(formatted(form, program, findings), end="", file=to)
         return
     found = diagnostics_of(findings)
     if found:
-        from softcard.cli.tables import show_diagnostics
-
         print(file=to)
         show_diagnostics(found, to)
         print(file=to)
-    for warning in ran.warnings():
-        print(warning, file=to)
+    for text in ran.warnings():
+        show_diagnostics([Diagnostic(Level.WARNING, "", text)], to)
     print(ran.line(found), file=to)
     print(count(len(found), "finding") if found else ran.verdict(), file=to)
     annotate(program, found, to)
@@ -189,12 +190,10 @@ class Report:
     def found(self, findings: Sequence[AnyFinding]) -> None:
         """Add the findings of checks to the report."""
         from softcard.core.diagnostics import diagnostics_of
-        from softcard.report.diagnostic_text import as_text
-        from softcard.trace.html import PAGE_COLUMNS
 
         with self._lock:
             for each in diagnostics_of(findings):
-                self._trace.finding(each, as_text([each], PAGE_COLUMNS))
+                self._trace.finding(each)
 
     def finish(self) -> str:
         """Return the report as one HTML page."""
@@ -238,7 +237,7 @@ def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
 
 ENTRY_BYTES = 16
 """The number of bytes at a kernel's entry that must equal those in a file for the file's kernel name to be used."""
-NO_MACHINE_CODE = "Kernels of Fletcher devices are models or Python functions: there is no machine code to show."
+NO_SOURCE = "The kernel is a Python function whose source cannot be found: there is no code to show."
 NOT_COUNTED = "Instructions were not counted: {}."
 
 
@@ -330,6 +329,19 @@ class ExecRecords:
 
         if counts:
             self._show(listing_of_memory(code, counts, f"code at {code.base:#x}", self.code_files))
+
+    # ---- Fletcher --------------------------------------------------------------------------------------------------
+
+    def python_kernel(self, kernel: Kernel) -> None:
+        """Add the source of a Fletcher device's kernel, a Python function, to the report."""
+        if self._report is None:
+            return
+        from softcard.trace.code import listing_of
+
+        listing = listing_of(kernel, None)
+        if not listing.functions:
+            self._report.note(NO_SOURCE)
+        self._show(listing)
 
     # ---- RefSi -----------------------------------------------------------------------------------------------------
 

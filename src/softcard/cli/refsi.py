@@ -27,6 +27,7 @@ from softcard.cli.options import (
     TierOption,
     chosen_format,
 )
+from softcard.cli.progress import progress
 from softcard.cli.tables import Terminal
 from softcard.core.diagnostics import Diagnostic
 from softcard.core.display import byte_size
@@ -244,9 +245,8 @@ def build(
     from softcard.image.riscv.program import read_elf
 
     read_file(file)
-    data = compile_kernels(
-        file, compiler=compiler, march=march, options=options or (), warn=lambda text: print(text, file=sys.stderr)
-    )
+    with progress(f"compiling {file.name}") as bar:
+        data = compile_kernels(file, compiler=compiler, march=march, options=options or (), warn=bar.print)
     place = output or file.with_suffix(".elf")
     write_file(place, data)
     print_written(place, f"{place}: {', '.join(read_elf(data).kernels)}")

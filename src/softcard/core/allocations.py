@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, Protocol
 
+from softcard.core.errors import Registers
 from softcard.core.snapshot import Stateful
 from softcard.core.tracebacks import host_line
 
@@ -274,13 +275,18 @@ PRIVATE_MEMORY: Final = "private memory of a wave"
 
 @dataclass(frozen=True, slots=True)
 class AccessOrigin:
-    """The source of an access: the instruction, its wave or hart, its work-group, and the lanes concerned."""
+    """The source of an access: the instruction, its wave or hart, its work-group, and the lanes concerned.
+
+    `registers` returns the registers before the instruction; its argument is the lane for vector registers. It is valid
+    during the access.
+    """
 
     pc: int | None = None
     insn: str = ""
     unit: str = ""
     group: str = ""
     lanes: tuple[int, ...] = ()
+    registers: Callable[[int | None], Registers | None] | None = field(default=None, compare=False, repr=False)
 
 
 UNKNOWN_ORIGIN: Final = AccessOrigin()

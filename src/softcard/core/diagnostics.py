@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from urllib.parse import quote
 
 from softcard.core.display import RichDisplay, Rows, count, printable
-from softcard.core.errors import BeyondModel, ModelBug, SoftcardError
+from softcard.core.errors import BeyondModel, ModelBug, Registers, SoftcardError
 from softcard.core.errors import Place as ErrorPlace
 from softcard.core.findings import MOST_LANES, Finding, FindingError, Level
 from softcard.core.rule import Rule
@@ -152,6 +152,13 @@ class Diagnostic(RichDisplay):
     location: Location = field(default_factory=Location)
     label: str = ""
     notes: tuple[Note, ...] = ()
+    unit: str = ""
+    """The wave or hart, also a part of `label`."""
+    group: str = ""
+    """The coordinates of the work-group, also a part of `label`."""
+    lanes: tuple[int, ...] = ()
+    registers: Registers | None = field(default=None, repr=False)
+    """The registers before the instruction; None if they are unknown."""
     is_text_input: bool = False
     """True if the position is in a text that the user wrote for Softcard, so that it comes first in messages."""
 
@@ -236,6 +243,10 @@ def of_finding(found: Finding) -> Diagnostic:
         location=_location(found),
         label=_units(found),
         notes=tuple(notes),
+        unit=found.unit,
+        group=found.group,
+        lanes=found.lanes,
+        registers=found.registers,
     )
 
 
@@ -266,7 +277,7 @@ def _inlined(found: Finding) -> Iterator[tuple[str, str]]:
     """Yield the other source lines of inlined code: those inside, from which it comes, and those of the calls."""
     if found.source in found.frames:
         own = found.frames.index(found.source)
-        yield from ((frame, "inlined from here") for frame in reversed(found.frames[:own]))
+        yield from ((frame, "the inlined code") for frame in reversed(found.frames[:own]))
         yield from ((frame, "inlined here") for frame in found.frames[own + 1 :])
 
 
@@ -307,11 +318,17 @@ def of_error(error: SoftcardError, file: str = "") -> Diagnostic:
         location=location,
         label=", ".join(units),
         notes=tuple(notes),
+        unit=next((f"{place.kind} {place.where}" for place in rest if place.kind in ("wave", "hart")), ""),
+        group=next((place.where for place in rest if place.kind == "work-group"), ""),
+        lanes=tuple(int(place.where) for place in rest if place.kind == "lane" and place.where.isdecimal()),
+        registers=error.registers,
         is_text_input=is_text_input,
     )
 
 
 _POSITION: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:(?P<column>\d+))?")
+_LINE_OF: Final = re.compile(r"(?P<line>\d+) of (?P<file>.+)")
+"""The location of a line of a Python kernel."""
 
 
 def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, list[ErrorPlace]]:
@@ -319,6 +336,9 @@ def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, li
     path = error.path
     kinds = {place.kind: place for place in reversed(path)}
     if (line := kinds.get("line")) is not None:
+        if of_kernel := _LINE_OF.fullmatch(line.where):
+            code = "" if "kernel" in kinds else line.what
+            return Location(of_kernel["file"], int(of_kernel["line"]), code=code), False, [line]
         of_file = kinds.get("file")
         found = _POSITION.fullmatch(line.where)
         name = found["file"] if found else of_file.where if of_file else file
@@ -503,6 +523,7 @@ PAGES: Final = {
     "races": "checks/races",
     "refsi": "refsi",
     "sync": "checks/sync",
+    "vector": "riscv-vectors",
     "vfio-user": "acceldev",
     "waits": "checks/waits",
 }
@@ -516,15 +537,17 @@ def page_of(name: str) -> str:
     return PAGES.get(name.partition("/")[0], "")
 
 
-def link(docs: str, document: str, text: str = "") -> str:
-    """Return a link to a documentation page, at the first occurrence of `text` on it; "" without `docs`.
+def link(docs: str, document: str, name: str = "") -> str:
+    """Return a link to a documentation page, at the rule or kind of finding `name`; "" without `docs`.
 
-    The link has the suffix of Markdown if `docs` is on a code forge or a folder, else that of HTML.
+    If `docs` is on a code forge or a folder of Markdown, the page is Markdown, and the link leads to the first
+    occurrence of the name. Elsewhere it is HTML, where each name has an anchor.
     """
     if not docs or not document:
         return ""
     is_source = "/blob/" in docs or "/tree/" in docs or os.path.isfile(os.path.join(docs, "index.md"))
-    fragment = "#:~:text=" + quote(text, safe="").replace("-", "%2D") if text else ""
+    text = ":~:text=" + quote(name, safe="").replace("-", "%2D") if is_source else quote(name)
+    fragment = f"#{text}" if name else ""
     return f"{docs.rstrip('/')}/{document}.{'md' if is_source else 'html'}{fragment}"
 
 

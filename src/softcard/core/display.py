@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
@@ -28,6 +29,17 @@ def encodable(text: str) -> str:
 
     The latter are surrogates and Unicode noncharacters."""
     return text if text.isprintable() else _UNENCODABLE.sub(_escaped, printable(text))
+
+
+def shown_path(path: str) -> str:
+    """Return a path as messages show it: relative to the working folder if the file is below it."""
+    if not os.path.isabs(path):
+        return path
+    try:
+        folder = os.getcwd()
+    except OSError:  # it was deleted
+        return path
+    return os.path.relpath(path, folder) if path.startswith(folder.rstrip(os.sep) + os.sep) else path
 
 
 def _escaped(found: re.Match[str]) -> str:

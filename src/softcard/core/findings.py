@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -12,7 +12,7 @@ from typing import Any, Final
 from softcard.core.allocations import Allocation
 from softcard.core.checks import FINDINGS
 from softcard.core.display import RichDisplay, Rows, html_table
-from softcard.core.errors import GuestFault, Place, SoftcardError
+from softcard.core.errors import GuestFault, Place, Registers, SoftcardError
 from softcard.core.rule import Rule
 
 MOST_LANES: Final = 8
@@ -76,6 +76,10 @@ class Finding(RichDisplay):
     suggestion: str = ""
     origin: str = ""
     count: int = 1
+    registers: Registers | None = field(default=None, repr=False)
+    """The registers before the instruction of the first occurrence; None if they are unknown."""
+    capture: Callable[[int | None], Registers | None] | None = field(default=None, repr=False)
+    """A function that returns the registers; `FindingLog.note` calls it for new findings, with the first lane."""
     seen: int = field(default=0, repr=False)
     """The number of the finding's latest occurrence, counted over all occurrences of the device's findings."""
 
@@ -257,6 +261,12 @@ class FindingLog:
 
     def note(self, finding: Finding) -> None:
         """Record one occurrence of a finding; raise a `FindingError` if the finding is new and `raises` is True."""
+        try:
+            self._note(finding)
+        finally:
+            finding.capture = None  # the wave or hart goes on
+
+    def _note(self, finding: Finding) -> None:
         with self._lock:
             self.occurrences += 1
             for each in self.kept:
@@ -277,6 +287,9 @@ class FindingLog:
                 self.dropped += finding.count
                 return
             finding.seen = self.occurrences
+            if finding.capture is not None:
+                held = finding.capture(finding.lanes[0] if finding.lanes else None)
+                finding.registers = held and (held if held.instruction else replace(held, instruction=finding.insn))
             self.kept.append(finding)
         if self._on_new is not None and finding.level is not Level.NOTE:
             self._on_new(finding)

@@ -176,6 +176,7 @@ def finding(kind: str, message: str, origin: AccessOrigin, **more: Any) -> Findi
         pc=origin.pc,
         insn=origin.insn,
         suggestion=SUGGESTIONS[kind],
+        capture=origin.registers,
         **more,
     )
 

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -242,10 +242,14 @@ def _optimise(binding: Any, module: Any, machine: Any, passes: tuple[str, ...], 
 
 
 class Code:
-    """An object file that is linked into this process. Its machine code lives as long as this Python object."""
+    """An object file that is linked into this process. Its machine code lives as long as this Python object.
 
-    def __init__(self, image: bytes) -> None:
-        self._loaded: Loaded | Linked = load(image) or Linked(image)
+    `symbols` has the addresses of functions that the object calls but does not define, by name. Their code must live
+    as long as this object, and a name must have the same address in all objects of the process.
+    """
+
+    def __init__(self, image: bytes, symbols: Mapping[str, int] = {}) -> None:
+        self._loaded: Loaded | Linked = load(image, symbols) or Linked(image, symbols)
 
     def address(self, name: str) -> int:
         """Return the address of the function `name`."""
@@ -266,9 +270,11 @@ class Code:
 class Linked:
     """An object file that LLVM's own linker has linked, for hosts whose relocations `loader` does not support."""
 
-    def __init__(self, image: bytes) -> None:
+    def __init__(self, image: bytes, symbols: Mapping[str, int] = {}) -> None:
         binding = _binding()
         with _lock:
+            for name, address in symbols.items():
+                binding.add_symbol(name, address)
             # An execution engine owns its target machine and frees it: never share one.
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _new_machine(QUICK))
             self._engine.add_object_file(binding.object_file.ObjectFileRef.from_data(image))

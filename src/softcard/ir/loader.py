@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import struct
 import sys
+from collections.abc import Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -55,10 +56,12 @@ class Loaded:
         return self.functions.get(name, 0)
 
 
-def load(image: bytes) -> Loaded | None:
+def load(image: bytes, symbols: Mapping[str, int] = {}) -> Loaded | None:
     """Return an object loaded as machine code.
 
-    Return None if it needs a relocation, section or symbol that is not supported.
+    `symbols` has the addresses of functions that the object may refer to, by name; other undefined names are looked up
+    in the libraries of this process. Return None if the object needs a relocation, section or symbol that is not
+    supported.
     """
     if sys.platform != "linux" or image[:7] != IDENT:
         return None
@@ -80,7 +83,7 @@ def load(image: bytes) -> Loaded | None:
     functions: dict[str, int] = {}
     for section in sections:
         if section.type == RELA and section.info in laid:
-            addresses = _symbols(image, sections, section.link, laid, base)
+            addresses = _symbols(image, sections, section.link, laid, base, symbols)
             if addresses is None or not _relocated(image, section, addresses, hold, laid[section.info]):
                 return None
     for section in sections:
@@ -119,16 +122,17 @@ def _name(image: bytes, names: Section, at: int) -> str:
 
 
 def _symbols(
-    image: bytes, sections: list[Section], table: int, laid: dict[int, int], base: int
+    image: bytes, sections: list[Section], table: int, laid: dict[int, int], base: int, symbols: Mapping[str, int]
 ) -> list[int | None] | None:
     """Return the addresses of the symbols in the symbol table with section number `table`.
 
-    Return None if a symbol is defined neither by the object nor by this process.
+    Return None if a symbol is defined neither by the object, nor in `symbols`, nor by this process.
     """
     found: list[int | None] = []
     for number, (name, _, _, section, value, _) in enumerate(_entries(image, sections[table], SYMBOL)):
         if section == UNDEFINED and number:
-            address = _outside(_name(image, sections[sections[table].link], name))
+            wanted = _name(image, sections[sections[table].link], name)
+            address = symbols[wanted] if wanted in symbols else _outside(wanted)
             if address is None:
                 return None
             found.append(address)

@@ -351,6 +351,7 @@ class Natives:
     """Native functions that are linked together into this process at the first use of one of them."""
 
     def __init__(self, *functions: Function[Any]) -> None:
+        self.functions = functions
         self._functions = {each.name: each for each in functions}
         self._called: dict[str, Callable[..., int]] = {}
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, diagnostic_of, diagnostics_of, help_uri
-from softcard.core.display import demangled, encodable
+from softcard.core.display import demangled, encodable, shown_path
 from softcard.core.findings import Finding, Level
-from softcard.report.diagnostic_text import as_text, shown_path
+from softcard.report.diagnostic_text import as_text
 
 Document = dict[str, Any]
 
@@ -218,6 +218,8 @@ def to_json(path: Path, findings: Iterable[AnyFinding]) -> list[Document]:
 def _plain(path: Path, found: Diagnostic) -> Document:
     return {
         "file": found.position.file or str(path),
+        "line": found.position.line or None,
+        "column": found.position.column or None,
         "level": found.level.value,
         "check": found.check,
         "message": found.message,

@@ -5,13 +5,13 @@ The lines are rich `Text`, so that a console prints them with colours on a termi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of
-from softcard.core.display import demangled, printable
+from softcard.core.diagnostics import AnyFinding, Diagnostic, Location, Note, diagnostics_of, help_uri, of_error
+from softcard.core.display import demangled, printable, shown_path
+from softcard.core.errors import SoftcardError
 from softcard.core.findings import Level
 
 if TYPE_CHECKING:
@@ -43,15 +43,9 @@ def as_text(findings: Iterable[AnyFinding], width: int = 0) -> str:
     return "\n\n".join("\n".join(line.plain for line in render(each, width)) for each in diagnostics_of(findings))
 
 
-def shown_path(path: str) -> str:
-    """Return a path as messages show it: relative to the working folder if the file is below it."""
-    if not os.path.isabs(path):
-        return path
-    try:
-        folder = os.getcwd()
-    except OSError:  # it was deleted
-        return path
-    return os.path.relpath(path, folder) if path.startswith(folder.rstrip(os.sep) + os.sep) else path
+def diagnostic_text(*found: AnyFinding | SoftcardError, width: int = 100) -> str:
+    """Return errors, findings and lints as text, as the command line prints them; with `width` 0 it is not wrapped."""
+    return as_text((of_error(each) if isinstance(each, SoftcardError) else each for each in found), width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +91,9 @@ class _Layout:
         yield from self._attached(advice, is_first=bool(located) or (excerpt is not None and not about and not facts))
 
     def _head(self) -> Iterator[Text]:
+        """Yield the sentence; the id is a link to its documentation on terminals, if the address of that is known."""
+        from rich.style import Style
+
         found = self.found
         head = self._text()
         if found.is_text_input:
@@ -106,6 +103,8 @@ class _Layout:
             head.append(f"{found.check}: ", STYLES[found.level])
         else:
             head.append(f"{known}[{_clean(found.id)}]: " if found.id else f"{known}: ", STYLES[found.level])
+            if found.id and "://" in (uri := help_uri(found)):
+                head.stylize(Style(link=uri), len(head) - len(_clean(found.id)) - len("]: "), len(head) - len("]: "))
         first, *more = found.message.split("\n")
         head.append(_clean(first), "bold")
         yield from self._wrapped(head, "", "  ")
@@ -236,12 +235,13 @@ def _clean(text: str) -> str:
 
 
 def _code(position: Location) -> list[Note]:
-    """Return a note about the instruction at a position in the source."""
+    """Return a note about the instruction at a position in the source, with its text unless the source line has it."""
     if position.pc is None and not position.code:
         return []
+    is_shown = " ".join(position.insn.split()) in " ".join(position.source_line().split())
     where = position.code or f"pc {position.pc:#x}"
     pc = f" (pc {position.pc:#x})" if position.code and position.pc is not None else ""
-    return [Note(f"in {where}{pc}" + (f": {position.insn}" if position.insn else ""))]
+    return [Note(f"in {where}{pc}" + ("" if is_shown else f": {position.insn}"))]
 
 
 def _excerpt(position: Location) -> _Excerpt | None:

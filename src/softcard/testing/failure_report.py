@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from softcard.core.diagnostics import DOCS_VARIABLE, AnyFinding, diagnostics_of
 from softcard.core.errors import SoftcardError
-from softcard.report.diagnostic_text import as_text
 from softcard.trace.code import listing_of
-from softcard.trace.html import PAGE_COLUMNS, HtmlTrace
-from softcard.trace.timeline import DIAGNOSTIC
+from softcard.trace.html import HtmlTrace
+from softcard.trace.values import DIAGNOSTIC
 
 if TYPE_CHECKING:
     from softcard.testing.watch import Watch
@@ -60,7 +59,7 @@ class FailureReport:
                 for event in watch.events:
                     page(event)
             for each in diagnostics_of(findings):
-                page.finding(each, as_text([each], PAGE_COLUMNS))
+                page.finding(each)
             for when, message, text in self._failures:
                 page.write({"time": 0, "event": "test-failed", "phase": when, "message": message, DIAGNOSTIC: text})
             for listing in self._listings.values():

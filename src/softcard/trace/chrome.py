@@ -28,6 +28,7 @@ from softcard.core.space import Unit
 from softcard.trace.counters import Counters
 from softcard.trace.reading import Record
 from softcard.trace.spans import OpenSpans, Span
+from softcard.trace.values import DIAGNOSTIC
 from softcard.trace.writer import TraceWriter
 
 # ---- causal flows ----------------------------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ class ChromeTrace(TraceWriter):
         if span := self._open.end(record, thread):
             self._span(span, time, span.fields(record), nested=not self._open.since(span))
             return
-        fields = {key: value for key, value in record.items() if key not in ("time", "event")}
+        fields = {key: value for key, value in record.items() if key not in ("time", "event", DIAGNOSTIC)}
         if any(point.is_host for point in points):
             self._emit({"name": name, "cat": "event", "ph": "X", "ts": time, "dur": 1}, HOST, fields)
             return

@@ -6,17 +6,17 @@ import os
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
+from softcard.core.event import Event, Probes
 from softcard.trace.reading import Record
 from softcard.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
     from softcard.core.diagnostics import Diagnostic
     from softcard.trace.code import Listing, Loaded
+    from softcard.trace.writer import Device
 
-PAGE_COLUMNS: Final = 100
-"""The width of the text of a finding in an HTML report."""
 FRAME_HEIGHT: Final = "80vh"
 """The height of a report in a notebook."""
 
@@ -37,30 +37,42 @@ class HtmlTrace(TraceWriter):
         self._timeline = Timeline()
         self._code: list[Listing] = []
         self._notes: list[str] = []
+        self._devices: list[Device] = []
+        self._has_findings = False
         self._page = ""
 
     def write(self, record: Record) -> None:
         """Store one event for the report."""
         self._timeline.take(record)
 
-    def finding(self, found: Diagnostic, text: str) -> None:
-        """Add the finding of a check; `text` is the diagnostic for people, at most `PAGE_COLUMNS` wide."""
-        from softcard.trace.timeline import DIAGNOSTIC
+    def __call__(self, event: Event) -> None:
+        """Store one event for the report, with the diagnostic of its error."""
+        from softcard.trace.diagnostic import with_diagnostic
 
-        record: Record = {"time": 0, "event": "finding", "check": found.check, "message": found.message}
-        record[DIAGNOSTIC] = text
-        if found.rule is not None:
-            record["rule"] = found.rule.id
-        if found.pc is not None:
-            record["pc"] = hex(found.pc)
-        self.write(record)
+        self.write(with_diagnostic(event))
 
-    def code(self, loaded: Loaded, counts: Mapping[int, int] | None, name: str = "") -> None:
+    def finding(self, found: Diagnostic) -> None:
+        """Add the finding of a check."""
+        from softcard.trace.diagnostic import finding_record
+
+        self._has_findings = True
+        self.write(finding_record(found))
+
+    def follow(self, device: Probes | Device) -> Self:
+        """Subscribe to the events of a device until this writer is closed; return the writer.
+
+        If `device` is not only its probes, the report shows its findings and the code that is loaded on it when the
+        writer is closed, unless methods of the writer have added findings or code."""
+        if not isinstance(device, Probes):
+            self._devices.append(device)
+        return super().follow(device)
+
+    def code(self, loaded: Loaded, counts: Mapping[int, int] | None = None, name: str = "") -> None:
         """Show the code that a program executed, with counts: disassembly, and sources if they are found.
 
-        `loaded` is the result of `Gpu.load` or `RefSi.load_elf`, or a program of AMD OpenCL 2.0. `counts` are the
-        `instruction_counts` of its device, which must be opened with ``count_instructions=True``. If `counts` is
-        None, all functions of the program are shown."""
+        `loaded` is the result of `Gpu.load` or `RefSi.load_elf`, a program of AMD OpenCL 2.0, or a kernel of Fletcher,
+        which has only sources. `counts` are the `instruction_counts` of its device, which must be opened with
+        ``count_instructions=True``. If `counts` is None, all functions of the program are shown."""
         from softcard.trace.code import listing_of
 
         self.listing(listing_of(loaded, counts, name))
@@ -84,8 +96,15 @@ class HtmlTrace(TraceWriter):
         """Write the report to the file."""
         from importlib.metadata import PackageNotFoundError, version
 
+        from softcard.core.diagnostics import diagnostics_of
+        from softcard.trace.code import loaded_on
         from softcard.trace.page_file import write_page
 
+        for device in self._devices if not self._has_findings else ():
+            for each in diagnostics_of(getattr(device, "findings", ())):
+                self.finding(each)
+        for device in self._devices if not self._code else ():
+            self._code += loaded_on(device)
         try:
             made_by = version("softcard")
         except PackageNotFoundError:  # a source tree that is not installed

@@ -1,6 +1,6 @@
 """Writer of a report as one self-contained HTML file.
 
-The file contains the page's scripts and styles, a plotting library, and the trace as columns (see `Timeline.columns`).
+The file contains the page's scripts and styles, and the trace as columns (see `Timeline.columns`).
 The columns follow a header in JSON; they are compressed and encoded in base 64, which the browser decodes.
 """
 
@@ -19,8 +19,10 @@ from typing import Any, Final
 import numpy as np
 
 from softcard.core.diagnostics import link, page_of
+from softcard.core.display import demangled, shown_path
 from softcard.core.rule import Rule, load_rules
-from softcard.trace.code import Listing
+from softcard.device.kfd.loaded_code import RUNTIME_KERNELS
+from softcard.trace.code import COMMANDS, Function, Listing
 from softcard.trace.reading import Record
 from softcard.trace.timeline import Timeline
 
@@ -31,13 +33,18 @@ PACKAGES: Final = {
 """The Python package with the rules of each interface; rules of GCN code have none."""
 NO_CODE: Final = (
     "Kernels ran whose code is not shown: the events of a trace do not include code. Reports of `run --report` and "
-    "`exec --report` show code (with counts, unless a check was on); in Python, add it with HtmlTrace.code."
+    "`exec --report` show code (with counts, unless a check was on); in Python, follow the device, not its probes."
 )
-PARTS: Final = ("data.js", "timeline.js", "panels.js", "snapshots.js", "curves.js", "code.js", "main.js")
-SCRIPTS: Final = ("uPlot.min.js", *PARTS)
+PARTS: Final = (
+    "data.js", "timeline.js", "panels.js", "findings.js", "snapshots.js", "strips.js", "code.js", "main.js",
+)  # fmt: skip
+OURS: Final = str(files("softcard").joinpath("data"))
+"""The folder of the sources that Softcard adds to kernels: built-in functions, and RefSi's run-time."""
+NAMELESS: Final = "0x"
+"""The start of the names of code without a symbol, which are addresses."""
 MOST_SILENT: Final = 200
 """The maximum number of names of unexecuted functions that are listed."""
-STYLES: Final = ("uPlot.min.css", "page.css")
+STYLES: Final = ("page.css",)
 
 
 def write_page(
@@ -54,12 +61,22 @@ def write_page(
     not shown, with the reasons.
     """
     timeline = events if isinstance(events, Timeline) else Timeline(events)
-    about, arrays = timeline.columns()
+    code = [*code, *timeline.commands.listings()]
+    about, arrays = timeline.columns(
+        {
+            each.address: demangled(each.name)
+            for listing in code
+            for each in listing.functions
+            if not each.name.startswith(NAMELESS)
+        }
+    )
     about["title"] = title
     about["version"] = version
     about["rules"] = [_rule(name, *said, docs) for name, said in timeline.first_rules.items()]
-    about["checkLinks"] = {what: link(docs, page_of(what)) for _, what, *_ in about["findings"]}
-    about["code"] = [_listing(each) for each in sorted(code, key=_sort_key)]
+    found = {each["what"] for each in about["findings"]}
+    about["checkLinks"] = {what: link(docs, page_of(what), what.rpartition("/")[2]) for what in sorted(found)}
+    has_names = any(not each.name.startswith(NAMELESS) for listing in code for each in listing.functions)
+    about["code"] = [_listing(each, has_names) for each in sorted(code, key=_sort_key)]
     about["notes"] = list(notes) or ([NO_CODE] if timeline.ran_kernels and not code else [])
     about["opcodes"] = _opcodes(code)
     about["opcodeLink"] = link(docs, "gcn-opcodes") if any(each.target.startswith("gfx") for each in code) else ""
@@ -71,9 +88,8 @@ def page(about: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> str:
     parts = {
         "title": html.escape(about["title"]),
         "styles": "\n".join(_part(name) for name in STYLES),
-        "licence": _part("uPlot.LICENSE.txt").strip(),
         "data": base64.b64encode(gzip.compress(pack(about, arrays), 5, mtime=0)).decode(),
-        "scripts": "\n".join(_part(name) for name in SCRIPTS),
+        "scripts": "\n".join(_part(name) for name in PARTS),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _part("page.html"))
 
@@ -113,25 +129,34 @@ def _rule(name: str, clause: str, count: int, docs: str) -> list[str | int]:
 
 def _sort_key(listing: Listing) -> tuple[bool, bool]:
     """Return a key that sorts programs with sources first, then programs whose functions have names."""
-    return not listing.sources, all(each.name.startswith("0x") for each in listing.functions)
+    return not listing.sources, all(each.name.startswith(NAMELESS) for each in listing.functions)
 
 
-def _listing(listing: Listing) -> dict[str, Any]:
+def _listing(listing: Listing, has_names: bool) -> dict[str, Any]:
     """Return a program's listing as data for the page.
 
-    Each row has address, text, label, count, accuracy, error bound, file and line.
+    Each function has its name, its rows, and True if it is code of a run-time library. Each row has address, text,
+    label, count, accuracy, error bound, file and line.
     """
     files = {file: number for number, file in enumerate(_files(listing))}
     functions = [
         [
-            function.name,
+            demangled(function.name),
             [
                 [
-                    *(f"{row.pc:#x}", row.text, row.label, row.count, row.fidelity if row.operation else "", row.bound),
+                    *(
+                        row.address or f"{row.pc:#x}",
+                        demangled(row.text),
+                        demangled(row.label),
+                        row.count,
+                        row.fidelity if row.operation else "",
+                        row.bound,
+                    ),
                     *((-1, 0) if row.place is None else (files[row.place.file], row.place.line)),
                 ]
                 for row in function.rows
             ],
+            _is_of_library(function, has_names),
         ]
         for function in listing.functions
     ]
@@ -140,10 +165,22 @@ def _listing(listing: Listing) -> dict[str, Any]:
         "target": listing.target,
         "functions": functions,
         "counted": listing.is_counted,
-        "silent": list(listing.silent[:MOST_SILENT]),
+        "isSource": listing.is_source,
+        "silent": [demangled(each) for each in listing.silent[:MOST_SILENT]],
         "silentCount": len(listing.silent),
-        "files": [[file, list(listing.sources.get(file, ()))] for file in files],
+        "files": [[shown_path(file), list(listing.sources.get(file, ()))] for file in files],
     }
+
+
+def _is_of_library(function: Function, has_names: bool) -> bool:
+    """Return True if a function is a kernel of a run-time library, or all of its source lines are Softcard's own.
+
+    Code without a name belongs to the run-time library if the report has other code with names (`has_names`).
+    """
+    if function.name.startswith(RUNTIME_KERNELS) or (has_names and function.name.startswith(NAMELESS)):
+        return True
+    places = [row.place.file for row in function.rows if row.place is not None]
+    return bool(places) and all(file.startswith(OURS) for file in places)
 
 
 def _files(listing: Listing) -> list[str]:
@@ -153,13 +190,13 @@ def _files(listing: Listing) -> list[str]:
         for row in function.rows:
             if row.place is not None:
                 counts[row.place.file] += row.count
-    ours = str(files("softcard").joinpath("data"))
-    return sorted(counts, key=lambda file: (file.startswith(ours), -counts[file], file))
+    return sorted(counts, key=lambda file: (file.startswith(OURS), -counts[file], file))
 
 
 def _opcodes(code: Sequence[Listing]) -> list[list[str | int]]:
     """Return the executed operations as lists of name, accuracy, error bound and number of executions."""
     found: Counter[tuple[str, str, str]] = Counter()
     for listing in code:
-        found += listing.operations()
+        if listing.target != COMMANDS:
+            found += listing.operations()
     return [[*operation, count] for operation, count in found.most_common()]

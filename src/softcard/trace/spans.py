@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from softcard.device.kfd.loaded_code import UNNAMED, is_of_runtime
 from softcard.trace.reading import Record
+from softcard.trace.values import DIAGNOSTIC
 
 _HEX: Final = re.compile("0x[0-9a-f]+")
 _INSTANTS: Final = frozenset({"user-command-started"})
@@ -70,7 +72,9 @@ class Span:
 
     def fields(self, end: Record) -> Record:
         """Return the fields of the event that begins the span, merged with those of `end`, without time and kind."""
-        return {name: value for name, value in {**self.start, **end}.items() if name not in ("time", "event")}
+        return {
+            name: value for name, value in {**self.start, **end}.items() if name not in ("time", "event", DIAGNOSTIC)
+        }
 
 
 class OpenSpans:
@@ -98,11 +102,16 @@ class OpenSpans:
 
     def _launch(self, entry: str) -> None:
         """Record the name of a launched RefSi kernel for the launching command's open span and for later instances."""
-        self._launched = self._named(entry) or f"kernel at {entry}"
+        self._launched = self._named(entry) or f"{UNNAMED}{entry}"
         for opened in self._open.values():
             for index, span in enumerate(opened):
                 if span.stem == _COMMAND and not span.kernel:
                     opened[index] = replace(span, kernel=self._launched)
+
+    @property
+    def has_own_kernels(self) -> bool:
+        """True if the trace names a kernel that does not belong to a run-time library."""
+        return any(not is_of_runtime(name) for name in self._kernels.values())
 
     def _running(self, record: Record) -> str:
         if record["event"] == f"{INSTANCE}-started":
@@ -114,7 +123,9 @@ class OpenSpans:
         if not self._kernels:
             return ""
         packet = record.get("packet")
-        return self._named(packet.get("kernel_object") if isinstance(packet, dict) else record.get("entry"))
+        if isinstance(packet, dict):
+            return self._named(packet.get("kernel_object"))
+        return self._named(record.get("kernel_object") or record.get("entry"))
 
     def _named(self, place: object) -> str:
         return self._kernels.get(int(place, 16), "") if isinstance(place, str) and _HEX.fullmatch(place) else ""

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Final
 
 from softcard.core.event import Event
 from softcard.trace.reading import Record
-from softcard.trace.values import Plain, to_object
+from softcard.trace.values import DIAGNOSTIC, Plain, to_object
 from softcard.trace.writer import TraceWriter
 
 _BARE = re.compile(r"[\w.:/+-]+", re.ASCII)
+NOT_SHOWN: Final = frozenset({"time", "event", DIAGNOSTIC})
+"""The fields of a record that its line has no NAME=VALUE for."""
 
 
 def line(event: Event) -> str:
@@ -26,7 +29,7 @@ def line(event: Event) -> str:
 def record_line(record: Record) -> str:
     """Return a record (see `softcard.trace.reading`) as a line of text, without the line end."""
     parts = [str(record["time"]), str(record["event"])]
-    parts += [f"{name}={value_text(value)}" for name, value in record.items() if name not in ("time", "event")]
+    parts += [f"{name}={value_text(value)}" for name, value in record.items() if name not in NOT_SHOWN]
     return " ".join(parts)
 
 
@@ -63,6 +66,12 @@ def value_text(value: Plain) -> str:
 
 class JsonlTrace(TraceWriter):
     """A writer of a trace with one JSON object per line, one for each event."""
+
+    def __call__(self, event: Event) -> None:
+        """Write one event, with the diagnostic of its error."""
+        from softcard.trace.diagnostic import with_diagnostic  # here, since it imports the reader of debug information
+
+        self.write(with_diagnostic(event))
 
     def write(self, record: Record) -> None:
         """Write one event as a JSON object."""

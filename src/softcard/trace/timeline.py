@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
+from softcard.core.checks import CHECKS
+from softcard.core.display import demangled
+from softcard.device.kfd.loaded_code import UNNAMED, is_of_runtime
 from softcard.device.refsi.spec.windows import unit_name
 from softcard.trace import counters
 from softcard.trace.chrome import FAULTS, thread_name
+from softcard.trace.code import CommandCode
 from softcard.trace.counters import LEVELS, Counters
 from softcard.trace.reading import Record
-from softcard.trace.spans import LAUNCH, OpenSpans, Span
+from softcard.trace.spans import INSTANCE, LAUNCH, OpenSpans, Span
 from softcard.trace.text import value_text
-from softcard.trace.values import Plain
+from softcard.trace.values import DIAGNOSTIC, Plain
 
 # ---- register snapshots ----------------------------------------------------------------------------------------------
 # Register snapshots for a report: the events that hold them (`registers-taken`), and their locations.
@@ -39,6 +43,8 @@ VALUES: Final = frozenset({"scalars", "vectors"})
 REGISTERS: Final = "registers"
 """The name of the event field that holds the registers of a kernel at an error."""
 FAULT: Final = "fault"
+FINDING: Final = "finding"
+"""The reason of the snapshot of a finding's registers, and the kind of the event of a finding."""
 _PLACE: Final = ("hart", "instance", "wave", "group", "index", "queue")
 
 
@@ -50,6 +56,8 @@ class Snapshots:
         self._taken: list[tuple[int, Record]] = []
         self._fault = ""
         """The pc of the last fault that has a snapshot of all registers, or ""."""
+        self._faults: set[str] = set()
+        """The pcs of all errors with registers."""
         self._held: Any = None
         """The registers of the last error; they identify events that report the same error."""
 
@@ -69,10 +77,14 @@ class Snapshots:
         held: Any = record[REGISTERS]
         if not isinstance(held, dict) or held == self._held or held.get("pc") == self._fault:
             return
+        why = FINDING if record["event"] == FINDING else FAULT
+        if why == FINDING and held.get("pc") in self._faults:  # the access failed, too
+            return
         self._held = held
+        self._faults.add(str(held.get("pc")))
         places: dict[str, Any] = {name: record[name] for name in _PLACE if name in record}
         values: dict[str, Any] = dict(_pairs(held.get("scalars")) + _pairs(held.get("vectors")))
-        self.take({**held, **places, "scalars": values, "vectors": {}, "why": FAULT}, order)
+        self.take({**held, **places, "scalars": values, "vectors": {}, "why": why}, order)
         self._fault = ""
 
     def columns(self, event_of: Sequence[int] | Any) -> list[list[Any]]:
@@ -113,8 +125,16 @@ MOST_PLACES: Final = 500
 """The maximum number of rows in the table of executed code addresses."""
 MOST_FINDINGS: Final = 500
 """The maximum number of findings that are listed; all are drawn."""
-DIAGNOSTIC: Final = "diagnostic"
-"""The field of a finding's event with its text for people: source lines and notes."""
+LISTED: Final = "findings"
+"""The lane of findings whose kernel or wave is not in the trace."""
+CATEGORIES: Final = ("kernel", "run-time kernel", "waves", "commands", "transfers", "registers", "other")
+"""The categories of events, which decide their colours in a report; the page has the names for people."""
+_CATEGORY: Final = {
+    "buffer": "commands", "child": "kernel", "command": "commands", "dma": "transfers", "doorbell": "commands",
+    "instance": "waves", "interrupt": "registers", "kernel": "kernel", "packet": "commands", "register": "registers",
+    "rows": "transfers", "signal": "registers", "user": "commands", "wave": "waves",
+}  # fmt: skip
+"""The category of events by the first word of their kind."""
 MOST_COUNTERS: Final = 16
 """The maximum number of counters that are drawn."""
 
@@ -125,7 +145,7 @@ _FAMILIES: Final = {
     "dma": "DMA",
     "register": "registers",
     "signal": "signals",
-    "interrupt": "interrupts",
+    "interrupt": "registers",
     "packet": "packets",
     "doorbell": "doorbells",
     "rows": "rows",
@@ -150,7 +170,7 @@ _EXACT: Final = 1 << 53
 class Finding:
     """An event that reports a certain or likely mistake: its number, its text, and the broken rule and clause.
 
-    `diagnostic` is the text with source lines and notes, of a finding that a command added to a report.
+    `diagnostic` is a record with source lines and notes (`softcard.trace.diagnostic`), or text.
     """
 
     event: int
@@ -158,7 +178,17 @@ class Finding:
     message: str
     rule: str
     clause: str
-    diagnostic: str = ""
+    diagnostic: Any = ""
+    pc: str = ""
+    """The address of the instruction, in hex, or that of a user command; "" if it is unknown."""
+
+    @property
+    def mistake(self) -> object:
+        """The mistake itself: events with an equal one are reports of the same finding."""
+        known = self.diagnostic
+        if isinstance(known, dict):
+            return known.get("id"), known.get("message"), known.get("at")
+        return self.message.partition(", at ")[0], self.rule, self.pc, str(known)
 
 
 @dataclass(slots=True)
@@ -196,7 +226,14 @@ class Timeline:
         The row is that of the table for the kind.
         """
         self._spans: list[tuple[Span, int, int, Record]] = []
-        self._findings: list[tuple[int, Finding]] = []
+        self._findings: list[Finding] = []
+        self._placed: list[tuple[int, Record]] = []
+        """The findings of checks, which belong to the kernels and waves that they name: number, and record."""
+        self._units: dict[tuple[str, ...], list[int]] = {}
+        """The events of waves by wave and work-group, of instances by hart, and of kernels by name."""
+        self._categories: list[str] = []
+        """The category of each event."""
+        self.commands = CommandCode()
         self._touched: list[tuple[int, int, int, int, int]] = []
         """Accesses to addresses: number in the trace, guest step, address, size in bytes, and kind.
 
@@ -235,6 +272,9 @@ class Timeline:
             self._changes.setdefault(name, []).append((order, self._time, value))
         lane = _lane(record)
         self._note(record, lane, order)
+        if record["event"] == FINDING and DIAGNOSTIC in record:
+            self._placed.append((order, record))
+            return
         if self._open.begin(record, lane, order):
             return
         if span := self._open.end(record, lane):
@@ -246,6 +286,8 @@ class Timeline:
 
     def _note(self, record: Record, lane: str, order: int) -> None:
         kind = str(record["event"])
+        if kind == "user-command-started":
+            self.commands.take(record.get("context"), _number(record.get("offset")), command_text(record["command"]))
         if kind != counters.KIND:  # a register's address is not a memory address
             self._touch(record, order)
         if kind.endswith(("-started", "-launched", "-launch", "-begun")):
@@ -258,15 +300,19 @@ class Timeline:
             if subject:
                 self.operations[kind, subject.partition("(")[0]] += 1
             if place:
-                self._places[lane, place, self._open.kernel(record) or subject or kind] += 1
+                command = record.get("command")
+                if kind == "user-command-started" and isinstance(command, dict):
+                    subject = command_text(command)
+                self._places[lane, place, demangled(self._open.kernel(record)) or subject or kind] += 1
         found = finding_of(order, record)
         if found is not None:
+            if kind == "context-errored":
+                found = replace(found, pc=self.commands.fail(record.get("context")))
             if found.rule:
                 before = self.first_rules.get(found.rule, (found.clause, 0))
                 self.first_rules[found.rule] = (before[0] or found.clause, before[1] + 1)
-            self._findings.append((order, found))
-            named = PC.search(found.message)
-            self._faults.update([named[1]] if named else [str(record["pc"])] if record.get("pc") else [])
+            self._findings.append(found)
+            self._faults.update([found.pc] if found.pc else [])
 
     def _touch(self, record: Record, order: int) -> None:
         for name, value in record.items():
@@ -283,12 +329,15 @@ class Timeline:
                 self._touched.append((order, self._time, int(value, 16), length, what))
 
     def _add(
-        self, lane: str, depth: int, kind: str, name: str, place: tuple[int, int, int, int], fields: Record
-    ) -> None:
+        self, lane: str, depth: int, kind: str, name: str, place: tuple[int, int, int, int], fields: Record,
+        category: str = "",
+    ) -> None:  # fmt: skip
+        self._categories.append(category or _CATEGORY.get(kind.partition("-")[0], "other"))
         self._lanes.setdefault(lane, [])
         self._tracks.setdefault((lane, depth), []).append(len(self._events))
         row = self._tables.setdefault(kind, _Table()).add(fields)
         number = self._kinds.setdefault(kind, len(self._kinds))
+        name = demangled(name)
         self._events.append((*place, number, self._names.setdefault(name, len(self._names)), row))
 
     def _stack(self) -> None:
@@ -297,24 +346,71 @@ class Timeline:
             ends = self._lanes.setdefault(span.thread, [])
             depth = next((index for index, free in enumerate(ends) if free < span.order), len(ends))
             begin = int(str(span.start["time"]))
+            category = self._category(span)
+            self._remember(span, category)
             place = (begin, end, span.order, last)
             if depth == MOST_TRACKS:
-                self._add(span.thread, 0, span.stem, span.name, (begin, begin, span.order, span.order), fields)
+                self._add(
+                    span.thread, 0, span.stem, span.name, (begin, begin, span.order, span.order), fields, category
+                )
                 continue
             if depth == len(ends):
                 ends.append(last)
             ends[depth] = last
-            self._add(span.thread, depth + 1, span.stem, span.name, place, fields)
+            self._add(span.thread, depth + 1, span.stem, span.name, place, fields, category)
         self._spans.clear()
 
-    def columns(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    def _category(self, span: Span) -> str:
+        """Return the category of a span: that of its kind, or one of kernels if it runs a kernel."""
+        is_kernel = bool(span.kernel) and span.stem in ("packet", "command")
+        found = "kernel" if is_kernel else _CATEGORY.get(span.stem.partition("-")[0], "other")
+        if found != "kernel" or not is_of_runtime(span.kernel):
+            return found
+        # Without the name of any kernel, no kernel is known to be one of the run-time library.
+        return "run-time kernel" if span.kernel and self._open.has_own_kernels else found
+
+    def _remember(self, span: Span, category: str) -> None:
+        """Record which wave, hart or kernel a span shows, for the findings that name it."""
+        start, number = span.start, len(self._events)
+        if span.stem == "wave" and isinstance(group := start.get("group"), list):
+            self._units.setdefault((f"wave {start.get('wave')}", ",".join(map(str, group))), []).append(number)
+        elif span.stem == INSTANCE:
+            self._units.setdefault((f"hart {start.get('hart')}", ""), []).append(number)
+        elif category == "kernel":
+            self._units.setdefault((demangled(span.kernel or span.name),), []).append(number)
+            self._units.setdefault((), []).append(number)
+
+    def _place(self) -> dict[int, int]:
+        """Place the findings of checks: return the events that show their waves or kernels, by number in the trace.
+
+        A finding for which the trace has none, or several of them, becomes an event of its own.
+        """
+        found = {}
+        for order, record in self._placed:
+            wave = (str(record.get("by", "")), str(record.get("work_group", "")))
+            kernel = (demangled(str(record.get("kernel", ""))),)
+            candidates = (self._units.get(key, []) for key in (wave, kernel, ()))
+            only = next((each[0] for each in candidates if len(each) == 1), None)
+            if only is not None:
+                found[order] = only
+                continue
+            fields = {name: value for name, value in record.items() if name not in ("time", "event", DIAGNOSTIC)}
+            self._add(LISTED, 0, FINDING, FINDING, (self._time, self._time, order, order), fields)
+        self._placed.clear()
+        return found
+
+    def columns(
+        self, kernels: Mapping[int, str] | None = None
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """Return the data of the page: names and shapes, and arrays by name. Events are sorted by track.
 
-        This ends all open spans; afterwards no event may be added.
+        `kernels` has the names of functions by address, for kernels that no event names. This ends all open spans;
+        afterwards no event may be added.
         """
         for span in self._open.rest():
             self._spans.append((span, self._time, self._count - 1, {**span.fields({}), "unfinished": True}))
         self._stack()
+        placed = self._place()
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         tracks, order, start = [], [], 0
         for lane, depth in sorted(self._tracks, key=lambda key: (_rank(key[0]), key[1])):
@@ -328,22 +424,26 @@ class Timeline:
         event_of = np.full(self._count, 0, dtype=np.int64)
         event_of[table[:, 3]] = np.arange(len(table))
         event_of[table[:, 2]] = np.arange(len(table))  # an event that ends a span stands for that span
+        row_of = np.empty(len(table), dtype=np.int64)
+        row_of[np.array(order, dtype=np.int64)] = np.arange(len(table))
+        for number, event in placed.items():
+            event_of[number] = row_of[event]
+        arrays["category"] = narrow(np.array([CATEGORIES.index(self._categories[each]) for each in order], np.int64))
         marks = np.zeros(len(table), dtype=np.uint8)
-        found = [int(event_of[number]) for number, _ in self._findings]
-        marks[found] = 1
+        marks[[int(event_of[each.event]) for each in self._findings]] = 1
         arrays["marks"] = marks
-        findings = [
-            [event, each.what, each.message, each.rule, each.clause, each.diagnostic]
-            for event, (_, each) in zip(found[:MOST_FINDINGS], self._findings, strict=False)
-        ]
+        snapshots = self.snapshots.columns(event_of)
+        found = _merged(self._findings)
+        findings = [self._finding(each, event_of, table, snapshots) for each in found[:MOST_FINDINGS]]
+        named = {f"{UNNAMED}{address:#x}": name for address, name in (kernels or {}).items()}
         about = {
             "kinds": list(self._kinds),
-            "names": list(self._names),
+            "names": [named.get(each, each) for each in self._names],
             "tracks": tracks,
             "tables": [self._columns(kind, arrays) for kind in self._kinds],
             "findings": findings,
             "findingCount": len(found),
-            "snapshots": self.snapshots.columns(event_of),
+            "snapshots": snapshots,
             "snapshotCount": self.snapshots.count,
             "regions": self._regions(arrays),
             "counters": self._curves(arrays),
@@ -355,6 +455,29 @@ class Timeline:
             "time": self._time,
         }
         return about, arrays
+
+    def _finding(
+        self, group: Sequence[Finding], event_of: Any, table: Any, snapshots: Sequence[Sequence[Any]]
+    ) -> dict[str, Any]:
+        """Return a finding as data for the page; `group` has its reports by events, the fullest one first."""
+        first = group[0]
+        events = sorted({int(event_of[each.event]) for each in group}, key=lambda event: int(table[event, 2]))
+        spans = [event for event in events if table[event, 2] != table[event, 3]]
+        pc = next((each.pc for each in group if each.pc), "")
+        taken = [number for number, each in enumerate(snapshots) if (each[3] == pc if pc else each[0] in events)]
+        taken.sort(key=lambda number: snapshots[number][0] not in events)  # of several launches, that of the finding
+        rule, clause = next(((each.rule, each.clause) for each in group if each.rule), ("", ""))
+        return {
+            "event": (spans or events)[0],
+            "events": events,
+            "what": first.what,
+            "message": first.message,
+            "rule": rule,
+            "clause": clause,
+            "diagnostic": first.diagnostic,
+            "pc": pc,
+            "snapshot": taken[0] if taken else -1,
+        }
 
     def _columns(self, kind: str, arrays: dict[str, np.ndarray[Any, Any]]) -> list[dict[str, Any]]:
         found = []
@@ -429,14 +552,45 @@ def finding_of(order: int, record: Record) -> Finding | None:
     if named := CLAUSE.search(message):
         rule, clause = named.groups()
         message = message.replace(named.group(), "").rstrip(", ")
-    text = str(record.get(DIAGNOSTIC) or "")
-    if message and not text and record.get("pc") is not None and "pc 0x" not in message:
+    known: Any = record.get(DIAGNOSTIC) or ""
+    if message and not known and record.get("pc") is not None and "pc 0x" not in message:
         places = ((name, record.get(name)) for name in ("pc", "hart", "instance"))
         message = ", ".join([message, *(f"at {name} {place}" for name, place in places if place is not None)])
     what = str(record.get("check") or kind)
     fields = {name: value for name, value in record.items() if name not in ("time", "event")}
     message = message or " ".join(f"{name}={value_text(value)}" for name, value in fields.items())
-    return Finding(order, what, message, rule, clause, text)
+    pc = str(known.get("pc") or "") if isinstance(known, dict) else ""
+    named = PC.search(message)
+    pc = pc or (named[1] if named else "") or (str(record["pc"]) if record.get("pc") else "")
+    return Finding(order, what, message, rule, clause, known, pc)
+
+
+def _merged(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Return the reports of each mistake together, in the order of the first ones; the fullest report comes first.
+
+    Several events report one error on its way through the device. A wrong access that fails is reported by a fault and
+    by the check of memory, whose diagnostic is the fuller one.
+    """
+    groups: dict[object, list[Finding]] = {}
+    for each in findings:
+        groups.setdefault(each.mistake, []).append(each)
+    by_pc: dict[str, list[Finding]] = {}
+    for group in groups.values():
+        if group[0].pc and not _is_of_check(group[0]):
+            by_pc.setdefault(group[0].pc, group)
+    merged = []
+    for group in groups.values():
+        if _is_of_check(group[0]) and (fault := by_pc.get(group[0].pc)) is not None:
+            fault[:0] = group
+        else:
+            merged.append(group)
+    return merged
+
+
+def _is_of_check(found: Finding) -> bool:
+    """Return True for a finding of a check of allocations, which also examines accesses that fault."""
+    kind = CHECKS.get(found.what.partition("/")[0])
+    return kind is not None and kind.guards_allocations
 
 
 def _is_finding(kind: str, record: Record) -> bool:
@@ -447,6 +601,32 @@ def _is_finding(kind: str, record: Record) -> bool:
 def _sounds_bad(kind: str) -> bool:
     endings = (*FAULTS, "-errored", "-failed", "-aborted", "hazard")
     return kind.endswith(endings) or kind in ("stale-read", "incoherent", "trapped")
+
+
+def record_text(record: dict[str, Any]) -> str:
+    """Return a command or packet as text: its name and its fields, with large numbers in hex.
+
+    Fields that repeat the name, or that the document reserves, are left out.
+    """
+    fields = (
+        f"{name}={hex(value) if type(value) is int and value > 9 else value_text(value)}"
+        for name, value in record.items()
+        if name not in ("type", "type_value") and not name.startswith(("unused", "reserved"))
+    )
+    return " ".join((str(record.get("type", "")), *fields)).rstrip()
+
+
+def command_text(command: Any) -> str:
+    """Return a user command of Acceldev as text, with its name as in the document."""
+    if not isinstance(command, dict):
+        return value_text(command)
+    name, _, fields = record_text(command).partition(" ")
+    return f"{name.upper()} {fields}".rstrip()
+
+
+def _number(value: Any) -> int:
+    """Return a number that a trace has as an int or in hex."""
+    return value if isinstance(value, int) else int(str(value), 0)
 
 
 def _subject(record: Record) -> str:
@@ -468,7 +648,9 @@ def _lane(record: Record) -> str:
 
 
 def _cell(value: Plain) -> str:
-    """Return the value of a field as a table cell: text unchanged, "" for a missing value."""
+    """Return the value of a field as a table cell: text unchanged, "" for a missing value, a command as in a list."""
+    if isinstance(value, dict) and "type" in value:
+        return record_text(value)
     return "" if value is None else value if isinstance(value, str) else value_text(value)
 
 

@@ -39,6 +39,8 @@ HEX_NAMES = frozenset(
 )
 """The last words of the names of fields whose ints are written in hex."""
 
+DIAGNOSTIC = "diagnostic"
+"""The field of an event with the diagnostic of its error or finding, for reports: a record, or text for people."""
 UNITS = frozenset({"lane", "wave", "work-group", "hart", "instance"})
 """The kinds of error locations that name the failing wave, hart or lane."""
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]

@@ -6,11 +6,42 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO, TypeAlias
 
+from softcard.core.errors import WireError
 from softcard.core.event import Event, Probes
 from softcard.trace.reading import Record
 from softcard.trace.values import to_object
+
+if TYPE_CHECKING:
+    from softcard.device.acceldev.device import AcceldevDevice
+    from softcard.device.fletcher.device import FletcherDevice
+    from softcard.device.hsa.device import HsaDevice
+    from softcard.device.refsi.device import RefSiDevice
+    from softcard.host.acceldev.acceldev import Acceldev
+    from softcard.host.amdcl2.program import Program
+    from softcard.host.fletcher.platform import Platform
+    from softcard.host.hsa.gpu import Gpu
+    from softcard.host.refsi.refsi import RefSi
+
+    Device: TypeAlias = (
+        Acceldev | AcceldevDevice | FletcherDevice | Gpu | HsaDevice | Platform | Program | RefSi | RefSiDevice
+    )
+
+
+def probes_of(device: Device) -> Probes:
+    """Return the probes of a device, an object of the host that stands for it, or a program with its device."""
+    for path in PROBES:
+        found: object = device
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        if isinstance(found, Probes):
+            return found
+    raise WireError(f"a trace cannot follow {device!r}, expected a device, or the probes of one")
+
+
+PROBES: Final = ("probes", "port.probes", "device.probes", "port.device.probes")
+"""The attributes at which hosts and devices have their probes."""
 
 
 class TraceWriter(ABC):
@@ -40,8 +71,9 @@ class TraceWriter(ABC):
     def finish(self) -> None:  # noqa: B027  # most formats need no end
         """Write the end of the file after the last event; by default, write nothing."""
 
-    def follow(self, probes: Probes) -> Self:
-        """Subscribe to a device's events until this writer is closed; return the writer."""
+    def follow(self, device: Probes | Device) -> Self:
+        """Subscribe to the events of a device, or of its `probes`, until this writer is closed; return the writer."""
+        probes = device if isinstance(device, Probes) else probes_of(device)
         self._cancels.append(probes.subscribe(self, later=True))
         return self
 

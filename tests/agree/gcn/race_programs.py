@@ -159,6 +159,26 @@ class Maker:
         self._add("v4", "s14", "v4")
 
 
+class Users(Maker):
+    """Programs that compute with what they load; some waves or lanes do not store it in the end."""
+
+    def _access(self) -> None:
+        super()._access()
+        if self._chance(0.3):
+            ways = (
+                ("v_mov_b32 v8, v12",), (f"v_add_u32 v8, {self.carry}v12, v13",), ("v_mov_b32 v12, 0",),
+                ("v_readlane_b32 s21, v12, 5", "v_mov_b32 v8, s21"), ("ds_bpermute_b32 v8, v3, v12",),
+                ("v_cmp_eq_u32 vcc, 7, v12", "v_cndmask_b32 v8, v8, v0, vcc"),
+            )  # fmt: skip
+            self._put(*ways[int(self.rng.integers(len(ways)))])
+
+    def _end(self) -> None:
+        ways = (("s_cmp_eq_u32 s8, 64", "s_cbranch_scc1 last"), ("s_mov_b64 exec, 0xff00",), ("s_mov_b64 exec, 0",), ())
+        self._put(*ways[int(self.rng.integers(len(ways)))])
+        super()._end()
+        self._put("last:")
+
+
 class Apart(Maker):
     """Programs whose groups store each to bytes of its own, beside each other, and load what they share.
 

@@ -220,7 +220,7 @@ def test_scales_are_read_before_d_is_written(scales: tuple[int, int]) -> None:
         assert not differences(expected, engine(key[0], text.code(), state)), engine
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.slow(seconds=15)
 def test_instructions_with_scales_differ_in_any_word() -> None:
     """Instructions of four words that are translated together: formats, files, bytes of scales, registers."""
     rng, name = np.random.default_rng(18), "gfx950"

@@ -23,7 +23,7 @@ from tests.agree.gcn.bench import STEP_LIMIT, World, differences, on_reference
 from tests.agree.gcn.bench import _error as error_of
 from tests.agree.gcn.fuzz import TARGETS
 from tests.agree.gcn.programs import Builder, listing, start, weighted
-from tests.agree.gcn.race_programs import END, Maker
+from tests.agree.gcn.race_programs import END, Maker, Users
 from tests.engine.gcn.jit.test_contiguous import every_lanes
 from tests.engine.gcn.programs import dwords, program
 
@@ -98,6 +98,21 @@ def test_both_engines_find_the_same(name: str, lanes: int) -> None:
         one, other = (found_by(engine, text, name, options, equal_stores) for engine in engines)
         assert one[0] == other[0], text
         assert one[1] == other[1] == expected, text
+        many += len(one[0])
+    assert many > 8
+
+
+@pytest.mark.parametrize("name", ["gfx803", "gfx900"])
+def test_both_engines_find_the_same_where_values_are_unused(name: str) -> None:
+    many = 0
+    for number in range(6):
+        rng = np.random.default_rng([38, number])
+        text = Users(rng, name).text()
+        options = {"groups": [(n, 0, 0) for n in range(2)], "size": (128, 1, 1), "lds_bytes": 1024}
+        one, other = (
+            found_by(engine, text, name, options, False) for engine in (ReferenceEngine(), JitEngine(threads=1))
+        )
+        assert one == other, text
         many += len(one[0])
     assert many > 8
 

@@ -16,7 +16,7 @@ def all_forms(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("exhaustive"))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=5)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_operation_in_every_form_agrees(name: str, all_forms: bool) -> None:
     wrong = sweep.results(name, all_forms).wrong

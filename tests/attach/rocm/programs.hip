@@ -419,7 +419,6 @@ int endless() {
     CHECK(hipHostMalloc((void **)&begun, sizeof *begun, hipHostMallocCoherent));
     *begun = 0;
     endless_kernel<<<1, 64>>>(flag, begun);
-    usleep(300000); // so that the kernel runs before the first load
     while (!__atomic_load_n(begun, __ATOMIC_ACQUIRE)) {}
     printf("begun\n");
     fflush(stdout);

@@ -78,11 +78,15 @@ def served(*agents: str, **options: Any) -> Iterator[Served]:
 
 
 @cache
-def hip_program(name: str, *libraries: str, debug: bool = False, level: str = "-O2") -> str:
-    """A HIP program of this folder for all agents, kept where compiled kernels are kept."""
+def hip_program(
+    name: str, *libraries: str, debug: bool = False, level: str = "-O2", agents: tuple[str, ...] = AGENTS
+) -> str:
+    """A HIP program of this folder for some agents, kept where compiled kernels are kept.
+
+    Compilers compile it once for each agent: a test that uses one agent only asks for that one."""
     source = HERE / f"{name}.hip"
     version = subprocess.run(["hipcc", "--version"], capture_output=True, text=True, check=True).stdout
-    words = [*(f"--offload-arch={agent}" for agent in AGENTS), level, *(f"-l{each}" for each in libraries)]
+    words = [*(f"--offload-arch={agent}" for agent in agents), level, *(f"-l{each}" for each in libraries)]
     words += ["-g"] * debug
     folder = [str(HERE)] * debug  # which debug information names
     key = hashlib.sha256("\0".join([version, source.read_text(), *words, *folder]).encode()).hexdigest()[:24]

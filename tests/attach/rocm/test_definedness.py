@@ -12,6 +12,7 @@ from tests.attach.rocm.rig import TIMEOUT_S, Served, hip_program, needs_compiler
 from tests.attach.rocm.test_programs import SDMA
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=9), needs_compiler, needs_rocm]
+AGENT = "gfx900"
 RIGHT = ("copies", "host_stores", "padding", "pinned", "symbols", "rectangle", "recursion")
 MISTAKES = (
     {
@@ -31,6 +32,10 @@ MISTAKES = (
 """The parts of each run of the program, in order, and the findings in each."""
 
 
+def program() -> str:
+    return hip_program("definedness", agents=(AGENT,))
+
+
 def findings(there: Served, *command: str, **variables: str) -> list[Finding]:
     """Return the findings while a program of HIP runs."""
     agents: list[HsaDevice] = []
@@ -44,14 +49,14 @@ def findings(there: Served, *command: str, **variables: str) -> list[Finding]:
     ("sdma", "check", "names"), [("1", "all", ("host_stores", "pinned", "symbols", "recursion")), ("0", "init", RIGHT)]
 )
 def test_right_programs_have_no_findings(sdma: str, check: str, names: tuple[str, ...]) -> None:
-    with served("gfx900", check=check, time_limit_seconds=TIMEOUT_S) as there:
-        assert not findings(there, hip_program("definedness"), *names, **environment(frozenset({INIT})), **{SDMA: sdma})
+    with served(AGENT, check=check, time_limit_seconds=TIMEOUT_S) as there:
+        assert not findings(there, program(), *names, **environment(frozenset({INIT})), **{SDMA: sdma})
 
 
 def test_planted_mistakes_are_found() -> None:
-    with served("gfx900", check="init", time_limit_seconds=TIMEOUT_S) as there:
+    with served(AGENT, check="init", time_limit_seconds=TIMEOUT_S) as there:
         for expected in MISTAKES:
-            found = findings(there, hip_program("definedness"), *expected, **environment(frozenset({INIT})))
+            found = findings(there, program(), *expected, **environment(frozenset({INIT})))
             assert len(found) == len(expected)
             for text, each in zip(expected.values(), found, strict=True):
                 assert text in each.message

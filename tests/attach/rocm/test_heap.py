@@ -10,7 +10,8 @@ import pytest
 from softcard.cli import main
 from tests.attach.rocm.rig import hip_program, needs_compiler, needs_rocm
 
-pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=60), needs_compiler, needs_rocm]
+pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=20), needs_compiler, needs_rocm]
+AGENT = "gfx900"
 RIGHT = ("crowd", "lists", "text")
 MISTAKE = "shared"
 """Work-groups that store to one block in no order."""
@@ -18,8 +19,8 @@ MISTAKE = "shared"
 
 def test_only_the_race_of_user_code_on_a_block_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     made = tmp_path / "found.json"
-    options = ["--agent", "gfx900", "--check", "races", "--findings", str(made)]
-    assert main(["exec", *options, "--", hip_program("heap"), *RIGHT, MISTAKE]) == 0
+    options = ["--agent", AGENT, "--check", "races", "--findings", str(made)]
+    assert main(["exec", *options, "--", hip_program("heap", agents=(AGENT,)), *RIGHT, MISTAKE]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert [line for line in lines if not line.startswith("lane")] == [f"{name}: right" for name in (*RIGHT, MISTAKE)]
     assert sorted(line for line in lines if line.startswith("lane")) == sorted(

@@ -18,6 +18,7 @@ from tests.attach.rocm.rig import TIMEOUT_S, hip_program, needs_compiler, needs_
 from tests.attach.rocm.test_programs import SDMA
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
+AGENT = "gfx900"
 USERFAULTFD = 323
 """The number of the system call on x86-64."""
 BY_COPY = (
@@ -72,12 +73,16 @@ def sees_accesses() -> bool:
 needs_faults = pytest.mark.skipif(not sees_accesses(), reason="no userfaultfd: sysctl vm.unprivileged_userfaultfd=1")
 
 
+def program() -> str:
+    return hip_program("host_order", agents=(AGENT,))
+
+
 def findings(*names: str, **variables: str) -> list[Finding]:
     """What the check of races finds while parts of the program run."""
     agents: list[HsaDevice] = []
-    with served("gfx900", check="races", time_limit_seconds=TIMEOUT_S) as there:
+    with served(AGENT, check="races", time_limit_seconds=TIMEOUT_S) as there:
         there.device.on_device = agents.append
-        done = there.run(hip_program("host_order"), *names, **environment(frozenset({RACES})), **variables)
+        done = there.run(program(), *names, **environment(frozenset({RACES})), **variables)
         assert not done.returncode, done.stdout + done.stderr
         assert not there.seen(KernelLint) or not sees_accesses()
         return [each for agent in agents for each in agent.findings]
@@ -124,6 +129,6 @@ def test_right_programs_have_no_findings(sdma: str) -> None:
 
 @pytest.mark.parametrize("large_bar", [True, False])
 def test_device_memory_is_reached_with_a_large_bar_only(large_bar: bool) -> None:
-    with served("gfx900", large_bar=large_bar, time_limit_seconds=TIMEOUT_S) as there:
-        assert there.run(hip_program("host_order"), "two_buffers", "in_place").returncode == 0
-        assert there.run(hip_program("host_order"), "host_stores").returncode == (0 if large_bar else -signal.SIGSEGV)
+    with served(AGENT, large_bar=large_bar, time_limit_seconds=TIMEOUT_S) as there:
+        assert there.run(program(), "two_buffers", "in_place").returncode == 0
+        assert there.run(program(), "host_stores").returncode == (0 if large_bar else -signal.SIGSEGV)

@@ -232,3 +232,49 @@ def test_the_environment_keeps_what_programs_had(monkeypatch: pytest.MonkeyPatch
     found = library.environment(tmp_path / "s", tmp_path)
     assert found["LD_PRELOAD"] == f"{library.path} /lib/other.so"
     assert found["PATH"].startswith(f"{tmp_path}/bin:")
+
+
+RUNTIME = """
+#include <stdint.h>
+int64_t hsa_signal_wait_scacquire(uint64_t signal, int c, int64_t value, uint64_t timeout, int state) {
+    return signal + c + value + timeout + 1000 * state;
+}
+int64_t hsa_signal_wait_relaxed(uint64_t signal, int c, int64_t value, uint64_t timeout, int state) {
+    return 1 + signal + c + value + timeout + 1000 * state;
+}
+"""
+"""In place of the run-time library: the sum of the arguments, so that a wait that spins gives another number."""
+CALLER = """
+#include <stdint.h>
+#include <stdio.h>
+int64_t hsa_signal_wait_scacquire(uint64_t, int, int64_t, uint64_t, int);
+int64_t hsa_signal_wait_relaxed(uint64_t, int, int64_t, uint64_t, int);
+void waits(void) {
+    for (int state = 0; state < 2; state++)
+        printf("%d ", (int)(hsa_signal_wait_scacquire(1, 2, 30, 400, state)
+                            + hsa_signal_wait_relaxed(1, 2, 30, 400, state)));
+}
+"""
+LINKED = "void waits(void); int main(void) { waits(); }"
+LOADED = """
+#include <dlfcn.h>
+int main(void) { ((void (*)(void))dlsym(dlopen("libcaller.so", RTLD_NOW | RTLD_LOCAL), "waits"))(); }
+"""
+
+
+@pytest.mark.parametrize("main", [LINKED, LOADED], ids=["linked", "loaded for the program alone"])
+def test_waits_for_signals_do_not_spin(main: str, tmp_path: Path) -> None:
+    """HIP's waits for copies would take a processor from the kernels that they wait for."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
+    here = [f"-L{tmp_path}", f"-Wl,-rpath,{tmp_path}"]
+    for name, text, *flags in (
+        ("libhsa-runtime64.so", RUNTIME, "-shared", "-fPIC"),
+        ("libcaller.so", CALLER, "-shared", "-fPIC", *here, "-lhsa-runtime64"),
+        ("program", main, *here, *(["-lcaller"] if main == LINKED else ["-ldl"])),
+    ):
+        source = tmp_path / f"{name}.c"
+        source.write_text(text)
+        subprocess.run([compiler, str(source), "-o", str(tmp_path / name), *flags], check=True)
+    with served() as there:
+        done = there.run(str(tmp_path / "program"))
+    assert done.stdout.split() == ["867", "867"], done.stderr

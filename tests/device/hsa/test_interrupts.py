@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -392,6 +393,35 @@ def test_ctrl_c_in_run_of_a_threaded_device(check: str) -> None:
         with pytest.raises(Stopped, match=r"the host was interrupted .*, at kernel kernel"):
             launch.wait()
         assert not gpu._users
+
+
+@pytest.mark.parametrize("execution", ["synchronous", "threaded"])
+@pytest.mark.parametrize("step", ["_own", "_take", "_take_idle", "_dispatch"])
+def test_ctrl_c_at_the_end_of_a_step_of_a_launch(step: str, execution: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No queue is in use afterwards, also if the step has taken one or has submitted the packet."""
+    with Gpu.open("gfx900", threads=1, execution=execution) as gpu:
+        code, x, y = gpu.load(demo_code("gfx900")), np.ones(64, np.float32), gpu.zeros(64)
+        options: Any = {"grid": 64, "args": [2.0, x, y]}
+        run, begin = partial(gpu.run, code, "saxpy", **options), partial(gpu.dispatch, code.kernel("saxpy"), **options)
+        with monkeypatch.context() as patched:
+            patched.setattr(gpu, step, interrupting(getattr(gpu, step)))
+            with soon(), pytest.raises(KeyboardInterrupt):
+                (begin if step in ("_own", "_take") else run)()
+        assert not gpu._users
+        y[:] = 0
+        with soon():
+            run()
+        assert y.tolist() == [2.0] * 64
+
+
+def interrupting(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does a step and is interrupted before it returns."""
+
+    def call(*arguments: Any, **options: Any) -> None:
+        step(*arguments, **options)
+        raise KeyboardInterrupt
+
+    return call
 
 
 def test_time_in_which_code_is_compiled_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

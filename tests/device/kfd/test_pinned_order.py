@@ -297,6 +297,22 @@ def test_a_copy_is_held_against_accesses_once(engine: Waiting) -> None:
     assert found.count == 1
 
 
+@pytest.mark.parametrize(("is_store", "is_word"), [(False, True), (False, False), (True, True)])
+def test_a_word_that_a_kernel_stores_after_the_host_has_begun_to_wait_for_it(is_store: bool, is_word: bool) -> None:
+    """All lanes store it, so that the store is not known to be atomic; the host's load is no race, but its store is."""
+    accesses, found = host_races.HostAccesses(lambda: {1: (0, 1)}, lambda reason: None), list[Any]()
+    store = SimpleNamespace(launch=5, access=STORE, is_atomic=False, is_word=is_word, pc=4)
+    tracker: Any = SimpleNamespace(
+        unordered=lambda kind, address, size: [store],
+        report_unordered=lambda kind, other, is_exact: found.append((kind, other)),
+    )
+    accesses.touched([0x1000], is_store=is_store, is_compared=True)
+    assert accesses.begin(1, 0)
+    accesses.end(tracker, 1, 0, 5)
+    kind = STORE if is_store else LOAD
+    assert found == ([] if is_word and not is_store else [(kind, store)])
+
+
 def test_a_system_that_does_not_show_accesses_is_reported_once(engine: Waiting) -> None:
     for _ in range(2):
         engine.order.refused("no userfaultfd")

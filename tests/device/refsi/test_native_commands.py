@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import hypothesis.strategies as st
@@ -132,15 +132,6 @@ def shown(status: BufferStatus) -> tuple[object, ...]:
         (status.ok, status.commands, status.steps, status.command, status.opcode, status.chunk),
         None if error is None else (type(error), str(error), error.rule),
     )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep out of the user's folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-        pair.cache_clear()
 
 
 @cache

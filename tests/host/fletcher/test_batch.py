@@ -123,6 +123,6 @@ def test_extension_types_are_refused_before_the_kernel_starts() -> None:
         context.queue_record_batch(pa.record_batch([pa.array(["{}"], pa.json_())], schema=look.schemas[0]))
         with pytest.raises(
             RuleError,
-            match=r"In.text is of type extension<arrow.json.*>, .*for an extension array, its storage.*cut-batch",
+            match=r"In.text is of type extension<arrow.json.*>, .*for an extension array, its storage.*truncated-batch",
         ):
             context.enable()

@@ -10,6 +10,7 @@ import pytest
 
 from softcard.core.errors import RuleError, WireError
 from softcard.device.fletcher.device import FletcherDevice
+from softcard.device.fletcher.job import Job, KernelFailure
 from softcard.device.fletcher.kernel import Kernel as VirtualKernel
 from softcard.device.fletcher.kernel import kernel as virtual_kernel
 from softcard.device.fletcher.kernel import named_schema
@@ -74,7 +75,10 @@ def test_all_names_of_the_real_library_are_there() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([1, 1.5], "argument 1 is 1.5, expected an integer"),
+        (
+            [1, 1.5],
+            "argument 1 is 1.5, expected an integer; the bits of a float are np.float32(1.5).view(np.uint32)",
+        ),
         ([1 << 32], "argument 0 is 0x100000000, which does not fit 32 bits"),
         ([-1 - (1 << 31)], "argument 0 is -0x80000001, which does not fit 32 bits"),
     ],
@@ -162,7 +166,12 @@ def test_arguments_by_name(options: dict[str, Any]) -> None:
         ({"nothing": 1}, WireError, r"the register map has no custom register nothing \(it has: small seen big odd\)"),
         ({"small": 1 << 16}, WireError, "argument small is 0x10000, which does not fit 16 bits"),
         ({"small": -32769}, WireError, "argument small is -0x8001, which does not fit 16 bits"),
-        ({"big": 1.5}, WireError, "argument big is 1.5, expected an integer"),
+        (
+            {"big": 1.5},
+            WireError,
+            r"argument big is 1.5, expected an integer; the bits of a float are np.float64\(1.5\).view\(np.uint64\)",
+        ),
+        ({"small": 1.5}, WireError, "argument small is 1.5, expected an integer$"),
     ],
 )
 def test_arguments_by_name_that_are_none(arguments: Any, error: type[Exception], message: str) -> None:
@@ -244,6 +253,29 @@ def test_more_rows_than_a_register_counts() -> None:
 def test_empty_batches_that_are_none(options: dict[str, Any], message: str) -> None:
     with pytest.raises(WireError, match=message):
         empty_batch(named_schema("W", [("s", pa.string())]), **options)
+
+
+def test_a_start_needs_buffers_on_the_device() -> None:
+    with Platform(add_up) as platform, Context(platform) as context:
+        context.queue_record_batch(numbers(1, 2))
+        with pytest.raises(StatusError, match=r"are not on the device: call the context's enable\(\) first"):
+            Kernel(context).start()
+        assert platform.read_mmio(1) == 1  # idle
+
+
+def test_a_failure_in_pyarrow_names_the_line_of_the_kernel() -> None:
+    def misspelt(job: Job) -> int:
+        return job.batch()["amout"]
+
+    (schema,) = add_up.schemas
+    kernel = VirtualKernel("misspelt", misspelt, (schema,))
+    with Platform(kernel) as platform, Context(platform) as context:
+        context.queue_record_batch(numbers(1, 2))
+        context.enable()
+        with pytest.raises(
+            KernelFailure, match=r"does not exist in schema', at line \d+ of .*test_calls.py \(misspelt"
+        ):
+            Kernel(context).start()
 
 
 def test_record_batches_that_are_not_there() -> None:

@@ -54,7 +54,7 @@ def test_chunks_of_a_table() -> None:
     assert caught.value.rule is INDEX_RANGE
     assert caught.value.message == (
         "ExampleBatch.number starts at element 300 of its buffers, but the run-time library passes whole buffers "
-        "with rows 0 to 100: queue a copy, softcard.host.fletcher.unsliced(batch), or queue it with whole=True "
+        "with rows 0 to 100: queue a copy, softcard.fletcher.unsliced(batch), or queue it with whole=True "
         "and call the kernel's set_range(0, 300, 400) after write_metadata()"
     )
     assert sum(run(unsliced(chunk)) for chunk in chunks) == sum(range(1000))

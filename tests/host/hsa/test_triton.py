@@ -102,12 +102,57 @@ def matmul(rng: np.random.Generator) -> Case:
     return Case([a, b, np.zeros((64, 64), F), 64, 64, 128], 1, 2, a.astype(F) @ b.astype(F))
 
 
+def in_place(rng: np.random.Generator) -> Case:
+    x = rng.integers(-9, 9, 64).astype(F)
+    return Case([x, 64], 1, 0, 2 * x + x.sum())
+
+
+def reverse(rng: np.random.Generator) -> Case:
+    x = rng.standard_normal(64, F)
+    return Case([x, 64], 1, 0, x[::-1])
+
+
+def rotary(rng: np.random.Generator) -> Case:
+    q, (c, s) = rng.integers(-9, 9, (5, 2, 32)).astype(F), rng.integers(-9, 9, (2, 32)).astype(F)
+    a, b = q[:, 0], q[:, 1]
+    return Case([q, c, s], 5, 0, np.stack([a * c - b * s, b * c + a * s], 1))
+
+
+def products(rng: np.random.Generator) -> Case:
+    x, y = rng.standard_normal((2, 4, 100), F)
+    return Case([x, y, np.zeros(1, F), 100], 1, 2, np.array([(x.astype(float) * y).sum()]), 1e-3)
+
+
+def guarded(rng: np.random.Generator) -> Case:
+    x = rng.integers(-9, 9, (8, 128)).astype(F)
+    return Case([x, np.zeros(128, F), np.zeros(1, D), np.zeros(1, D)], 8, 1, x.sum(0))
+
+
+def reverse_of_waves(rng: np.random.Generator) -> Case:
+    return Case([rng.standard_normal(256, F), 256], 1, 0, np.zeros(0))
+
+
+def first_sums(rng: np.random.Generator) -> Case:
+    return Case([rng.standard_normal((8, 128), F), np.zeros(8, F), np.zeros(1, F)], 8, 2, np.zeros(0))
+
+
+def last_wins(rng: np.random.Generator) -> Case:
+    return Case([np.zeros(1, D), 0], 8, 0, np.zeros(0))
+
+
 CASES: dict[str, Callable[[np.random.Generator], Case]] = {
     each.__name__: each
     for each in (
         add, softmax, layernorm, reductions, float_sum, histogram, lock, scan, sort, gelu, matrix_sums, matmul,
+        in_place, reverse, rotary, products, guarded,
     )
 }  # fmt: skip
+RACING: dict[str, tuple[Callable[[np.random.Generator], Case], set[str]]] = {
+    "reverse_of_waves": (reverse_of_waves, {"races/write-read", "races/read-write"}),
+    "first_sums": (first_sums, {"races/write-read"}),
+    "last_wins": (last_wins, {"races/write-write"}),
+}
+"""The kernels that race, and what is found."""
 every_kernel = pytest.mark.parametrize("name", CASES)
 ALL = [(processor, name) for processor in PROCESSORS for name in CASES]
 
@@ -125,7 +170,7 @@ def code_object(processor: str, name: str) -> bytes:
 
 def check(processor: str, name: str, launches: int = 3, **settings: Any) -> list[Any]:
     """Launch a kernel several times, compare its results, and return the findings."""
-    case = CASES[name](np.random.default_rng(7))
+    case = (RACING[name][0] if name in RACING else CASES[name])(np.random.default_rng(7))
     with Gpu.open(processor, **settings) as gpu:
         code = gpu.load(code_object(processor, name))
         given = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in case.arguments]
@@ -133,9 +178,13 @@ def check(processor: str, name: str, launches: int = 3, **settings: Any) -> list
         assert metadata is not None
         given += [0] * (len(metadata.explicit) - len(given))  # pointers to scratch memory, which are not used
         for _ in range(launches):
-            given[case.result][...] = case.arguments[case.result]
+            for argument, values in zip(given, case.arguments, strict=False):
+                if isinstance(values, np.ndarray):
+                    argument[...] = values
             sizes = {"grid": 64 * WAVES * case.programs, "group": 64 * WAVES}
             gpu.run(code, name, args=given, group_bytes=launch_sizes()[f"{processor}/{name}"], **sizes)
+            if name in RACING:
+                continue
             found = given[case.result].reshape(case.expected.shape).astype(float)
             np.testing.assert_allclose(found, case.expected, rtol=case.error, atol=case.error)
         return list(gpu.findings)
@@ -166,6 +215,22 @@ def test_the_strict_memory_finds_nothing(processor: str, name: str) -> None:
 @pytest.mark.parametrize("processor", ["gfx90a", "gfx942"])
 def test_checks_find_nothing(processor: str, name: str) -> None:
     assert check(processor, name, launches=1, check="memory,init,races,waits,sync") == []
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("name", RACING)
+def test_races_are_found(processor: str, name: str, engine: str) -> None:
+    found = check(processor, name, check="races", engine=engine)
+    assert {each.name for each in found} == RACING[name][1]
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("name", ["in_place", "reverse", "rotary", "products", "guarded", "float_sum", "softmax"])
+def test_loads_that_waves_repeat_do_not_race(processor: str, name: str, engine: str) -> None:
+    """Nobody uses what the other waves load; lanes whose sums differ by rounding leave equal words in LDS."""
+    assert check(processor, name, check="memory,init,races", engine=engine) == []
 
 
 @pytest.mark.parametrize("processor", ["gfx90a", "gfx942", "gfx950"])

@@ -161,6 +161,17 @@ def test_what_is_refused(name: str, text: str, message: str, tmp_path: Path) -> 
     assert message in str(caught.value)
 
 
+def test_messages_name_the_file_as_the_caller_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.c").write_text("void k(unsigned long id) { int unused; }\n")
+    reported: list[str] = []
+    compile_kernels("k.c", options=["-Wall"], warn=reported.append)
+    assert reported[0].startswith("k.c:1:32: warning: ")
+    with pytest.raises(CompileError, match=r"k\.c:1:32: error: ") as caught:
+        compile_kernels("k.c", options=["-Wall", "-Werror"])
+    assert str(tmp_path) not in str(caught.value)
+
+
 def test_compilers_that_there_are_not(monkeypatch: pytest.MonkeyPatch, source: Path) -> None:
     with pytest.raises(NoCompiler, match=r"unknown compiler 'clang-61'; close to it: .*clang-16"):
         compile_kernels(source, compiler="clang-61")

@@ -53,6 +53,14 @@ def copy_tile(source, target, M: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
+def copy_described(x, out, rows, columns, M: tl.constexpr, N: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, shape=[rows, columns], strides=[columns, 1], block_shape=[M, N])
+    target = tl.make_tensor_descriptor(out, shape=[rows, columns], strides=[columns, 1], block_shape=[M, N])
+    at = [tl.program_id(0) * M, tl.program_id(1) * N]
+    target.store(at, source.load(at) * 2)
+
+
+@triton.jit
 def where_am_i(out, BLOCK: tl.constexpr):
     x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     at = (z * tl.num_programs(1) + y) * tl.num_programs(0) + x
@@ -76,6 +84,14 @@ def count_all(counter):
 @triton.jit
 def sum_of(pair, scales, out):
     tl.store(out, tl.load(pair[0]) * scales[0] + tl.load(pair[1]) * scales[1])
+
+
+@triton.jit
+def sum_of_tables(table, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(table).to(tl.pointer_type(tl.float32))
+    y = tl.load(table + 1).to(tl.pointer_type(tl.float32))
+    tl.store(out + at, tl.load(x + at) + tl.load(y + at))
 
 
 @triton.jit

@@ -11,12 +11,14 @@ from tests.host.triton import load_kernels
 k = load_kernels()
 
 import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
 from triton.testing import do_bench  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 import softcard.triton  # noqa: E402
+from softcard.host.triton.launcher import card  # noqa: E402
 
-pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=30)]
+pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=1)]
 RNG = np.random.default_rng(7)
 
 
@@ -52,6 +54,24 @@ def test_numbers_of_every_kind(value: float, factor: float):
     assert (x == value * factor).all()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "words", "values"),
+    [
+        (tl.bfloat16, np.array([0x3F80, 0xC040, 0x7F80], np.uint16), [1, -3, np.inf]),
+        (tl.float8e5, np.array([0x3C, 0xC2, 0x01], np.uint8), [1, -3, 2**-16]),
+        (tl.float8e4b8, np.array([0x40, 0xCC, 0x01], np.uint8), [1, -3, 2**-10]),
+    ],
+    ids=str,
+)
+def test_types_that_numpy_lacks(dtype: Any, words: Any, values: Any):
+    tensor, out = triton.reinterpret(softcard.triton.Tensor(words), dtype), np.zeros(3, np.float32)
+    k.convert[(1,)](tensor, out, 3, BLOCK=64)
+    assert out.tolist() == values
+    back = np.zeros_like(words)
+    k.convert[(1,)](out, triton.reinterpret(softcard.triton.Tensor(back), dtype), 3, BLOCK=64)
+    assert back.tolist() == words.tolist()
+
+
 def test_matrix_product():
     a, b = (RNG.standard_normal((64, 64)).astype(np.float16) for _ in range(2))
     c = np.zeros((64, 64), np.float32)
@@ -64,6 +84,13 @@ def test_tensor_descriptors():
     out = np.zeros_like(x)
     source, target = (TensorDescriptor(softcard.triton.Tensor(each), [64, 64], [64, 1], [32, 32]) for each in (x, out))
     k.copy_tile[(2, 2)](source, target, M=32, N=32)
+    assert np.array_equal(out, 2 * x)
+
+
+def test_tensor_descriptors_of_the_device():
+    x = RNG.standard_normal((60, 64)).astype(np.float32)
+    out = np.zeros_like(x)
+    k.copy_described[(2, 2)](x, out, 60, 64, M=32, N=32)
     assert np.array_equal(out, 2 * x)
 
 
@@ -91,6 +118,13 @@ def test_tuples_of_arguments():
     x, y, out = np.full(1, 3, np.float32), np.full(1, 5, np.float32), np.zeros(1, np.float32)
     k.sum_of[(1,)]((x, y), (2.0, 10.0), out)
     assert out[0] == 56
+
+
+def test_tables_of_pointers():
+    x, y, out = np.arange(64, dtype=np.float32), np.ones(64, np.float32), np.zeros(64, np.float32)
+    table = np.array([softcard.triton.address(x), softcard.triton.address(y)], np.int64)
+    k.sum_of_tables[(1,)](table, out, BLOCK=64)
+    assert np.array_equal(out, x + 1)
 
 
 def test_device_arrays_and_strided_views():
@@ -131,6 +165,33 @@ def test_benchmarks_count_thousands_of_instructions():
     x = np.ones(1024, np.float32)
     run = lambda size: do_bench(lambda: k.scale[(1024 // size,)](x, 1.0, 1024, BLOCK=size))  # noqa: E731
     assert 0 < run(1024) < run(64)
+
+
+def test_streams_and_events():
+    interface = triton.runtime.driver.active.get_device_interface()
+    x, stream = np.ones(1024, np.float32), interface.Stream()
+    begin, end = interface.Event(enable_timing=True), interface.Event(enable_timing=True)
+    begin.record()
+    with interface.stream(stream):
+        k.scale[(4,)](x, 3.0, 1024, BLOCK=256)
+        assert triton.runtime.driver.active.get_current_stream(0) == stream.cuda_stream
+    stream.synchronize()
+    end.record()
+    assert (x == 3).all()
+    assert triton.runtime.driver.active.get_current_stream(0) == 0
+    assert begin.elapsed_time(end) > 0.1
+    assert end.query()
+    assert stream.cuda_stream in card().streams
+
+
+def test_hooks_of_launches():
+    seen: list[Any] = []
+    triton.knobs.runtime.launch_enter_hook.add(seen.append)
+    try:
+        k.scale[(1,)](np.ones(64, np.float32), 3.0, 64, BLOCK=64)
+    finally:
+        triton.knobs.runtime.launch_enter_hook.remove(seen.append)
+    assert [each.get()["name"] for each in seen] == ["scale"]
 
 
 def test_libraries_of_the_device():

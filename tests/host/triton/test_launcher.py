@@ -2,6 +2,8 @@
 
 import gc
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,6 +55,18 @@ def test_protocol_of_each_version(version: tuple[int, int]):
         signature = dict(enumerate(signature.values()))
     assert launched(version, values, signature) == ["enter facts", "facts"]
     assert np.array_equal(out, x + 1)
+
+
+def test_code_is_unloaded_before_the_next_launch():
+    """Not at once: finalizers run while kernels do, and unloading waits for kernels."""
+    function = Function("add", (COMPILED / "add.co").read_bytes())
+    executable = function.kernel(card()).executable
+    function.unload()
+    assert executable.is_loaded
+    arrays = [np.zeros(3000, np.float32) for _ in range(3)]
+    launched((3, 9), [*arrays, 3000, 1024], TYPES)
+    assert not executable.is_loaded
+    assert function.kernel(card()).executable.is_loaded
 
 
 def test_grids_without_programs_do_nothing():
@@ -129,7 +143,7 @@ def test_agent_of_an_environment_variable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SOFTCARD_AGENT", "gfx90a")
     assert chosen_agent() == "gfx90a"
     monkeypatch.setenv("SOFTCARD_AGENT", "gfx9a0")
-    with pytest.raises(WireError, match=r"SOFTCARD_AGENT is 'gfx9a0'.* expected one of gfx900, .*close to it: gfx950"):
+    with pytest.raises(WireError, match=r"SOFTCARD_AGENT is 'gfx9a0'.* expected one of gfx906, .*close to it: gfx950"):
         chosen_agent()
 
 
@@ -139,6 +153,13 @@ def test_checks_use_a_gpu_of_their_own():
         assert card().gpu is gpu is not usual.gpu
     assert card() is usual
     assert gpu.device.is_closed
+
+
+def test_missing_triton():
+    code = "import sys; sys.modules['triton'] = None; import softcard.triton"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    text = "ImportError: softcard.triton requires Triton: pip install 'softcard[triton]'"
+    assert made.stderr.splitlines()[-1] == text
 
 
 # ---- tensors ---------------------------------------------------------------------------------------------------------
@@ -192,14 +213,38 @@ def test_storages_are_mapped_once_until_their_owner_is_gone():
         assert not storages._known
 
 
-def test_a_storage_in_the_memory_of_an_older_one_replaces_it():
+def test_several_owners_of_the_same_memory():
+    """An array, a tensor of PyTorch made of it, and a larger array that begins at the same address."""
     with Gpu.open("gfx900", threads=1) as gpu:
         storages, data = Storages(gpu), np.zeros(64, np.uint8)
-        first, second = Storage(data[:32]), Storage(data)
-        storages.address(TorchTensor(first))
-        address = storages.address(TorchTensor(second))
-        assert storages.memory(TorchTensor(second)).nbytes == 64
-        assert [each.address for each in storages._known.values()] == [address]
+        half, whole = Storage(data[:32]), Storage(data)
+        address = storages.address(TorchTensor(half))
+        assert storages.address(np.frombuffer(memoryview(data)[:32], np.uint8)) == address
+        assert storages.memory(TorchTensor(whole)).nbytes == 64
+        assert storages.address(data) == storages.address(TorchTensor(whole))
+        assert len(storages._others) == 1
+        assert gpu.device.block(address) is not None
+        del half
+        storages.address(None)
+        assert not storages._others
+        storages.close()
+
+
+def test_storages_after_a_reset_of_the_device():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, array = Storages(gpu), np.zeros(64, np.uint8)
+        storages.address(array)
+        gpu.reset()
+        assert gpu.device.block(storages.address(array)) is not None
+
+
+def test_resized_storages_are_mapped_anew():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, storage = Storages(gpu), Storage(np.zeros(64, np.uint8))
+        storages.address(TorchTensor(storage))
+        before, storage.data = storage.data, np.zeros(128, np.uint8)
+        assert storages.memory(TorchTensor(storage)).nbytes == 128
+        assert list(storages._known) == [storage.data_ptr()] != [before.ctypes.data]
 
 
 def test_empty_and_read_only_arrays():
@@ -214,8 +259,12 @@ def test_empty_and_read_only_arrays():
 
 def test_arrays_of_the_device_have_its_addresses():
     with Gpu.open("gfx900", threads=1) as gpu:
-        array = gpu.zeros(64)
-        assert Storages(gpu).address(array[4:]) == gpu.address(array) + 16
+        array, storages = gpu.zeros(64), Storages(gpu)
+        assert storages.address(array[4:]) == gpu.address(array) + 16
+        storages.close()
+        assert gpu.address(array)
+        gpu.free(array)
+        assert storages.address(array) == gpu.address(array)  # now an array of the host, mapped like any other
 
 
 def test_tensors_have_what_the_autotuner_calls():

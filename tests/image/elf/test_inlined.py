@@ -169,5 +169,5 @@ def test_findings_say_them_in_words_json_and_sarif() -> None:
         (each["message"]["text"], each["physicalLocation"]["region"]["startLine"])
         for each in result["relatedLocations"]
     ]
-    assert reported == [("inlined from here", 141), ("inlined here", 20)]
+    assert reported == [("the inlined code", 141), ("inlined here", 20)]
     assert through("", ()) == ""

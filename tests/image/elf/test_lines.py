@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from hypothesis import given
+from hypothesis import strategies as st
 
 from softcard.host.refsi.compile import compile_kernels, riscv_compilers
-from softcard.image.elf.lines import Lines, Place, read_lines
+from softcard.hsa import bare_code_object
+from softcard.image.elf.lines import DEBUG_LINE, Lines, Place, Row, pack_lines, read_lines
 from softcard.image.elf.reader import ElfFile
+from softcard.image.elf.writer import with_section
 
 SOURCE = """
 #include "part.h"
@@ -95,3 +99,40 @@ def test_a_place_holds_up_to_the_next_one() -> None:
     assert [lines.at(address) for address in (7, 8, 12, 16, 19, 20, 23, 24)] == [
         None, one, one, two, two, one, one, None,
     ]  # fmt: skip
+
+
+# ---- written tables --------------------------------------------------------------------------------------------------
+
+BARE = bare_code_object(bytes(4), "gfx900")
+PARTS = st.tuples(st.integers(1, 1 << 40), st.integers(1, 1 << 20), st.integers(1, 1 << 31), st.integers(0, 1 << 20))
+
+
+@given(st.lists(PARTS, max_size=8), st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+def test_written_tables_are_read(parts: list[tuple[int, int, int, int]], name: str) -> None:
+    """The code of a row may follow that of the row before it, or a gap without a line."""
+    rows, at = [], 0
+    for gap, size, line, column in parts:
+        at += gap & -2  # 0 for a gap of 1
+        rows.append(Row(at, size, line, column))
+        at += size
+    data = with_section(BARE, DEBUG_LINE, pack_lines(name, rows[::-1]))
+    lines = read_lines(ElfFile(data, 64))
+    for row in rows:
+        for address in (row.address, row.address + row.size - 1):
+            place = lines.at(address)
+            assert place is not None
+            assert (place.file, place.line, place.column) == (name, row.line, row.column)
+    assert rows == [] or lines.at(at) is None
+
+
+def test_another_section_changes_no_other() -> None:
+    """A library finds the section, and all that was there before."""
+    data = with_section(BARE, ".debug_line", pack_lines("k.s", [Row(0x1000, 4, 7, 3)]))
+    before, after = (ELFFile(io.BytesIO(each)) for each in (BARE, data))
+    names = [each.name for each in before.iter_sections()]
+    assert [each.name for each in after.iter_sections()] == [*names, ".debug_line"]
+    for one in before.iter_sections():
+        other = after.get_section_by_name(one.name) if one.name else None
+        if other is not None and one.name != ".shstrtab":
+            assert (other["sh_addr"], other.data()) == (one["sh_addr"], one.data())
+    assert after.get_section_by_name(".debug_line").data()[4:6] == b"\4\0"  # the version of DWARF

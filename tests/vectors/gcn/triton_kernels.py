@@ -107,6 +107,73 @@ def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
     tl.store(c + m[:, None] * N + n[None, :], total)
 
 
+# ---- blocks smaller than a work-group: several waves load what one of them stores ----
+@triton.jit
+def in_place(x, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(x + i, v * 2 + tl.sum(v), mask=i < n)
+
+
+@triton.jit
+def reverse(x, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(x + i, tl.load(x + n - 1 - i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def rotary(q, cosines, sines, B: tl.constexpr):
+    i, at = tl.arange(0, B), q + tl.program_id(0) * 2 * B
+    c, s = tl.load(cosines + i), tl.load(sines + i)
+    a, b = tl.load(at + i), tl.load(at + B + i)
+    tl.store(at + i, a * c - b * s)
+    tl.store(at + B + i, b * c + a * s)
+
+
+@triton.jit
+def products(x, y, o, n, B: tl.constexpr):
+    i, total = tl.arange(0, B), 0.0
+    for row in range(4):
+        a = tl.load(x + row * n + i, mask=i < n, other=0.0)
+        total += tl.sum(a * tl.load(y + row * n + i, mask=i < n, other=0.0))
+    tl.store(o, total)
+
+
+@triton.jit
+def guarded(x, o, lock, count, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + tl.program_id(0) * B + i)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    if tl.load(count) == 0:
+        tl.atomic_xchg(count, 1)
+    else:
+        v += tl.load(o + i)
+    tl.store(o + i, v)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+# ---- races ----
+@triton.jit
+def reverse_of_waves(x, n, B: tl.constexpr):  # each wave stores what another one loads
+    i = tl.arange(0, B)
+    tl.store(x + i, tl.load(x + n - 1 - i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def first_sums(x, parts, o, G: tl.constexpr, B: tl.constexpr):  # nothing orders the parts before their sum
+    p = tl.program_id(0)
+    tl.store(parts + p, tl.sum(tl.load(x + p * B + tl.arange(0, B))))
+    if p == G - 1:
+        tl.store(o, tl.sum(tl.load(parts + tl.arange(0, G))))
+
+
+@triton.jit
+def last_wins(o, n):
+    tl.store(o, tl.program_id(0))
+
+
 F, H, D, N = "*fp32", "*fp16", "*i32", "i32"
 KERNELS = (
     (add, {"x": F, "y": F, "o": F, "n": N}, {"B": 1024}),
@@ -121,6 +188,14 @@ KERNELS = (
     (gelu, {"x": H, "o": H, "n": N}, {"B": 1024}),
     (matrix_sums, {"x": F, "o": F}, {"M": 32, "N": 64}),
     (matmul, {"a": H, "b": H, "c": F, "M": N, "N": N, "K": N}, {"BM": 64, "BN": 64, "BK": 32}),
+    (in_place, {"x": F, "n": N}, {"B": 64}),
+    (reverse, {"x": F, "n": N}, {"B": 64}),
+    (rotary, {"q": F, "cosines": F, "sines": F}, {"B": 32}),
+    (products, {"x": F, "y": F, "o": F, "n": N}, {"B": 128}),
+    (guarded, {"x": F, "o": F, "lock": D, "count": D}, {"B": 128}),
+    (reverse_of_waves, {"x": F, "n": N}, {"B": 256}),
+    (first_sums, {"x": F, "parts": F, "o": F}, {"G": 8, "B": 128}),
+    (last_wins, {"o": D, "n": N}, {}),
 )
 PROCESSORS = ("gfx908", "gfx90a", "gfx942", "gfx950")
 

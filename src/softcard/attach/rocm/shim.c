@@ -404,22 +404,50 @@ EXPORT int ioctl(int file, unsigned long number, ...) {
 
 /* ---- Launches that the run-time library refuses ---- */
 
-static int note_library(struct dl_phdr_info *info, size_t size, void *found) {
+struct wanted {
+    const char *library;
+    void *found;
+};
+
+static int note_library(struct dl_phdr_info *info, size_t size, void *wanted) {
+    struct wanted *one = wanted;
     (void)size;
-    if (!info->dlpi_name || !strstr(info->dlpi_name, "/libamdhip64.so")) return 0;
-    *(void **)found = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    if (!info->dlpi_name || !strstr(info->dlpi_name, one->library)) return 0;
+    one->found = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
     return 1;
 }
 
-/* A function of HIP's library, which a program may have loaded for itself alone (RTLD_LOCAL); NULL where there is none. */
-static void *of_hip(const char *name) {
-    void *found = dlsym(RTLD_NEXT, name), *library = NULL;
-    if (!found && dl_iterate_phdr(note_library, &library) && library) {
-        found = dlsym(library, name);
-        dlclose(library);
+/* A function of a library, which a program may have loaded for itself alone (RTLD_LOCAL); NULL where there is none. */
+static void *of_library(const char *library, const char *name) {
+    struct wanted wanted = {library, NULL};
+    void *found = dlsym(RTLD_NEXT, name);
+    if (!found && dl_iterate_phdr(note_library, &wanted) && wanted.found) {
+        found = dlsym(wanted.found, name);
+        dlclose(wanted.found);
     }
     return found;
 }
+
+static void *of_hip(const char *name) { return of_library("/libamdhip64.so", name); }
+
+/* ---- Waits that do not spin ----
+ *
+ * HIP waits for copies in a loop, which is fastest beside a GPU. Here that loop would take a processor from the kernels
+ * that it waits for. The run-time library's other way to wait is to sleep until the driver reports an event. */
+
+enum { WAITS_BLOCKED = 0 }; /* HSA_WAIT_STATE_BLOCKED */
+typedef int64_t signal_wait(uint64_t signal, int condition, int64_t value, uint64_t timeout, int state);
+
+#define WAIT(name)                                                                                                     \
+    EXPORT int64_t name(uint64_t signal, int condition, int64_t value, uint64_t timeout, int state) {                  \
+        static signal_wait *real;                                                                                      \
+        (void)state;                                                                                                   \
+        if (!real) real = (signal_wait *)of_library("/libhsa-runtime64.so", #name);                                    \
+        if (!real) abort(); /* its caller was linked to it */                                                          \
+        return real(signal, condition, value, timeout, WAITS_BLOCKED);                                                 \
+    }
+WAIT(hsa_signal_wait_scacquire)
+WAIT(hsa_signal_wait_relaxed)
 
 /* A request; the value of the answer, 0 where none came. The program's errno stays. */
 static uint64_t tell(uint32_t op, uint32_t value, uint64_t address, uint64_t size) {

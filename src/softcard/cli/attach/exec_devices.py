@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from softcard.cli.exits import UsageError, usage_errors
 from softcard.cli.options import Format
-from softcard.cli.records import NO_MACHINE_CODE, NOT_COUNTED, ExecRecords, RunSummary, print_findings
+from softcard.cli.records import NOT_COUNTED, ExecRecords, RunSummary, print_findings
 
 if TYPE_CHECKING:
     from softcard.cli.records import Report
@@ -147,7 +147,7 @@ def fletcher(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         device.probes.subscribe(printer)
         records = wanted.records(stack)
         records.follow(device.probes)
-        records.note(NO_MACHINE_CODE)
+        records.python_kernel(kernel)
         path = Path(folder, "fletcher.sock")
         server.listen(path)
         thread = threading.Thread(target=server.serve, name="fletcher", daemon=True)
@@ -159,7 +159,7 @@ def fletcher(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
             thread.join()
             device.close()
         if not server.sessions:
-            say("no program has opened a Fletcher platform: nothing was emulated")
+            wanted.show_by(say)(_warning("no program has opened a Fletcher platform: nothing was emulated"))
 
 
 KERNEL_COMMANDS: Final = ("RUN_INSTANCES", "RUN_KERNEL_SLICE")
@@ -235,10 +235,8 @@ def refsi(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         if check:
             _report_findings(wanted, findings, ran)
         if not server.sessions:
-            say(
-                "no program has opened a RefSi device (if the program's RPATH names another librefsidrv.so, use "
-                "--preload)"
-            )
+            text = "no program has opened a RefSi device (if its RPATH names another librefsidrv.so, use --preload)"
+            wanted.show_by(say)(_warning(text))
 
 
 @contextmanager
@@ -310,7 +308,14 @@ def rocm(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
         if wanted.summary_file is not None:
             verdicts.write(wanted.summary_file, findings)
         if not server.sessions:
-            say(not_opened(os.environ))
+            wanted.show_by(say)(_warning(not_opened(os.environ)))
+
+
+def _warning(text: str) -> Diagnostic:
+    from softcard.core.diagnostics import Diagnostic
+    from softcard.core.findings import Level
+
+    return Diagnostic(Level.WARNING, "", text)
 
 
 def _report_findings(wanted: DeviceOptions, findings: Sequence[Finding], ran: RunSummary) -> None:

@@ -79,8 +79,6 @@ VENDORS: Final = "/etc/OpenCL/vendors"
 """The folder in which OpenCL's loader finds platforms: each file with the suffix .icd names a library."""
 AMD_OPENCL: Final = "libamdocl"
 """The name of AMD's library for OpenCL."""
-RUNTIME_KERNELS: Final = "__amd_rocclr_"
-"""The name prefix of the copy and fill kernels of the HIP and OpenCL run-times; those of ROCr have no name."""
 
 
 def not_opened(environment: Mapping[str, str]) -> str:
@@ -141,15 +139,14 @@ class CheckedAgents:
                 elif isinstance(event, PacketStarted) and isinstance(event.packet, KernelDispatchPacket):
                     place = event.packet.kernel_object
                     if place not in own:
-                        name = kernel_name(agent.memory, place)
-                        own[place] = not name or name.startswith(RUNTIME_KERNELS)
+                        own[place] = is_of_runtime(kernel_name(agent.memory, place))
                     running[event.queue, event.index] = not own[place]
                     self._ran.others += own[place]
                     self._ran.kernels += not own[place]
 
         from softcard.device.hsa.events import PacketCompleted, PacketStarted
         from softcard.device.hsa.queues.packets import KernelDispatchPacket
-        from softcard.device.kfd.loaded_code import kernel_name
+        from softcard.device.kfd.loaded_code import is_of_runtime, kernel_name
 
         agent.probes.subscribe(hear, PacketStarted, PacketCompleted)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from softcard.host.hsa import launch as hsa
     from softcard.host.hsa.gpu import Gpu
     from softcard.host.refsi.launch import LaunchResult
+    from softcard.image.elf.lines import Row
     from softcard.trace.code import Loaded
 
 
@@ -203,9 +204,10 @@ def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
 
         shorter = () if options.with_lines else (f"-fdebug-prefix-map={Path.cwd()}/=",)  # errors name lines
         return _refsi(compile_kernels(path, options=shorter))
-    name = RAW_KERNEL
+    name, file = RAW_KERNEL, str(path.absolute() if options.with_lines else path)
+    rows: Sequence[Row] = ()
     if path.suffix == ".s":
-        data, options, name = _assembled(data, options)
+        data, options, name, rows = _assembled(data, options, file)
     elif path.suffix in GPU_SUFFIXES:
         from softcard.host.hsa.compile import COMPILERS, LINE_TABLES, text_of_file
 
@@ -229,7 +231,7 @@ def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
     if not options.agent and path.suffix not in RAW_SUFFIXES:
         head = f"file starts with {data[:4].hex(' ')}, expected 7f 45 4c 46 (ELF)"
         raise WireError(f"{head}: for raw code name the target with --agent").at("byte", 0)
-    return _raw(data, options, header, name)
+    return _raw(data, options, header, name, file, rows)
 
 
 def _show(how: Options, loaded: Loaded, counts: Callable[[], Mapping[int, int]]) -> None:
@@ -240,17 +242,23 @@ def _show(how: Options, loaded: Loaded, counts: Callable[[], Mapping[int, int]])
         how.report.code(loaded, counts() if how.counts else None)
 
 
-def _assembled(source: bytes, options: Options) -> tuple[bytes, Options, str]:
-    """Assemble a source to a loadable file or to raw code.
+def _assembled(source: bytes, options: Options, file: str) -> tuple[bytes, Options, str, Sequence[Row]]:
+    """Assemble a source to a loadable file, with the lines of `file`, or to raw code.
 
-    Return the code, the options with the source's agent, and the kernel's name.
+    Return the code, the options with the source's agent, the kernel's name, and the positions of instructions of raw
+    code, whose first byte has address 0.
     """
     from softcard.image.assembly.program import assemble
 
     made = assemble(source.decode("utf-8", "replace"), options.agent, options.base)
     is_whole = made.is_object and (made.agent != RISCV or made.exports)
     name = made.exports[0] if len(made.exports) == 1 else RAW_KERNEL
-    return (made.elf() if is_whole else made.code()), replace(options, agent=made.agent), name
+    chosen = replace(options, agent=made.agent)
+    if is_whole:
+        return made.elf(file), chosen, name, ()
+    rows = list(made.rows())
+    first = min((row.address for row in rows), default=0)
+    return made.code(), chosen, name, [replace(row, address=row.address - first) for row in rows]
 
 
 # ---- AMD HSA -------------------------------------------------------------------------------------------------------
@@ -355,6 +363,7 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
             snapshot_at(program, how.registers_at)
             if how.report is not None:
                 how.report.follow(program.probes)
+                how.report.loaded({name: program.code.kernels[name] for name in container.kernels})
                 after.callback(lambda: _show(how, program, program.instruction_counts))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
@@ -420,13 +429,18 @@ def _refsi(data: bytes) -> KernelFile:
 # ---- raw code ------------------------------------------------------------------------------------------------------
 
 
-def _raw(data: bytes, options: Options, header: RawHeader, name: str) -> KernelFile:
-    """Return the kernel file of raw code, whose only kernel begins at the first byte; `header` is its header."""
+def _raw(
+    data: bytes, options: Options, header: RawHeader, name: str, file: str, rows: Sequence[Row] = ()
+) -> KernelFile:
+    """Return the kernel file of raw code, whose only kernel begins at the first byte; `header` is its header.
+
+    `rows` are the positions in the text `file` of its instructions, by their offsets.
+    """
     if options.agent == RISCV:
         from softcard.image.assembly.program import assemble
 
-        rows = [", ".join(map(str, data[at : at + 64])) for at in range(0, len(data), 64)]
-        lines = [".text", f".globl {RAW_KERNEL}", f"{RAW_KERNEL}:", *(f".byte {row}" for row in rows)]
+        parts = [", ".join(map(str, data[at : at + 64])) for at in range(0, len(data), 64)]
+        lines = [".text", f".globl {RAW_KERNEL}", f"{RAW_KERNEL}:", *(f".byte {part}" for part in parts)]
         return _refsi(assemble("\n".join(lines), RISCV, options.base).elf())
     if len(data) % 4:
         raise WireError(f"the raw code has {len(data)} bytes, expected a multiple of 4")
@@ -450,4 +464,12 @@ def _raw(data: bytes, options: Options, header: RawHeader, name: str) -> KernelF
         )
     except WireError as error:
         raise UsageError(error.message) from None
+    if rows:
+        from softcard.image.elf.lines import DEBUG_LINE, pack_lines
+        from softcard.image.elf.writer import with_section
+        from softcard.image.hsa.code_object import read_code_object
+
+        entry = read_code_object(whole, agent).kernels[name].entry
+        placed = [replace(row, address=row.address + entry) for row in rows]
+        whole = with_section(whole, DEBUG_LINE, pack_lines(file, placed))
     return replace(_hsa(whole, options), takes_header=True)

@@ -45,7 +45,7 @@ from softcard.cli.options import (
     time_limit_of,
 )
 from softcard.cli.output import exact
-from softcard.cli.progress import compiled, progress
+from softcard.cli.progress import compiled_code, progress
 from softcard.cli.records import RunSummary, print_findings, reporting, write_findings
 from softcard.core.checks import default_checks
 from softcard.core.display import demangled
@@ -234,7 +234,7 @@ def run(
     try:
         with reporting(report, f"{file.name}: {name}") as wanted_report:
             options = replace(options, report=wanted_report)
-            with progress(f"running {name}", state=compiled):
+            with progress(f"running {name}", state=compiled_code):
                 outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
     except SoftcardError as error:
         if as_json and not isinstance(error, UsageError):
@@ -292,11 +292,12 @@ def prepared(
 
     `size` has the texts of --grid and --group, `values` the kernel arguments.
     """
-    from softcard.cli.running.kernel_files import read_kernels
+    from softcard.cli.running.kernel_files import C_SUFFIXES, GPU_SUFFIXES, read_kernels
 
+    verb = "compiling" if file.suffix in (*C_SUFFIXES, *GPU_SUFFIXES) else "reading"
     sizes = _sizes(size[0]) if size[0] else None, _sizes(size[1]) if size[1] else None
     try:
-        with progress(f"reading {file.name}"):
+        with progress(f"{verb} {file.name}"):
             found = read_kernels(file, options, header)
     except UsageError:
         raise

@@ -23,7 +23,10 @@ from softcard.cli.options import (
     is_json,
     time_limit_of,
 )
+from softcard.cli.tables import show_diagnostics
+from softcard.core.diagnostics import Diagnostic
 from softcard.core.errors import SoftcardError, WireError
+from softcard.core.findings import Level
 
 if TYPE_CHECKING:
     from softcard.host.rv64.run import ProgramResult
@@ -126,7 +129,8 @@ def rv64(
         text = f"status {result.status}, {result.instructions:,} instructions in {result.time:.3f} s, {rate}"
         print(f"{program.name}: {text} ({isa or ISA}, {kinds[-1]})", file=sys.stderr)
     if results[0] != result:
-        print("engines differ: " + _difference(*results), file=sys.stderr)
+        found = Diagnostic(Level.ERROR, "", f"engines differ: {_difference(*results)}")
+        show_diagnostics([found], sys.stderr)
         raise typer.Exit(ExitCode.GUEST)
     if both_engines:
         print("the results of both engines are the same", file=sys.stderr)
@@ -142,7 +146,7 @@ def _program(path: Path) -> bytes:
 
     source = data.decode("utf-8", "replace")
     try:
-        return assemble(source, "rv64gc").elf()
+        return assemble(source, "rv64gc").elf(str(path))
     except SoftcardError as error:
         raise in_text(error, path, numbered(source)) from None
 

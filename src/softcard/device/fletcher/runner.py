@@ -66,7 +66,7 @@ def _own(frames: Sequence[traceback.FrameSummary]) -> tuple[str, str] | None:
 
 
 def _is_library(file: str) -> bool:
-    return file.startswith((*_LIBRARIES, "<frozen "))
+    return file.startswith((*_LIBRARIES, "<frozen ")) or file.endswith((".pxi", ".pyx"))  # Cython's, as in pyarrow
 
 
 # ---- starts ----------------------------------------------------------------------------------------------------------

@@ -120,14 +120,16 @@ class HostAccesses:
     def end(self, tracker: Tracker, queue: int, index: int, launch: int) -> None:
         """Report conflicts between a kernel that has run and accesses that the host made before the kernel began.
 
-        `launch` is the number of the kernel in the race detector."""
+        `launch` is the number of the kernel in the race detector. A load of a word to which the kernel stores as to a
+        flag is not reported: a host that waits for the word loads it before the kernel begins, too."""
         with self._lock:
             self._running.pop(queue, None)
             accesses = self._take(queue, index)
         for each in accesses:
             for other in tracker.unordered(each.kind, each.address, 1):
                 is_known = each.is_compared and other.access == LOAD
-                if other.launch == launch and not other.is_atomic and not is_known:
+                may_be_atomic = other.is_atomic or (each.kind == LOAD and other.is_word)
+                if other.launch == launch and not may_be_atomic and not is_known:
                     tracker.report_unordered(each.kind, other, is_exact=False)
 
     def copied(self, tracker: Tracker, queue: int, position: int, to: int, source: int, size: int) -> None:

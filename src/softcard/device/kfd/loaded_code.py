@@ -48,6 +48,17 @@ _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _PT_LOAD, _PT_DYNAMIC, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ = 1, 2, 4, 5, 6, 10
 
 
+RUNTIME_KERNELS: Final = "__amd_rocclr_"
+"""The name prefix of the copy and fill kernels of the HIP and OpenCL run-times; those of ROCr have no name."""
+UNNAMED: Final = "kernel at "
+"""The start of the names that events use for kernels without a symbol; their address follows."""
+
+
+def is_of_runtime(name: str) -> bool:
+    """Return True if a kernel with this name, or with none, belongs to the run-time library of a ROCm program."""
+    return not name or name.startswith((RUNTIME_KERNELS, UNNAMED))
+
+
 def kernel_name(memory: GpuMemory, kernel_object: int) -> str:
     """Return the symbol of the kernel descriptor at address `kernel_object`, without the suffix `.kd`.
 
@@ -271,7 +282,7 @@ class CodeWatch:
         entry = kernel_object + entry_offset(memory, kernel_object)
         there = memory.find(entry)
         size = 0 if there is None else min(there.end - entry, MOST_NAMELESS_BYTES)
-        return LoadedCode(agent, entry, memory.read(entry, size)), {f"kernel at {kernel_object:#x}": kernel_object}
+        return LoadedCode(agent, entry, memory.read(entry, size)), {f"{UNNAMED}{kernel_object:#x}": kernel_object}
 
     def unmapped(self, start: int, end: int) -> None:
         """Stop following code between the addresses `start` and `end`, whose memory is freed.

@@ -65,7 +65,7 @@ class PerfCounters(Stateful):
         """Freeze the counters of `hart` until `end_time_slice`.
 
         Until then, reads of the counters do not include instructions that retire in the time slice (choice
-        counter-moment)."""
+        counter-sampling)."""
         self._frozen = (hart, hart.retired)
 
     def end_time_slice(self) -> None:

@@ -16,6 +16,7 @@ from softcard.core.space import PAGE_SIZE
 from softcard.core.words import align_down
 from softcard.device.refsi.registers import DRAM_BASE, DRAM_SIZE
 from softcard.device.refsi.spec.port import SpecPort
+from softcard.engine.riscv.tracepoints import registers_of
 from softcard.isa.riscv.state import Hart
 
 QUARANTINED: Final = 256
@@ -101,7 +102,7 @@ class GuardedPort:
 
     def _origin(self) -> AccessOrigin:
         hart = self._hart()
-        return AccessOrigin(hart.pc, unit=f"hart {hart.index}")
+        return AccessOrigin(hart.pc, unit=f"hart {hart.index}", registers=lambda lane: registers_of(hart, hart.pc, ""))
 
 
 class GuardedAllocator:

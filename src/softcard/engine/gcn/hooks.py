@@ -209,6 +209,10 @@ class Unordered(Protocol):
     def is_atomic(self) -> bool:
         """True if it is an atomic access, or may be one."""
 
+    @property
+    def is_word(self) -> bool:
+        """True if it is a store by an instruction that stores to no other word near by, as to a flag."""
+
 
 class Tracker(Protocol):
     """The tracker of the order of launches and of their waves' accesses, as the race detector needs it.

@@ -219,7 +219,7 @@ def check_slices(name: str, batch: pa.RecordBatch, index: int) -> None:
     if sliced is None:
         return
     start, rows = sliced.array.offset, batch.num_rows
-    way = f"queue a copy, softcard.host.fletcher.unsliced(batch){_range_way(found, index, rows)}"
+    way = f"queue a copy, softcard.fletcher.unsliced(batch){_range_way(found, index, rows)}"
     what = f"{_place(name, sliced)} starts at element {start} of its buffers"
     error = f"{what}, but the run-time library passes whole buffers with rows 0 to {rows}: {way}"
     raise RuleError(error, rule=INDEX_RANGE).at("column", sliced.name)

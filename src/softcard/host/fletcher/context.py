@@ -119,6 +119,11 @@ class Context:
             raise StatusError(f"there is no device buffer {buffer_index}, the context has {len(self.device_buffers)}")
         return self.device_buffers[buffer_index]
 
+    @property
+    def is_enabled(self) -> bool:
+        """True if the queued buffers are accessible to the device."""
+        return self._is_enabled
+
     def enable(self) -> None:
         """Make all queued buffers accessible to the device.
 

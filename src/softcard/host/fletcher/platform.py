@@ -23,6 +23,7 @@ kernel that never finishes, an unchecked status. This library raises an exceptio
 
 from __future__ import annotations
 
+import numbers
 import operator
 import struct
 import time
@@ -288,8 +289,11 @@ class Kernel:
     def write_metadata(self) -> None:
         """Write the row range of each RecordBatch (0 to its number of rows) and all buffer addresses.
 
-        The first `start` calls this unless the host has done so.
+        The first `start` calls this unless the host has done so. A strict platform raises `StatusError` if the
+        context is not enabled, since its buffers have no addresses yet.
         """
+        if self._port.strict and self._context.num_recordbatches() and not self._context.is_enabled:
+            raise StatusError("the queued RecordBatches are not on the device: call the context's enable() first")
         numbers = [
             _word(rows, f"number of rows of RecordBatch {at}", self._port)
             for at, rows in enumerate(self._context.rows())
@@ -429,7 +433,9 @@ def _bits(value: SupportsIndex, width: int, what: str, port: FletcherPort) -> in
     try:
         number = operator.index(value)
     except TypeError:
-        raise WireError(f"{what} is {value!r}, expected an integer") from None
+        is_float = width in (32, 64) and isinstance(value, numbers.Real)
+        how = f"; the bits of a float are np.float{width}({value}).view(np.uint{width})" if is_float else ""
+        raise WireError(f"{what} is {value!r}, expected an integer{how}") from None
     if not -(1 << width - 1) <= number < 1 << width:
         raise WireError(f"{what} is {number:#x}, which does not fit {width} bits")
     if number < 0 and isinstance(port, LocalPort):

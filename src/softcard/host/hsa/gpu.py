@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -119,6 +119,17 @@ class GpuState:
     mine: frozenset[Queue] = field(repr=False)
 
 
+@dataclass(slots=True, eq=False)
+class Use:
+    """The use of a queue by a launch, from before its submission until its `wait` has returned.
+
+    `signal` is the address of the launch's completion signal, and `release` frees its memory; both are set when its
+    packet is about to be submitted."""
+
+    signal: int = 0
+    release: Callable[[bool], None] | None = None
+
+
 class Gpu(RichDisplay):
     """One GPU agent with its memory. `open` makes one; `close`, or the end of its ``with`` block, frees everything.
 
@@ -130,8 +141,8 @@ class Gpu(RichDisplay):
         self._arrays = Arrays(device, exact)
         self._queue: Queue | None = None
         self._mine: set[Queue] = set()
-        self._users: dict[Queue, int] = {}
-        """The number of launches on each queue whose `wait` has not returned yet."""
+        self._users: dict[Use, Queue] = {}
+        """The queues of the launches whose `wait` has not returned yet."""
         self._loaded: dict[bytes | str, Executable] = {}
         self._hidden: dict[tuple[int, Dim3, int, int], Hidden] = {}
         """Cached hidden arguments by queue, global offset and printf buffer."""
@@ -200,7 +211,7 @@ class Gpu(RichDisplay):
         with self._lock:
             if self._users:
                 raise RuleError(
-                    f"cannot take a snapshot while {sum(self._users.values())} launches are open: wait for all launches"
+                    f"cannot take a snapshot while {len(self._users)} launches are open: wait for all launches"
                 )
             state = self.device.snapshot()
             return GpuState(state, self._arrays.snapshot(), self._queue, frozenset(self._mine))
@@ -259,13 +270,14 @@ class Gpu(RichDisplay):
         self.device.check_open()
         return self._arrays.empty(shape, dtype)
 
-    def share(self, array: NDArray[np.generic]) -> int:
+    def share(self, array: NDArray[np.generic], name: str = "") -> int:
         """Map an existing array as device memory, without a copy, until `free`; return its device address.
 
-        Launches map arrays for their own duration; sharing once is faster for an array that is used often.
+        Launches map arrays for their own duration; sharing once is faster for an array that is used often. `name` is
+        the array's name in messages, by default its type and shape.
         """
         self.device.check_open()
-        return self._arrays.share(array)
+        return self._arrays.share(array, name)
 
     def address(self, array: NDArray[np.generic]) -> int:
         """Return the device address of an array in device memory, or of a slice of such an array.
@@ -373,10 +385,10 @@ class Gpu(RichDisplay):
         found = self._executable(code).kernel(kernel)
         if more.get("queue") is not None:
             return self.dispatch(found, grid, group, args, **more).wait()
-        users, era = self._users, self.device.era
-        more["queue"] = used = self._take_idle()
+        users, era, use = self._users, self.device.era, Use()
         try:
-            return self.dispatch(found, grid, group, args, **more).wait()
+            more["queue"] = self._take_idle(use)
+            return self._dispatch(use, found, grid, group, args, **more).wait()
         except SoftcardError as error:
             if self.device.era == era:
                 raise
@@ -384,8 +396,14 @@ class Gpu(RichDisplay):
                 "the device was reset or restored while a kernel ran: let no other thread reset or restore it meanwhile"
             )
             raise RuleError(text).at("kernel", kernel) from error
+        except BaseException as cause:
+            if use.release is not None and use in users:  # Ctrl-C between the submission and the wait
+                self.device.abandon(use.signal, cause)
+                use.release(False)
+            raise
         finally:
-            self._give(used, users)
+            users.pop(use, None)  # in one call, which Ctrl-C cannot divide
+            self._destroy_failed()
 
     def dispatch(
         self,
@@ -414,26 +432,51 @@ class Gpu(RichDisplay):
         After a failed launch, its packet, kernarg segment, signal and printf buffer stay allocated, so that its queue
         may be resumed. Arrays that were mapped for the launch are unmapped: `share` those that it still needs.
         """
+        options: DispatchOptions = {
+            "queue": queue, "offset": offset, "group_bytes": group_bytes, "stack_bytes": stack_bytes,
+            "barrier": barrier, "acquire": acquire, "release": release, "hidden": hidden,
+        }  # fmt: skip
+        return self._dispatch(Use(), kernel, grid, group, args, **options)
+
+    def _dispatch(
+        self,
+        use: Use,
+        kernel: Kernel,
+        grid: Size,
+        group: Size | None = None,
+        args: Sequence[Given] | bytes = (),
+        *,
+        queue: Queue | None = None,
+        offset: Size = ORIGIN,
+        group_bytes: int = 0,
+        stack_bytes: int | None = None,
+        barrier: bool = False,
+        acquire: FenceScope = FenceScope.SYSTEM,
+        release: FenceScope = FenceScope.SYSTEM,
+        hidden: Mapping[str, Pointer] | None = None,
+    ) -> Launch:
+        """Dispatch a kernel as `dispatch` does; `use` is the launch's use of the queue."""
         self.device.check_open()
         offsets = ORIGIN if offset is ORIGIN else as_dim3(offset, "offset", 0)[0]
         template = self._template(kernel, grid, group)
-        users = self._users
-        used = self._take(queue)
-        borrowed, printf = Borrowed(self._arrays), None
+        users, used, borrowed, printf = self._users, None, Borrowed(self._arrays), None
         try:
+            used = self._take(queue, use)
             given = values_by_name(kernel.image, hidden, borrowed.address) if hidden else {}
             printf = Printf.of(self.device, kernel.image, given)
             words = self._hidden_of(kernel, used, offsets, given, printf.address if printf else 0)
             segments = template.packer.pack(args, words, borrowed.address, group_bytes)
             stack = template.private_bytes if stack_bytes is None else private_bytes(kernel, stack_bytes)
             header = barrier, acquire, release
-            return self._submit(used, template, segments, stack, header, borrowed, printf)
+            return self._submit(used, use, template, segments, stack, header, borrowed, printf)
         except BaseException:
+            users.pop(use, None)  # in one call, which Ctrl-C cannot divide
             borrowed.release()
             if printf is not None:
                 printf.free()
-            self._leave(used)
-            self._give(used, users)
+            if used is not None:
+                self._leave(used)
+            self._destroy_failed()
             raise
 
     def pack(
@@ -537,25 +580,24 @@ class Gpu(RichDisplay):
                 self._mine.add(self._queue)
             return self._queue
 
-    def _take(self, queue: Queue | None) -> Queue:
-        """Return the queue for a launch, and count the launch as a user of that queue until `_give` is called."""
+    def _take(self, queue: Queue | None, use: Use) -> Queue:
+        """Return the queue for a launch, and record its use until it is removed from `_users`."""
         with self._lock:
-            used = queue or self._own()
-            self._users[used] = self._users.get(used, 0) + 1
+            self._users[use] = used = queue or self._own()
             return used
 
-    def _take_idle(self) -> Queue:
-        """Return a queue that no launch uses, and count one launch as its user until `_give` is called.
+    def _take_idle(self, use: Use) -> Queue:
+        """Return a queue that no launch uses, and record its use until it is removed from `_users`.
 
         An error of another thread's launch then does not affect the launch. A new queue is made if all are in use."""
         with self._lock:
+            in_use = set(self._users.values())
             for each in self._mine:
-                if each not in self._users and each.is_active:
-                    self._users[each] = 1
-                    return each
+                if each not in in_use and each.is_active:
+                    return self._take(each, use)
             found = self.queue()
             self._mine.add(found)
-            return self._take(found)
+            return self._take(found, use)
 
     def _leave(self, queue: Queue) -> None:
         """Stop using a queue after a launch was interrupted between reserving a slot and writing its packet.
@@ -568,26 +610,18 @@ class Gpu(RichDisplay):
                 if self._queue is queue:
                     self._queue = None
 
-    def _give(self, queue: Queue, users: dict[Queue, int]) -> None:
-        """End a launch's use of its queue; `users` is the dictionary of user counts in which the launch was counted.
-
-        If a restore has replaced that dictionary, do nothing. Queues that this object made are destroyed after
-        their last launch if they have failed."""
+    def _destroy_failed(self) -> None:
+        """Destroy the queues that this object made, that have failed, and that no launch uses any more."""
         with self._lock:
-            if users is not self._users:  # a restore went back to before the launch
-                return
-            left = self._users[queue] - 1
-            if left:
-                self._users[queue] = left
-            else:
-                del self._users[queue]
-                if queue in self._mine and not queue.is_active:
-                    self._mine.remove(queue)
-                    queue.destroy()
+            for each in [each for each in self._mine if not each.is_active]:
+                if each not in self._users.values():
+                    self._mine.remove(each)
+                    each.destroy()
 
     def _submit(
         self,
         queue: Queue,
+        use: Use,
         template: LaunchTemplate,
         segments: Segments,
         private_bytes: int,
@@ -602,8 +636,9 @@ class Gpu(RichDisplay):
         users, era = self._users, device.era
 
         def release(completed: bool) -> None:
+            users.pop(use, None)
             borrowed.release()
-            self._give(queue, users)
+            self._destroy_failed()
             if completed:  # else the packet is still in its ring, and the user may resume the queue
                 device.destroy_signal(signal)
                 if printf is not None:
@@ -613,6 +648,7 @@ class Gpu(RichDisplay):
         occurrences = device.reports.occurrences
         began = perf_counter()
         try:
+            use.signal, use.release = place, release
             index = queue.submit(packet)
         except BaseException as cause:  # Ctrl-C right after the doorbell, for one
             device.abandon(place, cause)

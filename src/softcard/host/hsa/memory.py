@@ -92,21 +92,24 @@ class Arrays:
         made[...] = source
         return made
 
-    def share(self, array: NDArray[np.generic]) -> int:
+    def share(self, array: NDArray[np.generic], name: str = "") -> int:
         """Map an existing array as device memory until `free`; return its address."""
         known = self.find(array)
         if known is not None:
             return known
-        return self.enter(array).address
+        return self.enter(array, name).address
 
-    def enter(self, array: NDArray[np.generic]) -> Block:
-        """Map an existing array, which is not device memory yet, as device memory; return its block."""
+    def enter(self, array: NDArray[np.generic], name: str = "") -> Block:
+        """Map an existing array, which is not device memory yet, as device memory; return its block.
+
+        `name` is the array's name in messages, by default its type and shape.
+        """
         flat = _flat(array)
         mapped = flat if self.exact else _to_dword(flat)
         address = self._device.map(
             mapped,
             flat.flags.writeable,
-            _name(array.dtype, array.shape),
+            name or _name(array.dtype, array.shape),
             used=flat.nbytes if mapped is not flat else None,
         )
         return self._enter(flat, flat.nbytes, address)

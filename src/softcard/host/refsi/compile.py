@@ -106,11 +106,13 @@ def compile_kernels(
             language, headers
         )
         here = f"-fdebug-prefix-map={folder}=."  # the temporary folder is gone later
-        warnings = run(
-            [*words, *mine, here, *options, "-x", language, "-c", str(path), "-o", "kernels.o"], folder, chosen.name
-        )
+        command = [*words, *mine, here, *options, "-x", language, "-c", str(path), "-o", "kernels.o"]
+        try:
+            warnings = run(command, folder, chosen.name)
+        except CompileError as error:
+            raise CompileError(error.message.replace(f"{path}:", f"{source}:")) from None
         if warnings and warn is not None:
-            warn(warnings.rstrip())
+            warn(warnings.rstrip().replace(f"{path}:", f"{source}:"))
         Path(folder, "runtime.a").write_bytes(_library(chosen, march))
         # in a group, since functions of picolibc may need more of our library
         parts = ["--start-group", "runtime.a", *([str(libc)] if libc.exists() else []), "--end-group"]

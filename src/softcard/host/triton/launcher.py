@@ -21,13 +21,13 @@ from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardEr
 from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.settings import GpuOptions
 from softcard.host.hsa.arguments import Given
-from softcard.host.hsa.gpu import Gpu, Kernel
-from softcard.host.triton.tensors import Bytes, Storages
+from softcard.host.hsa.gpu import Executable, Gpu, Kernel
+from softcard.host.triton.tensors import Bytes, Storages, described
 
 AGENT_VARIABLE: Final = "SOFTCARD_AGENT"
 """The environment variable with the agent on which Triton's kernels run."""
 DEFAULT_AGENT: Final = "gfx942"
-SUPPORTED: Final = ("gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
+SUPPORTED: Final = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
 """The agents for which Triton's compiler makes kernels."""
 NEAR: Final = 1 << 16
 """The largest distance in bytes between an argument's memory and a wrong access that names the argument."""
@@ -57,6 +57,13 @@ class Card:
         self.storages = Storages(self.gpu)
         self.is_checked = bool(self.gpu.device.checks.every)
         self.streams: dict[int, Queue] = {}
+        self.unused: list[Executable] = []
+        """The executables to unload before the next launch."""
+
+    def unload(self) -> None:
+        """Unload the unused executables; no kernel may be running in the calling thread."""
+        while self.unused:
+            self.unused.pop().unload()
 
     def queue(self, stream: int | None) -> Queue | None:
         """Return the queue of a stream; None for the default stream."""
@@ -131,9 +138,13 @@ class Function:
         return self._kernel
 
     def unload(self) -> None:
-        """Free the kernel's device memory."""
-        if self._kernel is not None and self._card is not None and not self._card.gpu.device.is_closed:
-            self._kernel.executable.unload()
+        """Free the kernel's device memory before the next launch.
+
+        Python may call this from a finalizer at any time, also in a thread that runs a kernel. Unloading waits for
+        running kernels, so it would never end there.
+        """
+        if self._kernel is not None and self._card is not None:
+            self._card.unused.append(self._kernel.executable)
         self._kernel = self._card = None
 
 
@@ -260,6 +271,8 @@ class Launcher:
         if enter is not None:
             enter(launch_metadata)
         where = card()
+        if where.unused:
+            where.unload()
         kernel = function.kernel(where)
         arguments = self._arguments(where, values)
         arguments += self._scratch(where, kernel, x * y * z, len(arguments), stream)
@@ -284,7 +297,7 @@ class Launcher:
             if not isinstance(data, int):
                 start = where.gpu.address(data)
                 if start - NEAR <= error.address < start + data.nbytes + NEAR:
-                    text = f"argument {name}, {_described(value)}, {count(data.nbytes, 'byte')} at {start:#x}"
+                    text = f"argument {name}, {described(value)}, {count(data.nbytes, 'byte')} at {start:#x}"
                     error.add_note(f"the address is near {text}")
 
     def _flat(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -319,7 +332,7 @@ class Launcher:
                 text = f"cannot pass {type(value).__name__} {value!r:.40} for a value of type {type_name}"
                 raise WireError(text).at("argument", name) from error
             if not isinstance(data, int):
-                where.name(data, f"argument {name}, {_described(value)}")
+                where.name(data, f"argument {name}, {described(value)}")
             found.append(data)
         return found
 
@@ -355,11 +368,3 @@ def _allocated(kind: str, size: int, stream: int | None, metadata: Any) -> Any:
             raise RuleError("the kernel needs memory for descriptors: call triton.set_allocator")
         return np.zeros(size, np.uint8)
     return allocator(size, getattr(metadata, f"{kind}_scratch_align", 1), stream)
-
-
-def _described(value: Any) -> str:
-    """Return the element type and shape of a tensor as text."""
-    base = getattr(value, "base", None) if not hasattr(value, "shape") else None
-    shape = getattr(value if base is None else base, "shape", ())
-    dtype = str(getattr(value, "dtype", "memory")).rpartition(".")[2]
-    return f"{dtype}{list(shape)}"

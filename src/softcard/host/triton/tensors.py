@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from softcard.core.errors import WireError
 from softcard.host.hsa.gpu import Gpu
+from softcard.host.hsa.memory import Block
 
 Bytes = NDArray[np.uint8]
 CPU: Final = "cpu"
@@ -36,6 +37,11 @@ class Tensor:
         self.dtype = array.dtype
         self.data_ptr = partial(pointer, array)
         """A function that returns the host address of the first element."""
+
+    @property
+    def is_cuda(self) -> bool:
+        """False, since the memory is the host's; `triton.reinterpret` asks for it."""
+        return False
 
     def element_size(self) -> int:
         """Return the size of an element in bytes."""
@@ -82,6 +88,18 @@ class _Storage:
     data: Bytes
     address: int
     owner: weakref.ref[Any]
+    block: Block | None = None
+    """The block of device memory, which the storage unmaps; None if another one maps it."""
+
+    @property
+    def is_valid(self) -> bool:
+        """True if the owner exists and its memory is still here: it may have been resized."""
+        owner = self.owner()
+        if owner is None:
+            return False
+        if isinstance(owner, np.ndarray):
+            return pointer(owner) == self.start and owner.nbytes == self.data.nbytes
+        return bool(owner.data_ptr() == self.start and owner.nbytes() == self.data.nbytes)
 
 
 class Storages:
@@ -89,7 +107,11 @@ class Storages:
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
+        self._arrays = gpu._arrays
+        self._era = gpu.device.era
         self._known: dict[int, _Storage] = {}
+        self._others: list[_Storage] = []
+        """Storages at whose first address a larger storage begins, for instance after `np.frombuffer`."""
         self._gone: list[int] = []
         """The host addresses of storages whose owners are gone. Owners may die while a kernel runs."""
         self._lock = threading.RLock()
@@ -109,7 +131,7 @@ class Storages:
 
     def _find(self, value: Any) -> tuple[_Storage, int] | int:
         """Return the storage of a tensor, and the offset of its first element there, or an address."""
-        if self._gone:
+        if self._gone or self._era != self._gpu.device.era:
             self.forget()
         if value is None:
             return 0
@@ -142,7 +164,7 @@ class Storages:
             size = storage.nbytes()
             if not size:
                 return 0
-            found = self._enter(start, _bytes_at(start, size), storage)
+            found = self._enter(start, _bytes_at(start, size), storage, tensor)
         return found, tensor.data_ptr() - start
 
     def _of_numpy(self, array: NDArray[Any]) -> tuple[_Storage, int] | int:
@@ -159,7 +181,7 @@ class Storages:
                 raise WireError("the array's memory has gaps, expected a view of a contiguous array")
             data = _bytes_at(start, owner.nbytes)
             data.flags.writeable = owner.flags.writeable
-            found = self._enter(start, data, owner)
+            found = self._enter(start, data, owner, owner)
         return found, first - start
 
     def _at(self, address: int) -> tuple[_Storage, int] | int:
@@ -172,44 +194,70 @@ class Storages:
             found = self._known[starts[index - 1]] if index else None
         if found is None or address >= found.start + found.data.nbytes or found.owner() is None:
             text = f"Pointer argument cannot be accessed from Triton (cpu tensor?): no tensor contains {address:#x}"
-            raise ValueError(f"{text} that was passed before or to softcard.triton.share")
+            raise ValueError(f"{text} that a launch or softcard.triton.address has mapped")
         return found, address - found.start
 
-    def _enter(self, start: int, data: Bytes, owner: Any) -> _Storage:
-        """Map a storage, and unmap storages in the same memory, whose owners must be gone."""
-        end = start + data.nbytes
+    def _enter(self, start: int, data: Bytes, owner: Any, tensor: Any) -> _Storage:
+        """Map a storage unless its memory is device memory already; unmap storages whose memory is gone.
+
+        Messages name the storage by the type and shape of `tensor`, the first tensor that used it.
+        """
         with self._lock:
-            for each in list(self._known.values()):
-                if (each.start < end and start < each.start + each.data.nbytes) or each.owner() is None:
+            for each in (*self._known.values(), *self._others):
+                if not each.is_valid:
                     self._drop(each)
-            address, gone = self._gpu.share(data), self._gone
+            gone = self._gone
             known = weakref.ref(owner, lambda _: gone.append(start))
-            made = self._known[start] = _Storage(start, data, address, known)
+            shared = self._arrays.find(data)
+            if shared is not None:  # the user's device memory, or part of another storage: its owner unmaps it
+                return _Storage(start, data, shared, known)
+            block = self._arrays.enter(data, described(tensor))
+            made = _Storage(start, data, block.address, known, block)
+            if start in self._known:
+                self._others.append(self._known[start])
+            self._known[start] = made
             return made
 
     def forget(self) -> None:
-        """Unmap the storages whose owners are gone."""
+        """Unmap the storages whose owners are gone; after a reset or restore of the device, all."""
         with self._lock:
+            if self._era != self._gpu.device.era:
+                self._era = self._gpu.device.era
+                self.close()
             while self._gone:
                 found = self._known.get(self._gone.pop())
                 if found is not None and found.owner() is None:
                     self._drop(found)
+            for each in list(self._others):
+                if each.owner() is None:
+                    self._drop(each)
 
     def close(self) -> None:
         """Unmap all storages."""
         with self._lock:
-            for each in list(self._known.values()):
+            for each in (*self._known.values(), *self._others):
                 self._drop(each)
 
     def _drop(self, storage: _Storage) -> None:
         if self._known.get(storage.start) is storage:
             del self._known[storage.start]
-            self._gpu.free(storage.data)
+        else:
+            self._others.remove(storage)
+        if storage.block is not None and not self._gpu.device.is_closed:
+            self._arrays.drop(storage.block)
 
 
 def pointer(array: NDArray[Any]) -> int:
     """Return the host address of the first element of an array."""
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def described(value: Any) -> str:
+    """Return the element type and shape of a tensor as text."""
+    base = getattr(value, "base", None) if not hasattr(value, "shape") else None
+    shape = getattr(value if base is None else base, "shape", ())
+    dtype = str(getattr(value, "dtype", "memory")).rpartition(".")[2]
+    return f"{dtype}{list(shape)}"
 
 
 def _bytes_at(address: int, size: int) -> Bytes:

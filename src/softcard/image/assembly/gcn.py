@@ -494,7 +494,7 @@ class GcnMachine:
             version = f"V{assembly.number_of(rest, 2, 6, 'the code object version')}"
             self.object.version = version
         elif name in _METADATA:
-            self._metadata(name, statement.body)
+            self._metadata(statement)
         else:
             return False
         return True
@@ -545,12 +545,20 @@ class GcnMachine:
         self.object.version = "V2"
         self._notes += note("AMD", NT_AMD_ISA_VERSION, isa.pack() + b"AMD\0AMDGPU\0")
 
-    def _metadata(self, name: str, body: str) -> None:
+    def _metadata(self, statement: Statement) -> None:
+        name, body = statement.name, statement.body
         if name == ".amd_amdgpu_hsa_metadata":
             self.object.version = "V2"
             self._notes += note("AMD", NT_AMD_METADATA, body.strip("\n").encode() + b"\n")
             return
-        document = yaml_text.parse(body)
+        try:
+            document = yaml_text.parse(body)
+        except WireError as error:  # its lines are counted from the line after the directive
+            error.path = tuple(
+                replace(each, where=str(statement.line + int(each.where))) if each.kind == "line" else each
+                for each in error.path
+            )
+            raise
         if not isinstance(document, dict):
             raise WireError(f"the metadata is a {type(document).__name__}, expected a map")
         said = document.get("amdhsa.version")

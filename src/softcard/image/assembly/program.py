@@ -11,6 +11,8 @@ from softcard.image.assembly.assembly import Assembly, Piece, Section
 from softcard.image.assembly.directives import DIRECTIVES
 from softcard.image.assembly.gcn import GcnMachine
 from softcard.image.assembly.riscv import BASE_ADDRESS, RiscvMachine
+from softcard.image.elf.lines import DEBUG_LINE, Row, pack_lines
+from softcard.image.elf.writer import with_section
 
 RISCV_AGENTS: Final = ("rv64gc",)
 _RISCV: Final = re.compile(r"^\s*\.(attribute|option)\s", re.MULTILINE)
@@ -20,9 +22,10 @@ _RISCV: Final = re.compile(r"^\s*\.(attribute|option)\s", re.MULTILINE)
 class Assembled:
     """The result of assembling a file, which `assemble` returns."""
 
-    def __init__(self, assembly: Assembly, machine: GcnMachine | RiscvMachine) -> None:
+    def __init__(self, assembly: Assembly, machine: GcnMachine | RiscvMachine, source: str = "") -> None:
         self._assembly = assembly
         self._machine = machine
+        self._source = source
 
     @property
     def agent(self) -> str:
@@ -41,9 +44,23 @@ class Assembled:
         said = self._assembly.attributes
         return tuple(name for name in self._assembly.symbols if name in said and said[name].binding)
 
-    def elf(self) -> bytes:
-        """Return the loadable file: a GPU code object or an executable program."""
-        return self._machine.write(self._assembly)
+    def elf(self, file: str = "") -> bytes:
+        """Return the loadable file: a GPU code object or an executable program.
+
+        With the name of the text's `file` it has a line table, so that findings and errors name lines of the text.
+        """
+        data = self._machine.write(self._assembly)
+        return with_section(data, DEBUG_LINE, pack_lines(file, list(self.rows()))) if file else data
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the position in the text of each instruction, with its address as linked."""
+        lines = self._source.splitlines()
+        for address, piece, is_code in self.pieces():
+            if is_code:
+                line = piece.statement.line
+                text = lines[line - 1] if line <= len(lines) else ""
+                column = len(text[: text.find(piece.statement.name)].encode()) + 1
+                yield Row(address, len(piece.data), line, column)
 
     def code(self) -> bytes:
         """Return the bare machine code; for a program, its memory image from its first section on.
@@ -100,4 +117,4 @@ def assemble(source: str, agent: str = "", base: int = BASE_ADDRESS) -> Assemble
     machine = RiscvMachine(base) if is_riscv else GcnMachine(agent)
     assembly = Assembly(machine, source, DIRECTIVES)
     assembly.run()
-    return Assembled(assembly, machine)
+    return Assembled(assembly, machine, source)

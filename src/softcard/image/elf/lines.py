@@ -5,6 +5,7 @@ Sources: the DWARF standard, versions 2 to 5, chapter 6.2 (line number informati
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ LONGEST_TEXT: Final = 4096
 """The longest accepted path in bytes, its terminating 0 included."""
 PATH, FOLDER_INDEX = 1, 2
 """The DW_LNCT content type codes of line tables that the reader uses: path and directory index."""
+DEBUG_LINE: Final = ".debug_line"
 COPY, ADVANCE_PC, ADVANCE_LINE, SET_FILE, SET_COLUMN, CONST_ADD_PC, FIXED_ADVANCE_PC = 1, 2, 3, 4, 5, 8, 9
 END_SEQUENCE, SET_ADDRESS = 1, 2
 
@@ -157,7 +159,7 @@ def read_lines(elf: ElfFile) -> Lines:
     """Return the line table of an ELF file, with addresses as linked; empty without debug information."""
     try:
         data, texts, line_texts = (
-            elf.contents(elf.section(name)) for name in (".debug_line", ".debug_str", ".debug_line_str")
+            elf.contents(elf.section(name)) for name in (DEBUG_LINE, ".debug_str", ".debug_line_str")
         )
         if not data:
             return Lines([])
@@ -192,6 +194,45 @@ def _calls(inlined: Sequence[Inlined], files: Mapping[int, Mapping[int, str]]) -
         made[each] = depth + 1, call
         found += [(low, high, depth + 1, call) for low, high in each.ranges]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The source position of some machine code: `size` bytes at `address` come from a line and column."""
+
+    address: int
+    size: int
+    line: int
+    column: int = 0
+
+
+def pack_lines(file: str, rows: Sequence[Row]) -> bytes:
+    """Return a section .debug_line (DWARF 4) for code that comes from one file. Code between `rows` has no line."""
+    lengths = bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))  # the operands of the standard opcodes
+    head = struct.pack("<BBBbBB", 1, 1, 1, -5, 14, len(lengths) + 1) + lengths + b"\0"
+    head += file.encode("utf-8", "surrogateescape") + b"\0" + bytes(4)  # no folder, date, size; then the end
+    program, line = bytearray(), 1
+    at: int | None = None
+    for row in sorted(rows, key=lambda row: row.address):
+        if at != row.address:
+            program += b"" if at is None else bytes((0, 1, END_SEQUENCE))
+            program += bytes((0, 9, SET_ADDRESS)) + row.address.to_bytes(8, "little")
+            line = 1
+        program += bytes((SET_COLUMN,)) + _leb(row.column) + bytes((ADVANCE_LINE,)) + _leb(row.line - line)
+        program += bytes((COPY, ADVANCE_PC)) + _leb(row.size)
+        at, line = row.address + row.size, row.line
+    program += b"" if at is None else bytes((0, 1, END_SEQUENCE))
+    unit = struct.pack("<HI", 4, len(head)) + head + program
+    return struct.pack("<I", len(unit)) + unit
+
+
+def _leb(value: int) -> bytes:
+    """Return a number in the signed form of LEB128, which for numbers of 0 and more is valid as the unsigned form."""
+    out = bytearray()
+    while not -0x40 <= value < 0x40:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes((value & 0x7F,))
 
 
 class _Unit:

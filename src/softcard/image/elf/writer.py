@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from softcard.core.words import align_up
-from softcard.image.elf.layout import MAGIC, SHT_NOBITS, SHT_STRTAB, SHT_SYMTAB, Layout, layout_of
+from softcard.image.elf.layout import MAGIC, SHT_NOBITS, SHT_PROGBITS, SHT_STRTAB, SHT_SYMTAB, Layout, layout_of
 
 SHSTRTAB: Final = ".shstrtab"
 
@@ -192,6 +192,33 @@ class ElfPlan:
             memsz=self.addresses[numbers[-1]] + last.size - address,
             align=segment.alignment or first.alignment,
         ).pack()
+
+
+def with_section(file: bytes, name: str, data: bytes) -> bytes:
+    """Return a 64-bit ELF file with one more section, which is not loaded; it ends with content, names, headers."""
+    layout = layout_of(64)
+    header = layout.header.parse(file)
+    size = header.shentsize
+    headers = [
+        layout.section.parse(file[at : at + size])
+        for at in range(header.shoff, header.shoff + size * header.shnum, size)
+    ]
+    old = headers[header.shstrndx]
+    names = file[old.offset : old.offset + old.size]
+    out = bytearray(file)
+    place = len(out)
+    out += data
+    headers[header.shstrndx] = replace(old, offset=len(out), size=len(names) + len(name) + 1)
+    out += names + name.encode() + b"\0"
+    out += bytes(-len(out) % 8)
+    headers.append(
+        layout.section(
+            name_offset=len(names), type=SHT_PROGBITS, flags=0, addr=0, offset=place, size=len(data), link=0, info=0,
+            addralign=1, entsize=0,
+        )
+    )  # fmt: skip
+    out[: header.size_bytes] = replace(header, shoff=len(out), shnum=len(headers)).pack()
+    return bytes(out) + b"".join(each.pack() for each in headers)
 
 
 @dataclass(slots=True)

@@ -57,6 +57,11 @@ class Beyond(NamedTuple):
     accs: int
 
     @property
+    def instruction(self) -> str:
+        """The text of the instruction."""
+        return text(self.insn)
+
+    @property
     def message(self) -> str:
         """The error message, without the address of the instruction."""
         kinds = [f"v0 to v{self.vgprs - 1}", f"a0 to a{self.accs - 1}" if self.accs else "no accumulation registers"]

@@ -35,7 +35,9 @@ def fletcher_schemas(*, breaks: Collection[str] | None = None) -> SearchStrategy
     kinds = _kinds(arrow, numbers, numbers | st.sampled_from([arrow.utf8(), arrow.binary()]))
     wrong: dict[str, Callable[[DrawFn], pa.Field]] = {
         "supported-types": lambda draw: arrow.field("wrong", arrow.binary(draw(st.integers(1, 16))), False),
-        "cut-batch": lambda draw: arrow.field("wrong", draw(st.sampled_from(_unknown(arrow))), draw(st.booleans())),
+        "truncated-batch": lambda draw: arrow.field(
+            "wrong", draw(st.sampled_from(_unknown(arrow))), draw(st.booleans())
+        ),
         "same-implementation": lambda draw: arrow.field(
             "wrong", arrow.struct([arrow.field("member", draw(numbers), True)]), False
         ),

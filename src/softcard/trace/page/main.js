@@ -7,24 +7,34 @@ class Page {
   constructor(trace) {
     this.trace = trace;
     this.timeline = new Timeline(get("timeline"), trace);
-    this.memory = new Memory(trace, this.timeline);
-    this.activity = new Activity(trace, this.timeline);
-    this.curves = new Curves(trace, this.timeline);
+    this.strips = new Strips(trace, this.timeline, (pointer, text) => this.say(pointer, text ? [text] : null));
     this.registers = new Registers(trace);
     const problems = trace.findingCount ? `, ${grouped(trace.findingCount)} finding${trace.findingCount > 1 ? "s" : ""}` : "";
     get("summary").textContent = `${grouped(trace.count)} events in ${grouped(trace.time)} guest steps${problems} · Softcard ${trace.version}`;
     get("axis").textContent = this.axisName();
-    showFindings(trace, (event) => this.choose(event));
+    this.showLegend();
     showOperations(trace);
     showPlaces(trace);
     showOpcodes(trace);
     this.snapshots = new Snapshots(trace, (event) => this.choose(event));
-    this.code = new Code(trace.code, trace.faults, trace.notes ?? []);
-    this.choose(trace.findings[0]?.[0] ?? -1);
+    this.code = new Code(trace);
+    this.findings = new FindingsPane(trace, this.registers, (event, index) => this.choose(event, index));
+    const first = Math.max(0, trace.findings.findIndex(({ diagnostic }) => diagnostic.level === "error"));
+    this.choose(trace.findings[first]?.event ?? -1, trace.findings.length ? first : undefined);
     this.listen();
   }
 
-  axisName() { return this.timeline.axis === "steps" ? "Axis: steps" : "Axis: order"; }
+  axisName() { return `Axis: ${AXES[this.timeline.axis]}`; }
+
+  // What the colours of all pictures mean: those that occur.
+  showLegend() {
+    const { arrays: { category, marks, memoryWhat } } = this.trace, used = new Set();
+    for (const each of category) used.add(CATEGORIES[each]);
+    if (marks.includes(1)) used.add("finding");
+    for (const each of memoryWhat) if (each) used.add(each === 1 ? "read" : "written");
+    get("legend").replaceChildren(...Object.keys(PALETTE).filter((each) => used.has(each)).map((each) =>
+      element("span", {}, element("i", { style: `background: ${PALETTE[each]}` }), NAMES[each])));
+  }
 
   draw() {
     if (this.waiting) return;
@@ -34,12 +44,13 @@ class Page {
     });
   }
 
-  drawNow() { this.timeline.draw(); this.activity.draw(); this.curves.draw(); this.memory.draw(); }
+  drawNow() { this.timeline.draw(); this.strips.draw(); }
 
-  choose(event) {
+  choose(event, index) {
     this.timeline.chosen = event;
     this.timeline.reveal(event);
     showDetail(this.trace, event);
+    this.findings.show(event, index);
     this.registers.show(event < 0 ? this.trace.count - 1 : this.trace.last[event], (other) => this.choose(other));
     this.draw();
   }
@@ -51,10 +62,11 @@ class Page {
   }
 
   finding(by) {
-    const events = this.trace.findings.map(([event]) => event);
-    if (!events.length) return;
-    const now = events.indexOf(this.timeline.chosen);
-    this.choose(events[now < 0 ? (by > 0 ? 0 : events.length - 1) : (now + by + events.length) % events.length]);
+    const { findings } = this.trace, count = findings.length;
+    if (!count) return;
+    const { shown } = this.findings, isChosen = findings[shown]?.events.includes(this.timeline.chosen);
+    const index = isChosen ? (shown + by + count) % count : by > 0 ? 0 : count - 1;
+    this.choose(findings[index].event, index);
   }
 
   hit(by) {
@@ -77,7 +89,8 @@ class Page {
   }
 
   switchAxis() {
-    this.timeline.setAxis(this.timeline.axis === "steps" ? "order" : "steps");
+    const axes = this.timeline.axes();
+    this.timeline.setAxis(axes[(axes.indexOf(this.timeline.axis) + 1) % axes.length]);
     get("axis").textContent = this.axisName();
   }
 
@@ -174,10 +187,14 @@ class Page {
   }
 
   tip(pointer, event) {
+    this.say(pointer, event < 0 ? null : tipText(this.trace, event));
+  }
+
+  say(pointer, parts) {
     const tip = get("tip");
-    tip.hidden = event < 0;
-    if (event < 0) return;
-    tip.replaceChildren(...tipText(this.trace, event));
+    tip.hidden = !parts;
+    if (!parts) return;
+    tip.replaceChildren(...parts);
     tip.style.left = `${Math.min(pointer.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(pointer.clientY + 16, innerHeight - tip.offsetHeight - 8)}px`;
   }

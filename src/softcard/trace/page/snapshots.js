@@ -1,7 +1,6 @@
 "use strict";
 // Registers at chosen moments: those of one wave or hart, beside the code around its instruction.
 
-const AROUND = 8; // instructions before and behind it
 const FORMS = {
   hex: (word) => word, signed: (word) => String(parseInt(word, 16) | 0), unsigned: (word) => String(parseInt(word, 16)),
   float: (word) => { const view = new DataView(new ArrayBuffer(4)); view.setUint32(0, parseInt(word, 16)); return String(Math.fround(view.getFloat32(0)).toPrecision(7) / 1); },
@@ -9,8 +8,8 @@ const FORMS = {
 
 class Snapshots {
   constructor(trace, choose) {
-    const { snapshots = [], snapshotCount = 0 } = trace;
-    if (!snapshots.length) return;
+    const { snapshots = [], snapshotCount = 0 } = trace, beside = new Set(trace.findings.map(({ snapshot }) => snapshot));
+    if (snapshots.every(([, , , , , , vectors], index) => beside.has(index) && !vectors.some(([, values]) => values.includes(" ")))) return; // findings show them
     [this.trace, this.choose, this.form, this.home] = [trace, choose, "hex", element("div", { class: "snapshot" })];
     const options = snapshots.map(([, why, place, pc, text], index) => element("option", { value: index }, `${why} · ${text || pc} · ${place}`));
     const select = element("select", { "aria-label": "Moment", onchange: () => this.show(Number(select.value)) }, ...options);
@@ -35,18 +34,11 @@ class Snapshots {
 
   // The code around an instruction, where the report has it.
   around(pc, text, why) {
-    const bad = why === "fault" ? " failed" : "";
-    for (const { functions } of this.trace.code) {
-      for (const [, rows] of functions) {
-        const at = rows.findIndex(([each]) => each === pc);
-        if (at < 0) continue;
-        const body = rows.slice(Math.max(at - AROUND, 0), at + AROUND + 1).map(([each, said, label]) =>
-          element("tr", { class: each === pc ? `here${bad}` : "" }, element("td", { class: "code soft" }, each), element("td", { class: "code" }, label ? `${label}: ${said}` : said)));
-        return element("div", { class: "scroll tall around", tabindex: "0", "aria-label": "code around it" }, element("table", {}, element("tbody", {}, ...body)));
-      }
-    }
-    const row = element("tr", { class: `here${bad}` }, element("td", { class: "code soft" }, pc), element("td", { class: "code" }, text));
-    return element("div", { class: "scroll around" }, element("table", {}, element("tbody", {}, row)));
+    const bad = why === "fault" || why === "finding" ? "failed" : "";
+    const found = codeAround(this.trace, pc, bad);
+    if (found) return found.table;
+    const row = element("tr", { class: `here ${bad}` }, element("td", { class: "code soft" }, pc), element("td", { class: "code" }, text));
+    return element("div", { class: "around" }, element("table", {}, element("tbody", {}, row)));
   }
 
   // A column for each lane; what EXEC leaves out is grey.
@@ -58,11 +50,4 @@ class Snapshots {
       ...words[row].map((word, lane) => element("td", { class: exec >> BigInt(lane) & 1n ? "number code" : "number code off" }, word.length === 8 ? FORMS[this.form](word) : word))));
     return element("div", { class: "scroll tall lanes", tabindex: "0", "aria-label": "registers of lanes" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
   }
-}
-
-// The names of the registers that an instruction's text has: v[2:3] are v2 and v3.
-function registersOf(text) {
-  const found = new Set(text.match(/\b(?:exec|vcc|m0|flat_scratch|[a-z]{1,2}\d+)\b/g) ?? []);
-  for (const [, kind, from, to] of text.matchAll(/\b([sv])\[(\d+):(\d+)\]/g)) for (let each = Number(from); each <= Number(to); each++) found.add(kind + each);
-  return found;
 }

@@ -3,7 +3,17 @@
 
 const LABELS = 150, AXIS = 26, MOMENTS = 16, SPANS = 18, THIN = 4, LANE_GAP = 5, MOST_HEIGHT = 620;
 const MOST_LANES = 8; // of the same kind, before they are drawn as thin lines until somebody opens them
-const HUES = [214, 152, 32, 276, 190, 60, 246, 95, 310, 170];
+// The colours of all pictures: the same in both themes, since each contrasts with a white and with a dark page.
+const PALETTE = {
+  kernel: "#3a74d6", "run-time kernel": "#6e7785", waves: "#0f8577", commands: "#885fcd", transfers: "#a6680f", registers: "#487b9a",
+  other: "#79792a", finding: "#d93a3a", read: "#2d8050", written: "#b94b9a",
+};
+const CATEGORIES = ["kernel", "run-time kernel", "waves", "commands", "transfers", "registers", "other"]; // in the order of softcard.trace.timeline
+const NAMES = {
+  kernel: "kernels", "run-time kernel": "kernels of the run-time library", waves: "waves, instances", commands: "commands, packets", transfers: "transfers",
+  registers: "registers, signals, interrupts", other: "other events", finding: "finding", read: "memory read", written: "memory written",
+};
+const AXES = { own: "steps of own kernels", steps: "guest steps", order: "events in order" };
 
 class Timeline {
   constructor(canvas, trace) {
@@ -14,7 +24,19 @@ class Timeline {
     this.opened = new Set();
     this.families = families(trace.tracks);
     this.layout();
-    this.setAxis(this.stepsSayMore() ? "steps" : "order");
+    this.folded = foldedSteps(trace);
+    const isFailedEarly = !this.folded && trace.arrays.category.includes(1); // no kernel of the program took a step
+    this.setAxis(this.folded ? "own" : this.stepsSayMore() && !isFailedEarly ? "steps" : "order");
+  }
+
+  // The axes that say something different about this trace.
+  axes() { return this.folded ? ["own", "steps", "order"] : ["steps", "order"]; }
+  unit() { return this.axis === "order" ? "event" : "step"; }
+
+  // The places on the axis of things that have a time and an order.
+  positions(time, order) {
+    if (this.axis === "order") return order;
+    return this.axis === "steps" ? time : Float64Array.from(time, this.folded);
   }
 
   // Whether guest steps tell events apart at all: some devices do everything in one.
@@ -28,7 +50,8 @@ class Timeline {
   setAxis(axis) {
     const { begin, end, first, last, time, count } = this.trace;
     this.axis = axis;
-    [this.starts, this.ends, this.limit] = axis === "steps" ? [begin, end, time] : [first, last, count - 1];
+    [this.starts, this.ends] = [this.positions(begin, first), this.positions(end, last)];
+    this.limit = axis === "order" ? count - 1 : axis === "steps" ? time : this.folded(time);
     this.limit = Math.max(this.limit, 1);
     this.fit();
   }
@@ -148,7 +171,7 @@ class Timeline {
 
   drawAxis(pen) {
     pen.fillStyle = this.colours.soft;
-    pen.fillText(this.axis === "steps" ? "guest steps" : "events in order", 14, AXIS / 2);
+    pen.fillText(AXES[this.axis], 14, AXIS / 2);
     const step = ticks((this.to - this.from) / (this.span() / 110));
     for (let at = Math.ceil(Math.max(this.from, 0) / step) * step; at <= Math.min(this.to, this.limit); at += step) {
       const x = Math.round(this.x(at));
@@ -182,12 +205,12 @@ class Timeline {
   }
 
   drawSpan(pen, event, x, y, width, height) {
-    const { trace, colours } = this, gap = width > 4 ? 1 : 0;
+    const { trace } = this, gap = width > 4 ? 1 : 0;
     pen.globalAlpha = trace.hits && !trace.hits[event] ? 0.18 : 1;
     pen.fillStyle = this.fill(event);
     pen.fillRect(x, y, width - gap, height);
     if (width > 28 && height > THIN) {
-      pen.fillStyle = colours.onFill;
+      pen.fillStyle = "#ffffff";
       pen.fillText(shorten(pen, trace.name(event), width - 8), x + 4, y + height / 2 + 0.5);
     }
     pen.globalAlpha = 1;
@@ -196,17 +219,16 @@ class Timeline {
   drawColumn(pen, event, next, x, y, height, depth) {
     const { trace } = this, bad = trace.badBefore[next] > trace.badBefore[event];
     const hit = !trace.hits || trace.hitsBefore[next] > trace.hitsBefore[event];
-    const share = Math.min(1, 0.55 + Math.log2(next - event) / 12);
+    const share = Math.min(1, 0.75 + Math.log2(next - event) / 12);
     const tall = depth || height < THIN ? height : Math.max(5, height * (0.45 + share * 0.55));
     pen.globalAlpha = hit ? share : 0.15;
-    pen.fillStyle = bad ? this.colours.bad : this.fill(event);
+    pen.fillStyle = bad ? PALETTE.finding : this.fill(event);
     pen.fillRect(x, y + (height - tall) / 2, depth ? 1.5 : 2, bad ? height : tall);
     pen.globalAlpha = 1;
   }
 
   fill(event) {
-    if (this.trace.arrays.marks[event]) return this.colours.bad;
-    return this.colours.kinds[this.trace.arrays.kind[event] % HUES.length];
+    return this.trace.arrays.marks[event] ? PALETTE.finding : PALETTE[CATEGORIES[this.trace.arrays.category[event]]];
   }
 
   drawChosen(pen) {
@@ -260,16 +282,49 @@ function families(tracks) {
 
 function familyOf(lane) { return lane.replace(/ \d+$/, ""); }
 
+// Where a step lies if the kernels of the run-time library take no time, as long as no other kernel runs; null if there are none.
+function foldedSteps(trace) {
+  const { begin, end, arrays: { category } } = trace, of = (wanted) => joined(trace.tracks.flatMap(({ depth, from, to }) => {
+    const found = [];
+    for (let event = from; depth && event < to; event++) if (category[event] === wanted && end[event] > begin[event]) found.push([begin[event], end[event]]);
+    return found;
+  }));
+  const own = of(0), folds = [];
+  for (const [from, to] of own.length ? of(1) : []) {
+    let at = from;
+    for (const [start, stop] of own) {
+      if (stop <= at || start >= to) continue;
+      if (start > at) folds.push([at, start]);
+      at = Math.max(at, stop);
+    }
+    if (at < to) folds.push([at, to]);
+  }
+  if (!folds.length) return null;
+  const stops = folds.map(([, stop]) => stop), before = [0];
+  for (const [from, to] of folds) before.push(before.at(-1) + to - from);
+  return (step) => {
+    const index = lower(stops, 0, stops.length, step); // the folds before it end earlier
+    return step - before[index] - (index < folds.length ? Math.max(0, step - folds[index][0]) : 0);
+  };
+}
+
+// Ranges as few, sorted ones that do not overlap.
+function joined(ranges) {
+  const found = [];
+  for (const [from, to] of ranges.sort(([one], [other]) => one - other)) {
+    const last = found.at(-1);
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to); else found.push([from, to]);
+  }
+  return found;
+}
+
 function colours() {
-  const dark = isDark();
   // Canvas takes no light-dark(): a probe has the browser work it out.
   const probe = document.createElement("i");
   document.body.append(probe);
   const get = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color; };
-  const found = Object.fromEntries(["text", "soft", "line", "stripe", "accent", "bad", "card"].map((each) => [each, get(each)]));
+  const found = Object.fromEntries(["text", "soft", "line", "stripe", "accent"].map((each) => [each, get(each)]));
   probe.remove();
-  found.onFill = dark ? "#10131a" : "#ffffff";
-  found.kinds = HUES.map((hue) => `hsl(${hue} ${dark ? "62% 68%" : "58% 40%"})`);
   return found;
 }
 

@@ -94,7 +94,7 @@ def test_the_first_looks_are_enough(body: str, each: int, looks: list[str]) -> N
     assert counts[1] - counts[0] == 4 * each < counts[0]
 
 
-LOADS = ROUNDS.format(3, GATHER + "global_load_dword v6, v[4:5], off|global_load_ubyte v6, v[4:5], off offset:5")
+LOADS = ROUNDS.format(3, GATHER + "global_load_dword v6, v[4:5], off|global_load_ubyte v7, v[4:5], off offset:5")
 NEAR = ROUNDS.format(3, "v_lshlrev_b32 v3, 2, v0|v_add_u32 v4, s4, v3|global_load_dword v6, v[4:5], off offset:8")
 BYTES = ROUNDS.format(3, "v_add_u32 v4, s4, v0|{} v[4:5], v2, off").format
 LOCAL = ROUNDS.format(3, SCATTER + "ds_read_u8 v6, v3")
@@ -178,6 +178,7 @@ def test_several_dwords_of_lds(width: int, first: str, second: str, shift: int) 
     other = f"ds_{second}, v3" if "read" in second else f"ds_{second} v3, {'v[16:17]' if '64' in second else 'v16'}"
     rounds = ROUNDS.format(4, access)
     few = "s_mov_b64 exec, 0x0f0f0|v_lshlrev_b32 v3, 4, v0|v_add_u32 v3, 8, v3|" + ROUNDS.format(3, other)
+    few += "".join(f"v_xor_b32 v6, v{n}, v6|" for n in range(16, 20))
     reported = findings("v_mov_b32 v16, 5|" + waves(own + rounds, few), size=(128, 1, 1))
     size = int(second.split("_b")[1].split()[0]) // 8
     mine = {16 * lane + shift + n for lane in range(64) for n in range(width // 8)}
@@ -205,8 +206,10 @@ def test_scalars_of_waves_and_groups(storing: int, offset: int, before: str, beh
 
 
 def waves(first: str, second: str) -> str:
-    """What the first wave does, and the second one."""
-    return f"s_cmp_lg_u32 s8, 0|s_cbranch_scc1 other|{first}s_endpgm|other:|{second.replace('again', 'more')}"
+    """What the first wave does, and the second one; in the end they use what they have loaded last."""
+    use = "v_xor_b32 v6, v6, v7|v_cmp_eq_u32 vcc, s24, v6|s_cbranch_vccz end|"
+    first, second = first + use, second.replace("again", "more") + use
+    return f"s_cmp_lg_u32 s8, 0|s_cbranch_scc1 other|{first}s_endpgm|other:|{second}end:"
 
 
 def findings(text: str, **options: Any) -> list[dict[str, Any]]:

@@ -77,7 +77,8 @@ def test_groups_that_do_not_meet_run_side_by_side(stages: list[bool]) -> None:
     TO_OWN + ALL_ONE + "s_cmp_eq_u32 s0, 5|s_cbranch_scc0 on|flat_store_dword v[4:5], v6|on:|",
     TO_OWN + ALL_ONE + "flat_load_ubyte v7, v[4:5] offset:2|",
     ALL_ONE + "flat_atomic_add v[4:5], v6|",
-    OWN + "flat_store_byte v[4:5], v6 offset:255|flat_load_dword v6, v[4:5]|",
+    OWN + "flat_store_byte v[4:5], v6 offset:255|flat_load_dword v6, v[4:5]|v_cmp_eq_u32 vcc, 0, v6|"
+    "s_cbranch_vccz on|on:|",
 ])  # fmt: skip
 def test_what_groups_do_to_each_other_is_reported_as_ever(text: str, stages: list[bool]) -> None:
     one, other = made(text + END), made(text + END)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import prod
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -34,6 +34,9 @@ from softcard.engine.gcn.memory import GpuMemory
 from softcard.ir.object_cache import ObjectCache, default_folder
 from softcard.isa.gcn.state import CHECKED, PTR32, VGPRS
 from softcard.isa.gcn.target import GFX9, Target
+
+if TYPE_CHECKING:
+    from softcard.isa.gcn.allocation import Beyond
 
 LDS_GRANULE: Final = 512
 SIMDS: Final = 4
@@ -188,8 +191,10 @@ def launch(
     )
 
 
-_searched: Final[WeakKeyDictionary[GpuMemory, dict[tuple[int, int, int], tuple[bytes, str]]]] = WeakKeyDictionary()
-"""The code that was searched for registers that are not allocated, and the sentence about the first one, or "".
+_searched: Final[WeakKeyDictionary[GpuMemory, dict[tuple[int, int, int], tuple[bytes, Beyond | None]]]] = (
+    WeakKeyDictionary()
+)
+"""The code that was searched for registers that are not allocated, and the instruction with the first one, or None.
 
 The keys are the entry, and the numbers of allocated vector and accumulation registers.
 """
@@ -206,18 +211,19 @@ def _check_code(memory: GpuMemory, entry: int, plan: LaunchPlan, target: Target)
     accs = plan.allocated_vgprs - plan.vgprs
     view = plain.view[entry - plain.base : plain.end - plain.base & -WORD]
     known = _searched.setdefault(memory, {})
-    code, sentence = known.get((entry, plan.vgprs, accs), (b"", ""))
+    code, beyond = known.get((entry, plan.vgprs, accs), (b"", None))
     if not code or view[: len(code)] != code:
-        count, sentence = _search(target, view, entry, plan.vgprs, accs)
+        beyond, count = _search(target, view, entry, plan.vgprs, accs)
         if len(known) == CACHED_TABLES:
             known.clear()
-        known[entry, plan.vgprs, accs] = bytes(view[: WORD * count]), sentence
-    if sentence:
-        raise DispatchRefused(sentence, BAD_CODE, ALLOCATED_REGISTERS)
+        known[entry, plan.vgprs, accs] = bytes(view[: WORD * count]), beyond
+    if beyond is not None:
+        refused = DispatchRefused(beyond.message, BAD_CODE, ALLOCATED_REGISTERS)
+        raise refused.at("pc", beyond.insn.pc, beyond.instruction)
 
 
-def _search(target: Target, view: memoryview, entry: int, vgprs: int, accs: int) -> tuple[int, str]:
-    """Return the number of words that were searched, and the sentence about a register that is not allocated, or "".
+def _search(target: Target, view: memoryview, entry: int, vgprs: int, accs: int) -> tuple[Beyond | None, int]:
+    """Return the first instruction with a register that is not allocated, and the number of words that were searched.
 
     Searches without such a register are cached on disk, so that a process which runs known kernels does not load the
     instruction set.
@@ -226,16 +232,13 @@ def _search(target: Target, view: memoryview, entry: int, vgprs: int, accs: int)
     key = hashlib.sha256(repr((FORM_OF_SEARCH, target.name, vgprs, accs)).encode() + start).hexdigest()
     known = _cache().get(key)
     if known is not None:
-        return int.from_bytes(known, "little"), ""
+        return None, int.from_bytes(known, "little")
     from softcard.isa.gcn.allocation import beyond_allocation
 
-    found, count = beyond_allocation(target, np.frombuffer(view, np.uint32), entry, vgprs, accs)
-    if found is not None:
-        pc = found.insn.pc
-        return count, f"{found.message}, at pc {pc:#x} (entry+{pc - entry:#x})"
-    if WORD * count <= CACHED_SEARCH:
-        _cache().put(key, count.to_bytes(8, "little"))
-    return count, ""
+    search = beyond_allocation(target, np.frombuffer(view, np.uint32), entry, vgprs, accs)
+    if search.found is None and WORD * search.searched <= CACHED_SEARCH:
+        _cache().put(key, search.searched.to_bytes(8, "little"))
+    return search
 
 
 @cache

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from softcard.core.allocations import AccessOrigin, Guard
 from softcard.core.checks import MEMORY
-from softcard.core.errors import GuestFault, SoftcardError
+from softcard.core.errors import GuestFault, Registers, SoftcardError
 from softcard.core.findings import FindingLog
 from softcard.core.memory_check import LDS, MISALIGNED, PRIVATE, finding
 from softcard.engine.gcn.api import Dispatch
@@ -19,9 +19,11 @@ from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_integer import Array, Value
 from softcard.engine.gcn.reference.lane_memory import Indices, Rows, shared
 from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.encoding.decode import decode
 from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.semantics.execute import selector_values
 from softcard.isa.gcn.state import HW_ID, LANES, LDS_BASE, LDS_SIZE, PC
 
 if TYPE_CHECKING:
@@ -259,17 +261,31 @@ class CheckedAccesses(LaneAtomics):
         """Return the location of the access: instruction, wave and work-group."""
         words, (x, y, z) = self.current.words, self.current.group
         pc = int(words[PC])
-        return AccessOrigin(pc, self._insn(pc), f"wave {words[HW_ID] & WAVE}", f"{x},{y},{z}")
+        return AccessOrigin(
+            pc, self._insn(pc), f"wave {words[HW_ID] & WAVE}", f"{x},{y},{z}", registers=self._registers
+        )
 
     def _insn(self, pc: int) -> str:
-        found = self.memory.find(pc)
-        if not isinstance(found, Plain):
-            return ""
-        code = found.view[pc - found.base : pc - found.base + LONGEST].tobytes()
         try:
-            return text(decode(self._dispatch.target, code, pc))
+            return text(self._fetch(pc))
         except SoftcardError:
             return ""
+
+    def _registers(self, lane: int | None) -> Registers | None:
+        """Return the registers that the current instruction reads; None if it cannot be read or specialised."""
+        from softcard.engine.gcn.effects import registers_read  # few kernels have findings
+        from softcard.engine.gcn.reference.lanes import Lanes, View
+
+        wave = self.current.wave
+        try:
+            insn = self._fetch(wave.pc)
+            if insn.op.selectors is not None:
+                lanes = Lanes.of(self._dispatch, LaneAtomics(self.memory))
+                lanes.begin(View(wave), insn)
+                insn = insn.specific(selector_values(Builder(cast("Any", lanes)), insn))
+            return registers_read(insn, wave, lane, text(insn))
+        except (SoftcardError, IndexError):
+            return None
 
 
 # ---- check -----------------------------------------------------------------------------------------------------------

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from softcard.core.errors import ModelBug
 from softcard.engine.gcn.matrix.floats import VectorText, total
-from softcard.ir import llvm, native_llvm
-from softcard.ir.builder import vector_width
+from softcard.ir import llvm
+from softcard.ir.builder import Text, vector_width
 from softcard.ir.native import Function, numbers
 from softcard.ir.operand import Operand
 from softcard.isa.gcn.semantics.matrix import rules
@@ -41,6 +41,19 @@ A product of zero and 2**15 counts as 2**-111, which then stays below the window
 SCALE_OF_NAN: Final = 1 << 16
 """The exponent that stands for a scale that is NaN; sums with it are beyond the window of exponents."""
 UNLIKELY: Final = ", !prof !90"
+
+
+def call_rule(text: Text, function: Function[Any], *arguments: Operand | int) -> Operand:
+    """Write a call of a native function of `rules`, which `library` compiles once for all kernels; return its result.
+
+    The function is a symbol that the module does not define: compiled with each kernel, it would take most of the time
+    that compiling a kernel takes."""
+    return text.call("i64", symbol_of(function), *(f"i64 {each}" for each in arguments))
+
+
+def symbol_of(function: Function[Any]) -> str:
+    """Return the symbol by which kernels call a native function of `rules`."""
+    return f"softcard_matrix_{function.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +122,7 @@ class Writer(VectorText):
         return slot.ptrtoint()
 
     def _call(self, function: Function[Any], *arguments: Operand | int) -> Operand:
-        return native_llvm.call(self, function, *(str(each) for each in arguments))
+        return call_rule(self, function, *arguments)
 
     @contextmanager
     def _environment(self, control: int) -> Iterator[None]:
@@ -143,31 +156,36 @@ class Writer(VectorText):
                 (to + at).inttoptr().store((source + at).inttoptr().load(self.ints, align=4), align=4)
         return made
 
-    def _elements(self, registers: Operand, type_: Type, run: int) -> Iterator[tuple[int, int, Operand]]:
-        """Yield the elements of A or B in vectors: the element number, the first lane, and the bits of the elements.
+    def _vectors_of_rows(self) -> AbstractContextManager[Operand]:
+        """Emit a loop over the vectors of a register.
+
+        The context manager's value is the byte offset of the vector in the register."""
+        return self.loop(ROW, 4 * self.lanes)
+
+    def _elements(self, registers: Operand, type_: Type, run: int, at: Operand) -> Iterator[tuple[int, Operand]]:
+        """Yield the elements of A or B that begin at byte offset `at` of registers: the element number, and their bits.
 
         The bits of each element are in the low bits of a 32-bit vector lane; higher bits are not cleared. `run` is
         the number of elements of each lane."""
         bits = type_.bits
-        for at in range(0, LANES, self.lanes):
-            words = list[Operand]()
-            for number in range(run):
-                register, shift = divmod(number * bits, 32)
-                for following in range(len(words), (number * bits + bits + 31) // 32):
-                    words.append((registers + ROW * following + 4 * at).inttoptr().load(self.ints, align=4))
-                found = words[register] >> shift if shift else words[register]
-                if shift + bits > 32:
-                    found = found | words[register + 1] << 32 - shift
-                yield number, at, found
+        words = list[Operand]()
+        for number in range(run):
+            register, shift = divmod(number * bits, 32)
+            for following in range(len(words), (number * bits + bits + 31) // 32):
+                words.append((registers + ROW * following + at).inttoptr().load(self.ints, align=4))
+            found = words[register] >> shift if shift else words[register]
+            if shift + bits > 32:
+                found = found | words[register + 1] << 32 - shift
+            yield number, found
 
     def _widened(self, registers: Operand, type_: Type, run: int) -> Operand:
         """Emit the widening of A or B to binary32 in memory; return the address of that memory.
 
         The memory has a row of 64 floats for each of the `run` element numbers."""
         to = self._array(ROW * run)
-        for number, at, bits in self._elements(registers, type_, run):
-            value = self._real(bits, type_)
-            (to + ROW * number + 4 * at).inttoptr().store(value, align=4)
+        with self._vectors_of_rows() as at:
+            for number, bits in self._elements(registers, type_, run, at):
+                (to + ROW * number + at).inttoptr().store(self._real(bits, type_), align=4)
         return to
 
     def _real(self, bits: Operand, type_: Type) -> Operand:
@@ -311,12 +329,12 @@ class Writer(VectorText):
         present = self.spread((first < 32).sext("i32"))
         shift = self.spread((first & 31).trunc("i32"))
         table = self._array(ROW * run)
-        for at in range(0, LANES, self.lanes):
-            word = (index + 4 * at).inttoptr().load(self.ints, align=4) & present
+        with self._vectors_of_rows() as at:
+            word = (index + at).inttoptr().load(self.ints, align=4) & present
             word = word >> shift
             for number in range(run):
                 offset = (word >> 2 * number & 3) * ROW
-                (table + (ROW * number + 4 * at)).inttoptr().store(offset, align=4)
+                (table + ROW * number + at).inttoptr().store(offset, align=4)
         return table
 
     def _held_rows(self, table: Operand, block: int, depth: range, column: Operand) -> list[Operand]:
@@ -425,11 +443,12 @@ class Writer(VectorText):
 
     def _widened_and_flushed(self, registers: Operand, type_: Type, run: int) -> Operand:
         to = self._array(ROW * run)
-        for number, at, bits in self._elements(registers, type_, run):
-            value = self._real(bits, type_)
-            if self.matrix.rule == Rule.PAIRWISE_FLUSH:
-                value = self._without_denormals(value, rules.lowest_field(type_) << 23)
-            (to + ROW * number + 4 * at).inttoptr().store(value, align=4)
+        with self._vectors_of_rows() as at:
+            for number, bits in self._elements(registers, type_, run, at):
+                value = self._real(bits, type_)
+                if self.matrix.rule == Rule.PAIRWISE_FLUSH:
+                    value = self._without_denormals(value, rules.lowest_field(type_) << 23)
+                (to + ROW * number + at).inttoptr().store(value, align=4)
         return to
 
     def _without_denormals(self, value: Operand, least: int) -> Operand:
@@ -528,16 +547,32 @@ class Writer(VectorText):
             self._divide(b, exponents_b, top_b >> 23, matrix.b_run, is_b=True)
         self.declare_constants()
         self.scratch = self._array(2 * 4 * self.lanes + 8 * 32)
+        chosen = self.chosen if matrix.is_sparse else None
         for block in self._blocks():
-            for first in range(0, matrix.kept, matrix.group):
+            with self.loop(matrix.kept, matrix.group) as first:
+                from_a = self._offset_of(first, matrix.a_part(kernel.a), matrix.m)
+                from_b = self._offset_of(first << 1 if chosen else first, matrix.b_part(kernel.b), matrix.n)
+                if chosen is not None:
+                    self.chosen = chosen + from_a
+                sides = a + from_a, exponents_a + (from_a >> 2), b + from_b, exponents_b + from_b
+                source = first.eq(0).select(self.c, self.d)
                 with self._columns_of(block) as column:
-                    self._group(block, first, column, (a, exponents_a, b, exponents_b))
+                    self._group(block, first, column, sides, source)
         self.jump(end)
         with self.apart(whole):
             scratch = self._array(rules.SCRATCH)
             self._call(rules.multiply, self._arranged_shape(), self.raw_a, self.raw_b, self.c, self.d, scratch)
             self.jump(end)
         self.start(end)
+
+    def _offset_of(self, first: Operand, part: int, side: int) -> Operand:
+        """Return the byte offset of element k = `first` from element k = 0, in the memory that `_factors` fills.
+
+        `first` is a multiple of the size of a group. `part` is the number of consecutive k in one lane, and `side` the
+        number of rows or columns."""
+        chunks = LANES // (side * self.matrix.blocks)
+        number, lane = (first // part) // chunks, ((first // part) % chunks) * (side * self.matrix.blocks)
+        return (number * part + first % part) * ROW + (lane << 2)
 
     def _arranged_shape(self) -> Operand:
         """Return the address of the shape that fits the copies of A and B, which are rearranged already.
@@ -556,33 +591,37 @@ class Writer(VectorText):
         that is true if an element is NaN or infinite. The exponents of wide types (BF16, XF32) are written by
         `_divide`."""
         values, exponents = self._array(ROW * run), self._array(ROW * run if is_b else LANES * run)
-        largest, wrong = self.constant(self.ints, 0), None
-        for number, at, bits in self._elements(registers, type_, run):
-            nan = self._nan_of(bits, type_)
-            value = self._real(bits, type_)
-            (values + (ROW * number + 4 * at)).inttoptr().store(value, align=4)
-            magnitude = self.bits(value) & rules.MAGNITUDE
-            if nan is None:
-                largest = self.larger_word(largest, magnitude)
-            else:
-                wrong = nan if wrong is None else wrong | nan
-            if not self.is_wide:
-                lowest = rules.lowest_field(type_)
-                field = self.larger_word(magnitude >> 23, self.constant(self.ints, lowest)) - BIAS
-                self._store_exponents(exponents, number, at, magnitude.eq(0).select(OF_ZERO, field), is_b)
-        top = self.call("i32", f"llvm.vector.reduce.umax.v{self.lanes}i32", largest.typed)
-        special = top >= rules.INFINITY if wrong is None else wrong.bitcast(f"i{self.lanes}").ne(0)
-        return values, exponents, top, special
+        # The largest magnitude of each lane. For types whose NaNs are codes of their own: all bits if one was there.
+        nan: Operand | None = None
+        most = self.slot(f"%most{self.fresh('')}", self.ints)
+        most.store(0, type=self.ints)
+        with self._vectors_of_rows() as at:
+            largest = most.load(self.ints)
+            for number, bits in self._elements(registers, type_, run, at):
+                nan = self._nan_of(bits, type_)
+                value = self._real(bits, type_)
+                (values + ROW * number + at).inttoptr().store(value, align=4)
+                magnitude = self.bits(value) & rules.MAGNITUDE
+                largest = self.larger_word(largest, magnitude) if nan is None else largest | nan.sext(self.ints)
+                if not self.is_wide:
+                    lowest = rules.lowest_field(type_)
+                    field = self.larger_word(magnitude >> 23, self.constant(self.ints, lowest)) - BIAS
+                    self._store_exponents(exponents, number, at, magnitude.eq(0).select(OF_ZERO, field), is_b)
+            most.store(largest)
+        top = self.call("i32", f"llvm.vector.reduce.umax.v{self.lanes}i32", most.load(self.ints).typed)
+        return values, exponents, top, top >= rules.INFINITY if nan is None else top.ne(0)
 
-    def _store_exponents(self, to: Operand, number: int, at: int, exponents: Operand, is_b: bool) -> None:
-        """Emit a store of exponents as bytes: one byte per element of A, four copies per element of B."""
+    def _store_exponents(self, to: Operand, number: int, at: Operand, exponents: Operand, is_b: bool) -> None:
+        """Emit a store of exponents as bytes: one byte per element of A, four copies per element of B.
+
+        `at` is the byte offset of the elements' vector in a register."""
         if not is_b:
             low = exponents.trunc(f"<{self.lanes} x i8>")
-            (to + (LANES * number + at)).inttoptr().store(low, align=4)
+            (to + LANES * number + (at >> 2)).inttoptr().store(low, align=4)
             return
         byte = exponents & 0xFF
         pair = byte | byte << 8
-        (to + (ROW * number + 4 * at)).inttoptr().store(pair | pair << 16, align=4)
+        (to + ROW * number + at).inttoptr().store(pair | pair << 16, align=4)
 
     def _window(self, top_a: Operand, top_b: Operand) -> Operand:
         """Set `base` and `lowest`, the exponents of the fast formulation of BF16 and XF32 products.
@@ -606,9 +645,9 @@ class Writer(VectorText):
         `top` is the exponent field of the largest element."""
         factor = self.real(self.spread((2 * BIAS - top) << 23))
         field = self.spread(top)
-        for number in range(run):
-            for at in range(0, LANES, self.lanes):
-                place = (values + (ROW * number + 4 * at)).inttoptr()
+        with self._vectors_of_rows() as at:
+            for number in range(run):
+                place = (values + ROW * number + at).inttoptr()
                 value = place.load(self.floats, align=4)
                 magnitude = self.bits(value) & rules.MAGNITUDE
                 own = self.larger_word(magnitude >> 23, self.constant(self.ints, 1)) - field
@@ -684,16 +723,23 @@ class Writer(VectorText):
             parts.append(product.cast("fptosi", self.ints))
         return total(parts, lambda x, y: x + y)
 
-    def _group(self, block: int, first: int, at: Operand, sides: tuple[Operand, Operand, Operand, Operand]) -> None:
+    def _group(
+        self,
+        block: int,
+        first: Operand,
+        at: Operand,
+        sides: tuple[Operand, Operand, Operand, Operand],
+        source: Operand,
+    ) -> None:
         """Emit, for all rows of a vector of columns, the products A[i][k] * B[k][j] for one group of consecutive k.
 
         The rule rounds once per group; `first` is the group's first k. `at` is the byte offset of the columns.
-        `sides` has four addresses: those of A, of its exponents, of B, and of its exponents."""
+        `sides` has four addresses, each of the group's first k: those of A, of its exponents, of B, and of its
+        exponents. `source` is the address of what the products are added to."""
         matrix = self.matrix
         a, exponents_a, b, exponents_b = sides
-        source = self.c if first == 0 else self.d
         step = 2 if matrix.rule == Rule.FUSED_SPLIT else 1
-        halves = [range(first + n, first + matrix.group, step) for n in range(step)]
+        halves = [range(n, matrix.group, step) for n in range(step)]
         held = [self._held_rows(b, block, half, at) for half in halves]
         exponents = [self._held_rows(exponents_b, block, half, at) for half in halves]
         scales = self._column_scales(first, at) if matrix.is_scaled else None
@@ -739,7 +785,7 @@ class Writer(VectorText):
     def _row(
         self,
         block: int,
-        group: tuple[int, list[range], list[list[Operand]]],
+        group: tuple[Operand, list[range], list[list[Operand]]],
         where: tuple[Operand, int],
         at: Operand,
         place: Operand,
@@ -791,14 +837,14 @@ class Writer(VectorText):
         field = words & 0xFF
         return field.eq(0xFF).select(self.constant(field.type, SCALE_OF_NAN), field - BIAS)
 
-    def _column_scales(self, first: int, at: Operand) -> Operand:
+    def _column_scales(self, first: Operand, at: Operand) -> Operand:
         """Return the exponents of the scales of a vector of columns, for the group of k that starts at `first`."""
-        place = self.scales_b + 4 * self.matrix.n * (first >> 5) + at
+        place = self.scales_b + (first >> 5) * (4 * self.matrix.n) + at
         return self._scale_exponents(place.inttoptr().load(self.ints, align=4) >> self.shift_b)
 
-    def _row_scale(self, first: int, i: Operand) -> Operand:
+    def _row_scale(self, first: Operand, i: Operand) -> Operand:
         """Return the exponent of the scale of row `i`, in every lane, for the group of k that starts at `first`."""
-        place = self.scales_a + 4 * self.matrix.m * (first >> 5) + (i << 2)
+        place = self.scales_a + (first >> 5) * (4 * self.matrix.m) + (i << 2)
         return self.spread(self._scale_exponents(place.inttoptr().load("i32", align=4) >> self.shift_a))
 
     def _scaled(self, power: Operand, scale: Operand) -> tuple[Operand, Operand]:
@@ -841,7 +887,7 @@ class Writer(VectorText):
         return made, tiny | (most >= (BIAS + 120 << 23))
 
     def _store(
-        self, made: Operand, wrong: Operand, old: Operand, where: tuple[int, int, Operand, Operand, Operand]
+        self, made: Operand, wrong: Operand, old: Operand, where: tuple[int, Operand, Operand, Operand, Operand]
     ) -> None:
         """Emit the store of one vector of a row of D, and the slow path that corrects the lanes flagged in `wrong`.
 

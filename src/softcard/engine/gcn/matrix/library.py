@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from softcard.engine.gcn.matrix.kernels import ROW, Kernel, Writer
-from softcard.ir import lanes, llvm, native_llvm
+from softcard.engine.gcn.matrix.kernels import ROW, Kernel, Writer, call_rule, symbol_of
+from softcard.engine.gcn.matrix.stated import NATIVES
+from softcard.ir import lanes, llvm
 from softcard.ir.builder import Text, vector_width
 from softcard.ir.object_cache import ObjectCache, default_folder
 from softcard.ir.operand import Operand
@@ -34,10 +35,8 @@ def values_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
     made = Writer(kernel, lanes).definition()
     text = Text()
     shapes, fields = _shapes(text, kernel), text.word("%fields")
-    c = native_llvm.call(
-        text, rules.addend, str(shapes), "%c", str((fields >> PLACE) & 0xFF), "%d", str(_room(text, kernel, "%room"))
-    )
-    a, b, d = (text.word(f"%{name}") for name in "abd")
+    a, b, c, d = (text.word(f"%{name}") for name in "abcd")
+    c = call_rule(text, rules.addend, shapes, c, (fields >> PLACE) & 0xFF, d, _room(text, kernel, "%room"))
     for field, parameter in _selectors(kernel).items():  # D may overlap these registers
         row = text.slot(f"%copy_{field}", f"[{ROW} x i8]", ", align 64")
         row.store(text.word(parameter).inttoptr().load(f"<{LANES} x i32>", align=4), align=64)
@@ -50,9 +49,9 @@ def shadows_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
     """Return the LLVM IR of the entry that computes the shadow of D, and of its declarations, by symbol name."""
     text = Text()
     shapes, fields = _shapes(text, kernel), text.word("%fields")
-    rooms = [str(_room(text, kernel, name)) for name in ("%zeros", "%room")]
-    place = str((fields >> PLACE) & 0xFF)
-    native_llvm.call(text, rules.undefine, str(shapes), "%a", "%b", "%c", place, "%second", "%d", *rooms)
+    rooms = [_room(text, kernel, name) for name in ("%zeros", "%room")]
+    a, b, c, d, second = (text.word(f"%{name}") for name in ("a", "b", "c", "d", "second"))
+    call_rule(text, rules.undefine, shapes, a, b, c, (fields >> PLACE) & 0xFF, second, d, *rooms)
     return _function(text, f"{kernel.name}_shadows", lanes)
 
 
@@ -134,10 +133,21 @@ def text(kernel: Kernel, count: int) -> str:
     return "\n".join(Writer(kernel, count).definition().values())
 
 
+def linked(ir: str) -> llvm.Code:
+    """Return the machine code of a kernel or an entry, linked to those native functions of `rules` that it calls."""
+    symbols = {
+        symbol_of(function): natives.address(function.name)
+        for natives in NATIVES
+        for function in natives.functions
+        if f"@{symbol_of(function)}(" in ir
+    }
+    return llvm.Code(_image(ir), symbols)
+
+
 @cache
 def compiled(kernel: Kernel) -> tuple[llvm.Code, Compute]:
     """Return the machine code of a kernel, and the same code as a callable function."""
-    code = llvm.Code(_image(text(kernel, vector_lanes())))
+    code = linked(text(kernel, vector_lanes()))
     return code, code.function(kernel.name, ctypes.c_uint64, *[ctypes.c_uint64] * 5, is_brief=True)
 
 
@@ -148,7 +158,7 @@ def entry(kernel: Kernel, *, is_shadows: bool = False) -> Callable[..., int]:
     With `is_shadows`, it computes the shadow of D (its undefined bits), else D.
     """
     ir = "\n".join((shadows_entry if is_shadows else values_entry)(kernel, vector_lanes()).values())
-    code = llvm.Code(_image(ir))
+    code = linked(ir)
     words = [ctypes.c_uint64] * ENTRY_WORDS
     return code.function(f"{kernel.name}_{'shadows' if is_shadows else 'entry'}", ctypes.c_uint64, *words)
 

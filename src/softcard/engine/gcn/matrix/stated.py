@@ -14,7 +14,17 @@ from softcard.isa.gcn.semantics.matrix.table import Use
 from softcard.isa.gcn.state import VGPRS, Wave
 
 Array = npt.NDArray[Any]
-_NATIVES: Final = Natives(rules.multiply, rules.addend, rules.undefine)
+NATIVES: Final = (
+    Natives(rules.addend, rules.arranged),
+    Natives(rules.multiply, rules.repair),
+    Natives(rules.undefine),
+)
+"""The native functions of `rules`, for the reference engine and for compiled instructions.
+
+Functions that are compiled together are needed together: `undefine` for undefined bits only, and the second pair only
+where an instruction has no faster code.
+"""
+_OF: Final = {function.name: natives for natives in NATIVES for function in natives.functions}
 
 
 def multiply(use: Use, wave: Wave) -> None:
@@ -68,4 +78,4 @@ def _selectors(use: Use, wave: Wave) -> list[Array]:
 
 def _call(name: str, shape: rules.Shape, *given: Array | int) -> None:
     words = [each if isinstance(each, int) else each.ctypes.data for each in given]
-    _NATIVES.function(name)(ctypes.addressof(shape), *words)
+    _OF[name].function(name)(ctypes.addressof(shape), *words)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from softcard.engine.gcn.launches import Launch, Launches
 from softcard.engine.races.clocks import AgentClock, Clock, join
@@ -39,6 +39,8 @@ class WaveClock(AgentClock):
     """
     recent: dict[int, Clock] = field(default_factory=dict)
     """Those clocks of `acquiring` that the wave has read since its last barrier."""
+    deferred: dict[object, Any] = field(default_factory=dict)
+    """The deferred races of the wave's loads, by the instructions that race: see `events.Deferred`."""
     version: int = 0
     stored: int = 0
     """The epoch of the wave's last store to global memory that needs a write-back (`WriteBacks`); 0 without one."""

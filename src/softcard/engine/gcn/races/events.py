@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -18,11 +18,14 @@ from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
     WAVES,
+    WORD_BYTES,
+    WORD_REACH,
     HostConflict,
     RacingAccess,
     Reporter,
     is_scalar,
 )
+from softcard.engine.gcn.races.value_flow import DEFERRED, ESCAPING, Flow, ValueFlows
 from softcard.engine.races.clocks import Clock, join
 from softcard.engine.races.findings import PIECE, FirstAccesses
 from softcard.engine.races.tables import over_limit
@@ -147,21 +150,87 @@ class Event:
         return self.access == ATOMIC or self.is_coherent or (self.access == STORE and self.is_single)
 
 
+@dataclass(slots=True, eq=False)
+class Race:
+    """A race of one lane's access with the earlier access of an event.
+
+    `serial` is the number of the access, `other_lane` the lane of the earlier one."""
+
+    serial: int
+    event: Event
+    other: Event
+    other_lane: int
+    lane: int
+    address: int
+    space: str
+    size: int
+
+    @property
+    def between(self) -> str:
+        """The innermost scope that contains both accesses."""
+        one, other = self.event.wave, self.other.wave
+        return KERNELS if other.launch is not one.launch else WAVES if other.group == one.group else GROUPS
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The pair of instructions that race, and how."""
+        return self.event.site, self.other.site, self.between, self.space, self.size
+
+
+@dataclass(slots=True, eq=False)
+class Deferred:
+    """The deferred races of one load instruction of a wave with one other instruction, by lane: see `value_flow`.
+
+    `serial` is the number of the access that raced first."""
+
+    serial: int
+    flow: Flow
+    lanes: dict[int, Race] = field(default_factory=dict)
+
+
+def _defer(wave: WaveClock, race: Race, flow: Flow) -> bool:
+    """Defer the race of a load until the wave uses the value; return False if the wave has too many deferred races."""
+    known = wave.deferred.get(race.key)
+    if known is None:
+        if len(wave.deferred) >= DEFERRED:
+            return False
+        known = wave.deferred[race.key] = Deferred(race.serial, flow)
+    race.serial = known.serial
+    known.lanes.setdefault(race.lane, race)
+    return True
+
+
+def _take_deferred(wave: WaveClock, pc: int, lanes: set[int]) -> list[Race]:
+    """Remove and return the deferred races whose values the instruction at `pc` uses, which `lanes` execute."""
+    found = list[Race]()
+    for each in wave.deferred.values():
+        crosses = each.flow.stores.get(pc)
+        if crosses is not None:
+            found += [each.lanes.pop(lane) for lane in sorted(each.lanes) if crosses or lane in lanes]
+    if not any(each.lanes for each in wave.deferred.values()):
+        wave.deferred.clear()
+    return found
+
+
 class EventDetector:
     """The race detector for waves on the reference engine.
 
-    With `equal_stores`, conflicting stores that leave memory unchanged are reported as races as well.
+    With `equal_stores`, conflicting stores that leave memory unchanged are reported as races as well. `flows` are the
+    flows of the running kernel's loads.
     """
 
-    def __init__(self, launches: Launches, reporter: Reporter, *, equal_stores: bool) -> None:
+    def __init__(self, launches: Launches, reporter: Reporter, flows: ValueFlows, *, equal_stores: bool) -> None:
         self.launches = launches
         self.reporter = reporter
+        self.flows = flows
         self.equal_stores = equal_stores
         self.group = GroupClock(1)
         self._cells: dict[str, Cells] = {"global": Cells(), "gds": Cells()}
         self._events: list[Event | None] = [None]
         self._known: dict[tuple[object, ...], int] = {}
         self._sites: dict[tuple[int, str], int] = {}
+        self._serial = 0
+        """The number of accesses so far."""
         self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
         """The clocks that atomics of the present work-group have released to it, by space and address.
 
@@ -293,6 +362,7 @@ class EventDetector:
         `lanes` are the lanes that make the accesses; None if the wave as a whole makes them. `same()` returns, for
         each address, a flag that is true if the store leaves memory unchanged. `is_single` is True if only one lane
         is active."""
+        self._serial += 1
         is_coherent = access == LOAD and is_coherent_load(insn)
         stores = access == ATOMIC or (access == STORE and space == "global")
         releases = stores and wave.stores(is_ordered=space == "LDS")
@@ -312,9 +382,13 @@ class EventDetector:
         offsets: Places = np.arange(size, dtype=np.uint64)
         flat: Places = (addresses[:, None] + offsets).reshape(-1)
         owner, every = np.repeat(np.arange(len(addresses)), size), np.repeat(mine, size)
+        if access != LOAD and wave.deferred:
+            self._report(_take_deferred(wave, insn.pc, set(own.tolist())))
         others = self._first_conflict(event, space, flat, owner, same)
         if others.any():
-            self._report(event, others, space, addresses, size, owner, lanes)
+            races = self._races(event, others, space, addresses, size, owner, own)
+            flow = self.flows.of(insn.pc) if access == LOAD else ESCAPING
+            self._report([race for race in races if flow.escapes or not _defer(wave, race, flow)])
         for cells, at, chosen in self._cells[space].parts(flat):
             marks = every[chosen]
             if access == LOAD:
@@ -466,7 +540,7 @@ class EventDetector:
             found[(flat >= boxes.start) & (flat < boxes.stop)] = 0
         return found
 
-    def _report(
+    def _races(
         self,
         event: Event,
         others: Numbers,
@@ -474,26 +548,37 @@ class EventDetector:
         addresses: Places,
         size: int,
         owner: Indices,
-        lanes: Indices | None,
-    ) -> None:
-        """Report the races of the event with each of `others`, in the order of the bytes.
+        lanes: Indices,
+    ) -> list[Race]:
+        """Return the races of the event, one for each lane and each event in `others`, in the order of the bytes.
 
         `addresses`, `lanes` and `size` (for each address) describe the present access. `owner` has, for each byte,
         the index of its address."""
-        numbers = others >> LANE_BITS
+        numbers, made = others >> LANE_BITS, list[Race]()
         every, first = np.unique(numbers, return_index=True)
         for number in every[np.argsort(first)].tolist():
             other = self._events[number]
             if other is None:
                 continue
             items, at = np.unique(owner[numbers == number], return_index=True)
-            lane = int(others[numbers == number][at[0]]) & LANE_MASK
-            is_one = other.wave.launch is event.wave.launch
-            between = KERNELS if not is_one else WAVES if other.wave.group == event.wave.group else GROUPS
+            records = others[numbers == number][at]
+            for item, record in zip(items.tolist(), records.tolist(), strict=True):
+                place = int(lanes[item]), int(addresses[item])
+                made.append(Race(self._serial, event, other, record & LANE_MASK, *place, space, size))
+        return made
+
+    def _report(self, races: Sequence[Race]) -> None:
+        """Report races, those of one access with one event as one."""
+        found: dict[tuple[int, int], list[Race]] = {}
+        for race in races:
+            found.setdefault((race.serial, id(race.other)), []).append(race)
+        for some in found.values():
+            first = some[0]
+            lanes = () if is_scalar(first.event.insn) else tuple(race.lane for race in some)
             self.reporter.report(
-                _racing_access(event, () if lanes is None else tuple(lanes[items].tolist())),
-                _racing_access(other, () if is_scalar(other.insn) else (lane,)),
-                between, space, int(addresses[items[0]]), size, len(items),
+                _racing_access(first.event, lanes),
+                _racing_access(first.other, () if is_scalar(first.other.insn) else (first.other_lane,)),
+                first.between, first.space, first.address, first.size, len(some),
             )  # fmt: skip
 
     # ---- the host ------------------------------------------------------------------------------------------------
@@ -520,8 +605,22 @@ class EventDetector:
             event = self._events[first.record >> LANE_BITS]
             assert event is not None
             racing_access = _racing_access(event, () if is_scalar(event.insn) else (first.record & LANE_MASK,))
-            made.append(HostConflict(racing_access, key // SITES, first.address, first.size, event.may_be_atomic))
+            is_word = event.access == STORE and self._is_word(event, first.address)
+            place = first.address, first.size
+            made.append(HostConflict(racing_access, key // SITES, *place, event.may_be_atomic, is_word))
         return sorted(made, key=HostConflict.order)
+
+    def _is_word(self, event: Event, address: int) -> bool:
+        """Return True if the instruction of a store has stored to no other word near `address`, in its launch."""
+        word = address & -WORD_BYTES
+        around = np.arange(max(word - WORD_REACH, 0), word + WORD_REACH, dtype=np.uint64)
+        others = around[(around < word) | (around >= word + WORD_BYTES)]
+        found = {
+            int(each) for cells, at, _ in self._cells["global"].parts(others) for each in np.unique(cells[STORED][at])
+        }
+        events = [self._events[each >> LANE_BITS] for each in found]
+        launch = event.wave.launch
+        return not any(each is not None and each.site == event.site and each.wave.launch is launch for each in events)
 
 
 def _racing_access(event: Event, lanes: tuple[int, ...]) -> RacingAccess:

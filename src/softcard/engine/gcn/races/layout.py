@@ -109,6 +109,8 @@ KNOWS_SAME: Final = 2
 
 `BY_PYTHON` is the flag of a check that Python makes.
 """
+KNOWS_FLOW: Final = 16
+"""The flag of a check of a load whose flow is in the table of flows, if it fits there."""
 
 SAVING: Final = 1
 SAVED: Final = 2
@@ -183,6 +185,9 @@ class Race(ctypes.Structure):
     proposals: int
     """The host address of a table with the pcs of loads in compare-and-swap loops; see `swap_loops`."""
     proposal_count: int
+    flows: int
+    """The host address of the rows of `value_flow.FlowTable`."""
+    flow_count: int
     mailboxes: int
     mailbox_bytes: int
     """The size of the page of the driver's mailboxes at `mailboxes`; see `RaceWatch.set_mailboxes`."""
@@ -289,6 +294,9 @@ class WaveRow(ctypes.Structure):
     caches: int
     conflicts: int
     conflict_count: int
+    deferred: int
+    """The host address of the deferred races of the wave's loads, as `Deferred`."""
+    deferred_count: int
     race: int
     group_start: int
     group_span: int
@@ -344,6 +352,22 @@ class Conflict(ctypes.Structure):
 
 
 @layout
+class Deferred(ctypes.Structure):
+    """The deferred races of one load instruction of a wave with one other instruction: see `value_flow`.
+
+    `record` is the load's access record for lane 0, and `serial` the load's serial number, both of the first race.
+    `between` is the scope as in `RaceReport`, and `lanes` the mask of the lanes that race. For each lane follow the
+    address and the record of the other access."""
+
+    record: int
+    other: int
+    what: int
+    between: int
+    serial: int
+    lanes: int
+
+
+@layout
 class RaceReport(ctypes.Structure):
     """A pair of sites whose accesses race, with the number of races, and details of the first one."""
 
@@ -355,6 +379,11 @@ class RaceReport(ctypes.Structure):
     what: int
     between: int
     serial: int
+    """The serial number of the access by which the first race counts.
+
+    For a deferred race (`value_flow`), this is the use of the loaded value.
+    """
+    begun: int
     """The serial number of the first racing access."""
 
 
@@ -383,4 +412,6 @@ SLOTS_AT: Final = CACHES_AT + CACHES * CACHE_BYTES
 ROW_BYTES: Final = SLOTS_AT + SLOTS * SLOT_BYTES
 """The size of a `WaveRow` with its inline shadow caches and slots, in bytes."""
 CONFLICT_BYTES: Final = ctypes.sizeof(Conflict)
+DEFERRED_HEAD: Final = ctypes.sizeof(Deferred)
+DEFERRED_BYTES: Final = DEFERRED_HEAD + 16 * 64
 REPORT_BYTES: Final = ctypes.sizeof(RaceReport)

@@ -7,7 +7,6 @@ from typing import Final
 from softcard.engine.gcn.races.layout import (
     ALSO_LOADED,
     ATOMIC,
-    BY_PYTHON,
     COHERENT,
     CONFLICT_BYTES,
     CONFLICTS,
@@ -18,13 +17,10 @@ from softcard.engine.gcn.races.layout import (
     FREE,
     GDS,
     GLOBAL,
-    GROUPS,
     IN_GROUP,
-    KERNELS,
     KIND,
     KNOWS_SAME,
     LANE_AT,
-    LANE_MASK,
     LDS,
     LEAST,
     LEAVE,
@@ -33,16 +29,12 @@ from softcard.engine.gcn.races.layout import (
     LOAD,
     LOADED,
     NO_EPOCHS,
-    NO_PAIRS,
     NUMBER_BITS,
     PAGE_BITS,
     RELEASES,
-    REPORT_BYTES,
-    REPORTS,
     ROWS,
     SIDE,
     SITE_AT,
-    SITES,
     SIZE_AT,
     SLOT_BYTES,
     SLOTS,
@@ -51,17 +43,14 @@ from softcard.engine.gcn.races.layout import (
     STORED,
     UID_AT,
     UPDATED,
-    WAVES,
     Cache,
     Conflict,
     Group,
     Race,
-    RaceReport,
     Slot,
     WaveRow,
 )
 from softcard.engine.gcn.races.native_cells import (
-    PAIR,
     block_at,
     dword_at,
     has_bytes,
@@ -73,10 +62,10 @@ from softcard.engine.gcn.races.native_cells import (
     write,
 )
 from softcard.engine.gcn.races.native_fast_path import load_lanes
-from softcard.engine.gcn.races.native_order import is_before, launch_of, leave_barrier, set_epoch
+from softcard.engine.gcn.races.native_order import is_before, leave_barrier, set_epoch
+from softcard.engine.gcn.races.native_reports import note_load, note_race, note_uses
 from softcard.engine.gcn.races.native_saves import save_pages
 from softcard.engine.races.order import cells_met
-from softcard.engine.races.tables import find_row, first_row
 from softcard.ir.native import U64, inlined, lowest_bit, native
 from softcard.isa.gcn.state import LDS_SIZE, PRIVATE_BASE, SHARED_BASE, WORDS_AT
 
@@ -221,39 +210,6 @@ def touch(wave: WaveRow, race: Race, page: int, address: int, is_whole: int, wha
         write(race, page, address, is_whole, STORED, record)
 
 
-# ---- reports -------------------------------------------------------------------------------------------------------
-@native
-def note_race(wave: WaveRow, address: int, what: int, record: int, other: int, serial: int, flags: int) -> int:
-    """Count a race between two sites; return 1 if this pair is new and Python has to report it."""
-    group = Group.from_address(wave.group)
-    race = Race.from_address(group.race)
-    uid, between = other >> UID_AT, WAVES
-    if uid - group.first >= group.count:
-        between = GROUPS if launch_of(race, uid) == group.launch else KERNELS
-    mine, theirs = record >> SITE_AT & SITES - 1, other >> SITE_AT & SITES - 1
-    key = mine << 14 | theirs
-    key = ((key << 2 | between) << 2 | what >> SPACE_AT & 3) << 1 | 1
-    at = find_row(race.report_slots, key, first_row(key, REPORTS - 1), REPORTS - 1, PAIR)
-    if U64[at] == 0:
-        if race.raises and not flags & BY_PYTHON:
-            return LEAVE
-        if race.report_count >= REPORTS >> 1:
-            race.full = NO_PAIRS
-            return LEAVE
-        U64[at], U64[at + 8] = key, race.reports + race.report_count * REPORT_BYTES
-        race.report_count += 1
-        made = RaceReport.from_address(U64[at + 8])
-        made.count, made.serial = 0, ALL
-    found = RaceReport.from_address(U64[at + 8])
-    found.count += 1
-    if serial < found.serial:  # lane vectors of an access may follow those of a later access
-        found.record, found.other, found.address, found.what = record, other, address, what
-        found.lanes, found.between, found.serial = 0, between, serial
-    if serial == found.serial and other >> SITE_AT == found.other >> SITE_AT:
-        found.lanes = found.lanes | 1 << (record >> LANE_AT & LANE_MASK)
-    return FINE
-
-
 # ---- checks --------------------------------------------------------------------------------------------------------
 @inlined
 def is_whole(page: int, at: int, end: int) -> int:
@@ -308,7 +264,10 @@ def note_races(wave: WaveRow, address: int, what: int, record: int, serial: int,
                 if met(wave, there, earlier, what, record, serial, same & 1) >> SITE_AT == other >> SITE_AT:
                     break
                 earlier += 4 if is_whole(there, earlier, end) else 1
-            if earlier >= at and note_race(wave, address, what, record, other, serial, flags):
+            if earlier >= at and what & KIND == LOAD:
+                if note_load(wave, race, address, what, record, other, serial, flags):
+                    return LEAVE
+            elif earlier >= at and note_race(wave, address, what, record, other, serial, serial, flags):
                 return LEAVE
             is_new = record_at(page, at, STORED) >> SITE_AT != record >> SITE_AT
             if is_new and what & KIND == STORE and wave.conflict_count < CONFLICTS:
@@ -692,13 +651,14 @@ def is_shared(words: int, group: Group, what: int, address: int, size: int) -> i
 def fill_cache(wave: WaveRow, at: int, key: int, what: int, address: int, record: int) -> None:
     """Fill the inline shadow cache of an access.
 
-    The cache remains empty if the wave is ordered with others by more than barriers, or if the page contains
-    private memory."""
+    The cache remains empty if the wave is ordered with others by more than barriers, if the page contains private
+    memory, or if a store is to be compared with the deferred races of the wave."""
     cache, group, space = Cache.from_address(at), Group.from_address(wave.group), what >> SPACE_AT & 3
     race, page = Race.from_address(wave.race), address >> PAGE_BITS
     is_private = (space != LDS) & (page << PAGE_BITS < group.high) & (page + 1 << PAGE_BITS > group.low)
     cache.key = 0
-    if wave.is_alone and not is_private:
+    is_compared = (what & KIND == STORE) & (wave.deferred_count != 0)
+    if wave.is_alone and not is_private and not is_compared:
         cache.cells = page_of(race, address, space)
         if cache.cells:
             cache.key, cache.page, cache.site = key, page, record & (1 << EPOCH_AT) - 1
@@ -745,6 +705,24 @@ def is_proposal(race: Race, key: int) -> int:
 
 
 @native
+def uses_values(
+    wave: WaveRow, words: int, what: int, key: int, serial: int, first: int, addresses: int, mask: int
+) -> int:
+    """Count the deferred races whose values a store of a lane vector uses; return 1 if Python has to report one."""
+    group, lanes, stored = Group.from_address(wave.group), LOWER if what >> SPACE_AT & 3 == LDS else ALL, 0
+    if what & KIND == LOAD:
+        return FINE
+    while mask:
+        lane = lowest_bit(mask)
+        mask &= mask - 1
+        if meant(group, words, U64.at(addresses)[lane] & lanes, what):
+            stored = stored | 1 << lane
+    if not stored:
+        return FINE
+    return note_uses(wave, Race.from_address(group.race), key >> NUMBER_BITS, serial, stored << first, 0)
+
+
+@native
 def check_vector(
     state: int,
     wave: WaveRow,
@@ -781,6 +759,8 @@ def check_vector(
         return LEAVE
     if is_whole:
         slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
+        if wave.deferred_count and uses_values(wave, words, what, key, slot.serial, first, addresses, mask):
+            return LEAVE
         fill_cache(wave, cache, key, what, at[0], slot.record)
         if check_shape(wave, slot, what, shape, at[0], first, mask) == FINE:
             slot.checked = slot.checked | mask << first
@@ -798,6 +778,12 @@ def check_vector(
         if not mask:
             return FINE
     slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
+    if (
+        wave.deferred_count
+        and not is_whole
+        and uses_values(wave, words, what, key, slot.serial, first, addresses, mask)
+    ):
+        return LEAVE
     record = slot.record + (first << LANE_AT)
     if not is_whole:
         fill_cache(wave, cache, key, what, at[lowest_bit(mask)], slot.record)

@@ -16,10 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import ModelBug
+from softcard.core.space import host_address
 from softcard.core.words import U64
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.launches import Launch, Launches
-from softcard.engine.gcn.races import native_cells, native_check, native_merge, native_order, native_saves
+from softcard.engine.gcn.races import (
+    native_cells,
+    native_check,
+    native_merge,
+    native_order,
+    native_reports,
+    native_saves,
+)
 from softcard.engine.gcn.races.clocks import LaunchClocks, WriteBacks
 from softcard.engine.gcn.races.events import FEW, Flags, Indices, Places, returns
 from softcard.engine.gcn.races.layout import (
@@ -30,15 +38,18 @@ from softcard.engine.gcn.races.layout import (
     COHERENT,
     CONFLICT_BYTES,
     CONFLICTS,
+    DEFERRED_BYTES,
     EPOCH_AT,
     EPOCHS,
     FIRST_UID,
     FREE,
     FULL,
     IN_GROUP,
+    KNOWS_FLOW,
     KNOWS_SAME,
     LANE_AT,
     LANE_MASK,
+    LEAST,
     NAMES,
     NUMBER_BITS,
     RELEASES,
@@ -67,12 +78,15 @@ from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
     WAVES,
+    WORD_BYTES,
+    WORD_REACH,
     HostConflict,
     RacingAccess,
     Reporter,
     is_scalar,
 )
 from softcard.engine.gcn.races.tables import Tables
+from softcard.engine.gcn.races.value_flow import DEFERRED, ValueFlows
 from softcard.engine.races.clocks import Clock, join
 from softcard.engine.races.findings import PIECE, FirstAccesses
 from softcard.engine.races.tables import check_limits
@@ -90,9 +104,10 @@ MOST_REMEMBERED: Final = 1024
 """The maximum number of launches whose accesses are retained because the host has not waited for them."""
 NATIVES: Final = Natives(
     native_check.check_access, native_check.check_vector, native_check.check_scalar, native_check.open_access,
-    native_check.stored_records, native_order.start_races, native_order.leave_barrier, native_order.arrive,
-    native_order.come, native_order.finish, native_order.over, native_order.go_on, native_cells.records_of,
-    native_cells.site_of, native_merge.merge, native_merge.forget, native_merge.forget_local, native_saves.put_back,
+    native_check.stored_records, native_reports.note_uses, native_order.start_races, native_order.leave_barrier,
+    native_order.arrive, native_order.come, native_order.finish, native_order.over, native_order.go_on,
+    native_cells.records_of, native_cells.site_of, native_merge.merge, native_merge.forget, native_merge.forget_local,
+    native_saves.put_back,
 )  # fmt: skip
 function: Final = NATIVES.function
 
@@ -189,7 +204,8 @@ class NativeGroup:
         self.detector = detector
         self._groups = groups
         head = ctypes.sizeof(Group)
-        self._room = np.zeros(head + most_waves * (ROW_BYTES + CONFLICTS * CONFLICT_BYTES), np.uint8)
+        conflicts, deferred = CONFLICTS * CONFLICT_BYTES, DEFERRED * DEFERRED_BYTES
+        self._room = np.zeros(head + most_waves * (ROW_BYTES + conflicts + deferred), np.uint8)
         base = int(self._room.ctypes.data)
         at = base + head
         self.group = group = Group.from_address(base)
@@ -200,7 +216,8 @@ class NativeGroup:
             row.group = base
             row.race = group.race
             row.caches, row.slots = (at + n * ROW_BYTES + offset for offset in (CACHES_AT, SLOTS_AT))
-            row.conflicts = at + most_waves * ROW_BYTES + n * CONFLICTS * CONFLICT_BYTES
+            row.conflicts = at + most_waves * ROW_BYTES + n * conflicts
+            row.deferred = at + most_waves * (ROW_BYTES + conflicts) + n * deferred
             for name in ("check_vector", "check_scalar", "go_on", "arrive", "finish"):
                 setattr(row, name, NATIVES.address(name))
         self.fetch = fetch
@@ -260,16 +277,20 @@ class NativeGroup:
 class NativeDetector:
     """The race detector for waves on the JIT engine.
 
-    With `equal_stores`, conflicting stores that leave memory unchanged are reported as races as well.
+    With `equal_stores`, conflicting stores that leave memory unchanged are reported as races as well. `flows` are the
+    flows of the running kernel's loads.
     """
 
-    def __init__(self, launches: Launches, reporter: Reporter, *, equal_stores: bool) -> None:
+    def __init__(self, launches: Launches, reporter: Reporter, flows: ValueFlows, *, equal_stores: bool) -> None:
         self.launches = launches
         self.reporter = reporter
+        self.flows = flows
         self.equal_stores = equal_stores
         self.tables = Tables()
         self.race = self.tables.race
         self.race.equal_stores, self.race.raises = equal_stores, reporter.log.raises
+        self._race_address = ctypes.addressof(self.race)
+        self.set_flows()
         self.pending: Pending | None = None
         """The owner of accesses that are not in shadow memory yet; None if there are no such accesses."""
         self._launches: list[tuple[Launch, Ids]] = []
@@ -571,12 +592,26 @@ class NativeDetector:
         left = at[(np.uint64(checked) >> at.astype(np.uint64) & np.uint64(1)) == 0]
         self._addresses[at] = addresses
         stays = 0 if same is None or self.equal_stores else _bits(at[same()])
-        where = serial, self._addresses.ctypes.data, _bits(left), stays, BY_PYTHON | KNOWS_SAME
-        if function("check_access")(wave.address, wave.words, what, begun, *where) and not self.race.full:
+        where, flags = (serial, self._addresses.ctypes.data, _bits(left), stays), BY_PYTHON | KNOWS_SAME
+        this = wave.address, wave.words, what, begun, *where
+        if access != LOAD and wave.row.deferred_count:
+            function("note_uses")(wave.address, self._race_address, insn.pc, serial, _bits(left), BY_PYTHON)
+        leaves = function("check_access")(*this, flags)
+        if leaves and access == LOAD and not self.race.full:
+            self.flows.of(insn.pc)
+            self.set_flows()
+            leaves = function("check_access")(*this, flags | KNOWS_FLOW)
+        if leaves and not self.race.full:
             raise ModelBug("the compiled race check returned an access that the Python code had passed to it")
         self.check()
         if self.race.raises:
             self.report(lambda pc: insn if pc == insn.pc else wave.group.fetch(pc))
+
+    def set_flows(self) -> None:
+        """Give compiled code the table of the running kernel's flows."""
+        table = self.flows.table
+        self.race.flows = 0 if table is None else host_address(table.rows)
+        self.race.flow_count = 0 if table is None else table.count
 
     def check(self) -> None:
         """Raise `BeyondModel` if a table overflowed."""
@@ -693,8 +728,28 @@ class NativeDetector:
             record = first.record & U64
             is_atomic = first.row == UPDATED or record & FREE != 0
             racing_access = self._racing_access(record, self._fetch)
-            made.append(HostConflict(racing_access, key >> SITES.bit_length(), first.address, first.size, is_atomic))
+            is_word = racing_access.access == STORE and self._is_word(key, first.address, launches)
+            place = first.address, first.size
+            made.append(HostConflict(racing_access, key >> SITES.bit_length(), *place, is_atomic, is_word))
         return sorted(made, key=HostConflict.order)
+
+    def _is_word(self, key: int, address: int, launches: npt.NDArray[np.int64]) -> bool:
+        """Return True if the instruction of a store has stored to no other word near `address`, in its launch.
+
+        `key` is the number of the launch and of the site; `launches` has the number of the launch of each range."""
+        word, room = address & -WORD_BYTES, np.zeros(2 * WORD_REACH, np.uint64)
+        at, start = max(word - WORD_REACH, 0), max(word - WORD_REACH, 0)
+        while at < word + WORD_REACH:
+            count = min(word + WORD_REACH, (at | PIECE - 1) + 1) - at
+            place = room.ctypes.data + 8 * (at - start)
+            function("records_of")(self._race_address, at, count, STORED, place)
+            at += count
+        room[word - start : word - start + WORD_BYTES] = 0
+        ranges = self.tables.pairs("ranges", self.race.range_count)
+        which = np.searchsorted(ranges[:, 0], room >> np.uint64(UID_AT), side="right") - 1
+        sites = room.view(np.int64) >> SITE_AT & SITES - 1
+        is_own = (room >= LEAST) & (sites == key & SITES - 1) & (launches[which] == key >> SITES.bit_length())
+        return not is_own.any()
 
     # ---- reports -------------------------------------------------------------------------------------------------
     def report(self, fetch: Callable[[int], Insn]) -> None:
@@ -706,7 +761,7 @@ class NativeDetector:
         )
         self._counts += [0] * (self.race.report_count - len(self._counts))
         for number, report in sorted(
-            enumerate(rows), key=lambda row: (row[1].serial, row[1].record >> LANE_AT & LANE_MASK)
+            enumerate(rows), key=lambda row: (row[1].serial, row[1].begun, row[1].record >> LANE_AT & LANE_MASK)
         ):
             count = report.count - self._counts[number]
             if count:

@@ -60,7 +60,7 @@ def start_races(group: Group, number: int, count: int) -> None:
         wave = WaveRow.from_address(group.rows + each * ROW_BYTES)
         wave.uid, wave.bound, wave.is_waited, wave.stored = first + each, 0, 1, 0
         set_epoch(wave, FIRST_EPOCH)
-        wave.generation, wave.passed, wave.known_count, wave.open = 0, 0, 0, 0
+        wave.generation, wave.passed, wave.known_count, wave.open, wave.deferred_count = 0, 0, 0, 0, 0
         wave.is_alone = race.range_count - race.over_count == 1
         wave.group_start, wave.group_span, wave.global_watermark = first << UID_AT, count << UID_AT, watermark
 

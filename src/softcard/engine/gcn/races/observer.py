@@ -142,12 +142,17 @@ class RaceObserver(Observer):
         self.lanes.check_access(self.wave, self.of, self.insn, access, *where, releases=releases)
 
     def _same(self, space: str, size: int, addresses: Places, data: list[Array]) -> Any:
-        """Return a mask of the lanes whose stored bytes equal the contents of memory."""
-        new = bytes_of_rows(data, size)
+        """Return a mask of the lanes for which the store, as a whole, leaves the bytes at their address unchanged.
+
+        If several lanes store to one byte, the last one's value stays. Compilers let the lanes of a wave store values
+        that should be equal but differ by rounding."""
+        flat = (addresses[:, None] + np.arange(size, dtype=np.uint64)).reshape(-1)
+        places, last = np.unique(flat[::-1], return_index=True)
+        stored = bytes_of_rows(data, size).reshape(-1)[::-1][last][np.searchsorted(places, flat)].reshape(-1, size)
         return np.array(
             [
                 self._held(space, address, size) == row.tobytes()
-                for address, row in zip(addresses.tolist(), new, strict=True)
+                for address, row in zip(addresses.tolist(), stored, strict=True)
             ]
         )
 

@@ -65,6 +65,7 @@ class Part:
         """Prepare for work-groups with waves numbered from `first` on, and copy the detector's site numbers."""
         race = self.race
         race.proposals, race.proposal_count = detector.race.proposals, detector.race.proposal_count
+        race.flows, race.flow_count = detector.race.flows, detector.race.flow_count
         race.mailboxes, race.mailbox_bytes = detector.race.mailboxes, detector.race.mailbox_bytes
         race.watermark, race.saves, race.equal_stores = first, ctypes.addressof(saves), detector.race.equal_stores
         race.range_count = race.group_count = race.bound_count = race.serial = 0

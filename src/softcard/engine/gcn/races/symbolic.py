@@ -77,9 +77,9 @@ Point = tuple[tuple[int, ...], int]
 class Event:
     """An effect of an instruction: its `kind` and the expressions that it uses (`takes`).
 
-    The `kind` is "load", "swap" (a compare-and-swap: address, new value, comparand), "exec" (a write of EXEC), or
-    "use" (values that have effects outside of registers and private memory). `node` is the first result of a load
-    or swap."""
+    The `kind` is "load" (address), "store" (address, values), "atomic" (address, operands), "swap" (a
+    compare-and-swap: address, new value, comparand), "exec" (a write of EXEC), or "use" (values that have other effects
+    outside of registers and private memory). `node` is the first result of a load or swap."""
 
     kind: str
     insn: Insn
@@ -140,15 +140,18 @@ class Start(Protocol):
 
 
 class Code:
-    """The symbolically executed code of a kernel. `phis` has the possible values of each phi node."""
+    """The symbolically executed code of a kernel. `phis` has the possible values of each phi node.
 
-    def __init__(self, dispatch: Start, fetch: Callable[[int], Insn]) -> None:
+    `values` is the class of the operations interface with which instructions are executed."""
+
+    def __init__(self, dispatch: Start, fetch: Callable[[int], Insn], values: type[Values] | None = None) -> None:
         self.dispatch = dispatch
         self.blocks: dict[Point, Block] = {}
         self.phis: dict[Node, set[Expression]] = {}
         self.words: dict[int, tuple[int, ...]] = {}
         """The words of all instructions that were executed, by pc."""
         self._fetch = fetch
+        self._values = values or Values
         self._known: dict[tuple[Any, ...], Node] = {}
         self._begins: set[int] = set()
         """The addresses to which branches of the code lead."""
@@ -163,6 +166,11 @@ class Code:
         if found is None:
             found = self._known[key] = Node(op, args)
         return found
+
+    @property
+    def nodes(self) -> Iterable[Node]:
+        """All expressions of the code."""
+        return self._known.values()
 
     def _run(self, entry: Point) -> None:
         work = [entry]
@@ -244,7 +252,7 @@ class Code:
         calls, pc = point
         block = self.blocks[point]
         block.events, block.leads = [], []
-        values = Values(self, dict(block.state), calls, block.events)
+        values = self._values(self, dict(block.state), calls, block.events)
         while True:
             self._steps += 1
             if self._steps > MOST_STEPS:
@@ -435,8 +443,20 @@ class Values:
         raise Unknown
 
     # ---- lanes -------------------------------------------------------------------------------------------------------
+    def _after_write(self, where: Location, v: Expression) -> Expression:
+        """Return the value of a register or memory location of all lanes after the active lanes have written `v`."""
+        return v
+
+    def _in_active_lanes(self, v: Expression) -> Expression:
+        """Return the value that the active lanes read from a location with the value `v`."""
+        return v
+
     def v(self, n: int) -> Expression:
         """Return vector register n; lanes that were written singly are part of the expression."""
+        return self._in_active_lanes(self._in_all_lanes(n))
+
+    def _in_all_lanes(self, n: int) -> Expression:
+        """Return vector register n, also for inactive lanes."""
         found = self._get("v", n)
         if n not in self._by_lane:
             return found
@@ -447,6 +467,7 @@ class Values:
         """Write vector register n; if `where` is given, only in the lanes of that mask."""
         if where is not None:
             v = self._of("select", 32, where, v, self.v(n))
+        v = self._after_write(("v", n), v)
         if n in self._by_lane:
             self._by_lane.remove(n)
             for each in [each for each in self.state if each[:2] == ("lane", n)]:
@@ -463,7 +484,7 @@ class Values:
         if where in self.state:
             return self.state[where]
         self._use(lane)
-        return self.code.node("lane", self.v(n), lane)
+        return self.code.node("lane", self._in_all_lanes(n), lane)
 
     def set_lane(self, n: int, lane: Expression, v: Expression) -> None:
         """Write vector register n of one lane."""
@@ -497,7 +518,7 @@ class Values:
     def v_at(self, n: int, lane: Expression) -> Expression:
         """Return, for each lane, the value of vector register n in the lane whose number is in `lane`."""
         self._use(lane)
-        return self.code.node("v_at", self.v(n), lane)
+        return self.code.node("v_at", self._in_all_lanes(n), lane)
 
     def push(self, n: int, v: Expression, lane: Expression) -> None:
         """Write the value `v` of each lane to vector register n of the lane whose number is in `lane`."""
@@ -510,7 +531,7 @@ class Values:
         count = max(1, bits // 32)
         slot = self._slot(space, address)
         if slot is not None:
-            found = [self._get(*slot[:-1], slot[-1] + 4 * each) for each in range(count)]
+            found = [self._in_active_lanes(self._get(*slot[:-1], slot[-1] + 4 * each)) for each in range(count)]
             return found if bits >= 32 else [self.code.node("piece", bits, *found)]
         return self._loaded(space, bits, address)
 
@@ -531,11 +552,12 @@ class Values:
         """Store per-lane values to memory."""
         slot = self._slot(space, address)
         if slot is None:
-            self._use(address, *values)
+            self.events.append(Event("store", self.insn, (address, *values), None, space, bits))
             return
         for each, value in enumerate(values):
             place = *slot[:-1], slot[-1] + 4 * each
-            self.state[place] = value if bits >= 32 else self.code.node("piece", bits, value, self._get(*place))
+            stored = value if bits >= 32 else self.code.node("piece", bits, value, self._get(*place))
+            self.state[place] = self._after_write(place, stored)
 
     def _slot(self, space: str, address: Expression) -> tuple[Any, ...] | None:
         """Return the dword of private memory that an address refers to, or None for other memory."""
@@ -566,7 +588,8 @@ class Values:
         if kind == "cmpswap" and compare is not None:
             self.events.append(Event("swap", self.insn, (address, v, compare), node, space, bits))
         else:
-            self._use(address, v, compare)
+            takes = (address, v) if compare is None else (address, v, compare)
+            self.events.append(Event("atomic", self.insn, takes, None, space, bits))
         return node
 
     def scalar_load(self, dwords: int, address: Expression, where: Expression | None = None) -> list[Expression]:

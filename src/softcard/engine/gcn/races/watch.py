@@ -23,6 +23,7 @@ from softcard.engine.gcn.launches import Launches
 from softcard.engine.gcn.races.reporter import HostConflict, Reporter
 from softcard.engine.gcn.races.swap_loops import SwapLoops
 from softcard.engine.gcn.races.symbolic import Start
+from softcard.engine.gcn.races.value_flow import ValueFlows
 
 if TYPE_CHECKING:
     from softcard.engine.gcn.api import Dispatch
@@ -52,6 +53,7 @@ class RaceWatch(Check):
         self.reporter = Reporter(memory, log)
         self.observes_lanes = lanes
         self.swap_loops = SwapLoops()
+        self.flows = ValueFlows()
         self._signalled: dict[int, int] = {}
         """The index of the last launch begun before a packet or the host changed a signal's value, by signal."""
 
@@ -108,14 +110,14 @@ class RaceWatch(Check):
         """The race detector for waves that run on the reference engine."""
         from softcard.engine.gcn.races.events import EventDetector
 
-        return EventDetector(self.launches, self.reporter, equal_stores=self.equal_stores)
+        return EventDetector(self.launches, self.reporter, self.flows, equal_stores=self.equal_stores)
 
     @cached_property
     def native(self) -> NativeDetector:
         """The race detector for waves that run on the JIT engine."""
         from softcard.engine.gcn.races.native_detector import NativeDetector
 
-        made = NativeDetector(self.launches, self.reporter, equal_stores=self.equal_stores)
+        made = NativeDetector(self.launches, self.reporter, self.flows, equal_stores=self.equal_stores)
         made.race.mailboxes, made.race.mailbox_bytes = self.reporter.mailboxes.start, len(self.reporter.mailboxes)
         return made
 
@@ -142,27 +144,31 @@ class RaceWatch(Check):
         """Return a context in which an engine runs the waves of a dispatch.
 
         While they run, the race check ignores loads that only propose a value to a compare-and-swap (see
-        `swap_loops`). If another kernel runs inside the context, these loads are ignored again afterwards. At the
-        end of the context, races that translated code has found are reported."""
-        before = self.swap_loops.present
+        `swap_loops`), and defers races of loads whose values may be unused (see `value_flow`). If another kernel runs
+        inside the context, this applies again afterwards. At the end of the context, races that translated code has
+        found are reported."""
+        before, outer = self.swap_loops.present, self.flows.running
         try:
             self.swap_loops.follow(dispatch, fetch)
-            self._set_proposals()
+            self.flows.follow(dispatch, fetch)
+            self._set_tables()
             try:
                 yield
             finally:
-                self.swap_loops.present = before
-                self._set_proposals()
+                self.swap_loops.present, self.flows.running = before, outer
+                self._set_tables()
         finally:
             if is_translated:
                 self.native.report(fetch)
         if is_translated:
             self.native.check()
 
-    def _set_proposals(self) -> None:
+    def _set_tables(self) -> None:
+        """Give compiled code the tables of the running kernel's proposals and flows."""
         if "native" in vars(self):
             pcs = self.swap_loops.present.table
             self.native.race.proposals, self.native.race.proposal_count = host_address(pcs), len(pcs)
+            self.native.set_flows()
 
     def begin(
         self,

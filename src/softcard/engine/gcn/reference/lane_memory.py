@@ -37,6 +37,7 @@ from softcard.isa.gcn.state import (
     SGPR_AT,
     SHARED_BASE,
     Mode,
+    Wave,
 )
 
 Indices = npt.NDArray[np.int64]
@@ -78,11 +79,12 @@ def bits_of(mask: Array) -> int:
 
 
 class Current:
-    """The context of an instruction: the wave's `words`, its scalar registers, and the active lanes.
+    """The context of an instruction: the wave, its `words` and scalar registers, and the active lanes.
 
     `group` has the coordinates of the wave's work-group, if they were set.
     """
 
+    wave: Wave
     words: Any
     sgpr: memoryview
     group: tuple[int, int, int] = (0, 0, 0)

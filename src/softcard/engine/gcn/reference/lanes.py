@@ -142,6 +142,7 @@ class Lanes(Composed, **PARTS):
         current = self.current
         self.view = view
         self.rows = view.rows
+        current.wave = view.wave
         self.sgpr = current.sgpr = view.sgpr
         self.words = current.words = view.words
         self.target = insn.next_pc

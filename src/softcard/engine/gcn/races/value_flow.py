@@ -1,0 +1,322 @@
+"""The analysis of where the value of a load goes, which tells loads whose value nobody uses.
+
+Compilers repeat loads: if a block of data is smaller than a work-group, several waves load it, and only one of them
+stores a result. If another wave has stored to the loaded memory meanwhile, the loads race, but the loaded values have
+no effect. Therefore the race of a load is *deferred* if its value can only get out of the wave by stores and atomics:
+it counts as a race when a lane with that value executes such an instruction, and it is dropped when the wave ends. A
+value has an effect at once if it decides a branch or which lanes are active (EXEC), if it is an address, or if the
+analysis cannot follow the code.
+
+The semantics of the instructions determine which value depends on which other one (`symbolic`), as they do for the
+check `init`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from softcard.engine.gcn.jit.code_ranges import CodeRanges, holds, joined
+from softcard.engine.gcn.races.symbolic import ONES, Code, Event, Expression, Location, Node, Start, Unknown, Values
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.state import EXEC
+
+if TYPE_CHECKING:
+    from softcard.engine.gcn.memory import GpuMemory
+    from softcard.isa.gcn.semantics.matrix.table import Use
+
+CROSSING: Final = frozenset({"v_at", "push", "lane", "bits", "mask", "active", "matrix"})
+"""The operations whose result in one lane may depend on the operands in other lanes."""
+ACCESSES: Final = frozenset({"store", "atomic", "swap"})
+"""The kinds of events by which a value gets out of its wave; their first expression is the address."""
+DEFERRED: Final = 128
+"""The maximum number of pairs of instructions whose races a wave defers; further races are counted at once."""
+ROWS: Final = 4096
+"""The number of rows of the table of a kernel's flows."""
+ESCAPES: Final = 1
+"""The word, in the table of flows, of a load whose value may have an effect other than by a store or an atomic.
+
+The word 0 stands for a load whose value gets out of the wave only by stores and atomics, or not at all."""
+PC_AT: Final = 2
+CROSSES: Final = 2
+"""The flag, in the table of flows, of an instruction that may store the value of other lanes than its own.
+
+The pc of the instruction is in the bits from `PC_AT` on."""
+
+
+class LaneValues(Values):
+    """The operations interface on expressions, which keeps what inactive lanes have: see `symbolic.Values`.
+
+    After a write, a location of all lanes has the value written(EXEC, new value, old value). Reads of active lanes
+    choose one of the values if the expressions of EXEC show which one these lanes have."""
+
+    _lanes: Expression | None = None
+    """EXEC at the present instruction; None if it is not computed yet."""
+
+    def begin(self, insn: Insn) -> None:
+        """Set the instruction that the next operations belong to."""
+        super().begin(insn)
+        self._lanes = None
+
+    @property
+    def _active(self) -> Expression:
+        if self._lanes is None:
+            self._lanes = self.s64(EXEC)
+        return self._lanes
+
+    def _after_write(self, where: Location, v: Expression) -> Expression:
+        lanes = self._active
+        if lanes == ONES:
+            return v
+        old = self._in_all_lanes(where[1]) if where[0] == "v" else self._get(*where)
+        while isinstance(old, Node) and old.op == "written" and is_within(old.args[0], lanes):
+            old = old.args[2]
+        return self.code.node("written", lanes, v, old)
+
+    def _in_active_lanes(self, v: Expression) -> Expression:
+        while isinstance(v, Node) and v.op == "written" and is_within(self._active, v.args[0]):
+            v = v.args[1]
+        return v
+
+    def set_s64(self, n: int, v: Expression) -> None:
+        """Write scalar registers n and n + 1; recognise the value of EXEC that the end of a branch restores."""
+        if n == EXEC:
+            self._lanes = None
+            if isinstance(v, Node) and v.op == "or_":
+                one, other = v.args[1:]
+                v = other if is_within(one, other) else one if is_within(other, one) else v
+        super().set_s64(n, v)
+
+    def set_s(self, n: int, v: Expression) -> None:
+        """Write scalar register n."""
+        if n in (EXEC, EXEC + 1):
+            self._lanes = None
+        super().set_s(n, v)
+
+    def push(self, n: int, v: Expression, lane: Expression) -> None:
+        """Write the value `v` of each lane to vector register n of the lane whose number is in `lane`."""
+        self._use(lane)
+        self._put(n, self.code.node("push", v, self._in_all_lanes(n)))
+
+    def matrix(self, use: Use) -> None:
+        """Compute a matrix instruction: each element of D depends on all of its operands."""
+        made = self.code.node("matrix", *(self._in_all_lanes(row) for row in sorted(use.reads)))
+        for row in use.d_rows:
+            self._put(row, made)
+
+    def _put(self, n: int, v: Expression) -> None:
+        """Write vector register n in all lanes."""
+        for each in [each for each in self.state if each[:2] == ("lane", n)]:
+            del self.state[each]
+        self._by_lane.discard(n)
+        self.state["v", n] = v
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+    def load(self, space: str, bits: int, address: Expression, where: Expression | None = None) -> list[Expression]:
+        """Load per-lane values from memory, in the lanes of the mask `where`."""
+        self._decides(where)
+        return super().load(space, bits, address, where)
+
+    def store(
+        self, space: str, bits: int, address: Expression, values: Sequence[Expression], where: Expression | None = None
+    ) -> None:
+        """Store per-lane values to memory, in the lanes of the mask `where`."""
+        self._decides(where)
+        super().store(space, bits, address, values, where)
+
+    def atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: Expression,
+        v: Expression,
+        compare: Expression | None = None,
+        where: Expression | None = None,
+    ) -> Expression:
+        """Perform an atomic operation of each lane in the mask `where`, lane after lane."""
+        self._decides(where)
+        return super().atomic(space, kind, bits, address, v, compare, where)
+
+    def _decides(self, where: Expression | None) -> None:
+        """Record that a value decides which lanes access memory."""
+        if isinstance(where, Node):
+            self._use(where)
+
+
+def is_within(one: Expression, other: Expression) -> bool:
+    """Return True if the expressions show that all lanes of one 64-bit mask are lanes of the other one."""
+    if one is other or one == 0 or other == ONES:
+        return True
+    if isinstance(one, Node):
+        parts = [*_parts(one, "and_")]
+        if any(each is other for each in parts):
+            return True
+        if one.op == "or_" and all(is_within(each, other) for each in one.args[1:]):
+            return True
+        if any(each.op in ("and_", "or_") and is_within(each, other) for each in parts if each is not one):
+            return True
+    if isinstance(other, Node) and other.op == "or_":
+        return any(is_within(one, each) for each in other.args[1:])
+    if isinstance(other, Node) and other.op == "and_":
+        return all(is_within(one, each) for each in other.args[1:])
+    return False
+
+
+def _parts(mask: Node, op: str) -> Iterator[Node]:
+    """Yield the operands of a conjunction of masks, and those of its operands, as 64-bit masks."""
+    work: list[Any] = [mask]
+    while work:
+        each = work.pop()
+        if not isinstance(each, Node):
+            continue
+        if each.op in ("bits", "mask", "active"):
+            work.append(each.args[0])
+        else:
+            yield each
+            if each.op == op:
+                work += each.args[1:]
+
+
+# ---- flows -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The instructions by which the value of a load gets out of its wave.
+
+    `stores` has the pcs of stores and atomics that store the value or a value that depends on it. The flag with a pc is
+    True if a lane may store the value of another lane. `escapes` is True if the value may also have other effects."""
+
+    escapes: bool
+    stores: dict[int, bool] = field(default_factory=dict)
+
+
+ESCAPING: Final = Flow(escapes=True)
+
+
+class Flows:
+    """The flows of one kernel's loads. `code` is None if the analysis cannot follow the kernel."""
+
+    def __init__(self, code: Code | None) -> None:
+        self._code = code
+        self._loads: dict[int, list[Event]] = defaultdict(list)
+        self._events: list[Event] = []
+        self._users: dict[Node, list[Node]] = defaultdict(list)
+        if code is None:
+            return
+        self._events = [event for block in code.blocks.values() for event in block.events]
+        for event in self._events:
+            if event.kind == "load":
+                self._loads[event.insn.pc].append(event)
+        for node in code.nodes:
+            for each in _nodes_in(code.phis.get(node, ()) if node.op == "phi" else node.args):
+                self._users[each].append(node)
+
+    def of(self, pc: int) -> Flow:
+        """Return the flow of the load at `pc`."""
+        loads = self._loads.get(pc)
+        if self._code is None or not loads:
+            return ESCAPING
+        found: dict[Node, bool] = {}
+        """The expressions that depend on the loaded value, with a flag: that of another lane."""
+        work = [(self._code.node("load", each, *load.node.args[1:]), load.insn.op.name.startswith("s_"))
+                for load in loads if load.node is not None for each in range(max(1, load.bits // 32))]  # fmt: skip
+        while work:
+            node, crosses = work.pop()
+            crosses = crosses or node.op in CROSSING
+            if node in found and found[node] >= crosses:
+                continue
+            found[node] = crosses
+            work += ((each, crosses) for each in self._users.get(node, ()))
+        stores: dict[int, bool] = {}
+        for event in self._events:
+            is_access = event.kind in ACCESSES
+            for number, each in enumerate(event.takes):
+                if not isinstance(each, Node) or each not in found:
+                    continue
+                if not is_access or number == 0:
+                    return ESCAPING
+                stores[event.insn.pc] = stores.get(event.insn.pc, False) or found[each]
+        return Flow(False, stores)
+
+
+def _nodes_in(args: Any) -> Iterator[Node]:
+    """Yield the expressions among the arguments of an expression, which may be tuples."""
+    for each in args:
+        if isinstance(each, Node):
+            yield each
+        elif isinstance(each, tuple):
+            yield from _nodes_in(each)
+
+
+class FlowTable:
+    """The flows of a kernel's loads that were asked for, as compiled code reads them.
+
+    Each row of `rows` is a pair of a load's pc and a word: `ESCAPES`, 0, or the pc of a store or an atomic with a flag
+    (`CROSSES`). The row that is not a pc of a store is the last one of its load."""
+
+    def __init__(self, dispatch: Start, fetch: Callable[[int], Insn], version: int) -> None:
+        self.rows: npt.NDArray[np.uint64] = np.zeros((ROWS, 2), np.uint64)
+        self.count = 0
+        self._known: dict[int, Flow] = {}
+        try:
+            code = Code(dispatch, fetch, LaneValues)
+        except (Unknown, RecursionError):
+            code = None
+        self._flows = Flows(code)
+        words = {} if code is None else code.words
+        self._version = version
+        self._ranges: CodeRanges = joined({pc: np.array(each, "<u4").tobytes() for pc, each in words.items()})
+
+    def is_valid(self, memory: GpuMemory) -> bool:
+        """Return True if memory still holds the code that was analysed."""
+        return memory.version == self._version and holds(self._ranges, memory)
+
+    def of(self, pc: int) -> Flow:
+        """Return the flow of the load at `pc`, and add it to the table for compiled code."""
+        found = self._known.get(pc)
+        if found is None:
+            found = self._flows.of(pc)
+            rows = [(pc, store << PC_AT | CROSSES * crosses) for store, crosses in found.stores.items()]
+            rows.append((pc, ESCAPES * found.escapes))
+            if self.count + len(rows) > ROWS:
+                found = ESCAPING
+            else:
+                self.rows[self.count : self.count + len(rows)] = rows
+                self.count += len(rows)
+            self._known[pc] = found
+        return found
+
+
+class ValueFlows:
+    """The flows of the running kernel's loads. They are computed when they are needed, and cached by kernel."""
+
+    def __init__(self) -> None:
+        self.running: tuple[Start, Callable[[int], Insn]] | None = None
+        """The running launch, and the function that decodes the instruction at a pc; None if no kernel runs."""
+        self._tables: dict[int, FlowTable] = {}
+
+    def follow(self, dispatch: Start, fetch: Callable[[int], Insn]) -> None:
+        """Make a launch the running one; `fetch` decodes its instructions."""
+        self.running = dispatch, fetch
+        known = self._tables.get(dispatch.entry)
+        if known is not None and not known.is_valid(dispatch.memory):
+            del self._tables[dispatch.entry]
+
+    @property
+    def table(self) -> FlowTable | None:
+        """The table of the running kernel; None if none of its flows was needed so far."""
+        return None if self.running is None else self._tables.get(self.running[0].entry)
+
+    def of(self, pc: int) -> Flow:
+        """Return the flow of the running kernel's load at `pc`."""
+        if self.running is None:
+            return ESCAPING
+        dispatch, fetch = self.running
+        found = self._tables.get(dispatch.entry)
+        if found is None:
+            found = self._tables[dispatch.entry] = FlowTable(dispatch, fetch, dispatch.memory.version)
+        return found.of(pc)

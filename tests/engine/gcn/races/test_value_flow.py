@@ -1,0 +1,249 @@
+"""Races of loads whose values may be unused, stores of lanes that differ, and where the values of loads go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softcard.core.findings import Finding, FindingLog
+from softcard.engine.gcn.hooks import Checks
+from softcard.engine.gcn.races.value_flow import DEFERRED, Flow, ValueFlows
+from softcard.engine.gcn.races.watch import RaceWatch
+from softcard.engine.gcn.reference.engine import ReferenceEngine
+from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.state import EXEC, Wave
+from tests.engine.gcn.programs import dwords, program
+
+SET_UP = (
+    "s_mov_b32 m0, -1|v_readfirstlane_b32 s8, v0|v_and_b32 v1, 63, v0|v_lshlrev_b32 v2, 2, v1|v_mov_b32 v5, 0|"
+    "v_add_u32 v4, vcc, 0x200000, v2|v_lshlrev_b32 v6, 2, v0|v_add_u32 v6, vcc, 0x201000, v6|v_mov_b32 v7, 0|"
+    "s_mov_b64 s[14:15], exec|v_mov_b32 v9, 5|"
+)
+"""v[4:5]: a dword that lane i of each wave shares with lane i of the other ones; v[6:7]: the work-item's own dword."""
+WAIT = "s_waitcnt vmcnt(0) lgkmcnt(0)|"
+LOAD = f"flat_load_dword v10, v[4:5]|{WAIT}"
+OWN = "flat_store_dword v[6:7], v10|"
+LAST = "s_cmp_eq_u32 s8, 0|s_cbranch_scc1 end|"
+"""Only the second wave goes on."""
+
+
+def found_in(text: str, name: str = "gfx803", **options: Any) -> list[Finding]:
+    """Return what both engines find, which is the same. The first wave stores 5 to the dwords that it shares."""
+    first = f"s_cmp_lg_u32 s8, 0|s_cbranch_scc1 second|flat_store_dword v[4:5], v9|{WAIT}s_endpgm|second:|"
+    options = {"size": (128, 1, 1), "lds_bytes": 1024} | options
+    all_found = []
+    for engine in (ReferenceEngine(), JitEngine(threads=1)):
+        made, found = program(f"{SET_UP}{first}{text}end:|s_endpgm", name, **options), list[Finding]()
+        watch = RaceWatch(made.memory, FindingLog(found))
+        for _ in range(2):
+            watch.begin()
+            engine.run(replace(made, checks=Checks(watch)))
+        all_found.append(found)
+    assert [each.as_dict() for each in all_found[0]] == [each.as_dict() for each in all_found[1]]
+    return all_found[0]
+
+
+USES = {
+    "stored": OWN,
+    "stored as part of a value": f"v_add_u32 v10, vcc, v10, v1|{OWN}",
+    "stored by one lane": f"s_mov_b64 exec, 4|{OWN}",
+    "stored by another lane": f"ds_bpermute_b32 v10, v7, v10|{WAIT}s_mov_b64 exec, 2|{OWN}",
+    "stored from a scalar register": f"v_readfirstlane_b32 s20, v10|v_mov_b32 v10, s20|s_mov_b64 exec, 4|{OWN}",
+    "stored from a mask": f"v_cmp_eq_u32 vcc, 5, v10|v_cndmask_b32 v10, 0, v1, vcc|{OWN}",
+    "stored after a loop": f"s_mov_b32 s20, 3|a:|v_add_u32 v10, vcc, 1, v10|s_sub_u32 s20, s20, 1|s_cmp_lg_u32 s20, 0|"
+    f"s_cbranch_scc1 a|{OWN}",
+    "in lanes that a later write leaves": f"s_mov_b64 exec, 0xff|v_mov_b32 v10, 0|s_mov_b64 exec, s[14:15]|{OWN}",
+    "to LDS": "ds_write_b32 v2, v10|",
+    "in an atomic": "flat_atomic_add v[6:7], v10|",
+    "in an atomic of LDS": "ds_add_u32 v2, v10|",
+    "as an address": f"v_and_b32 v10, 0x7c, v10|v_add_u32 v10, vcc, 0x201000, v10|v_mov_b32 v11, 0|"
+    f"flat_load_dword v12, v[10:11]|{WAIT}",
+    "as an address of LDS": f"v_and_b32 v10, 0x7c, v10|ds_read_b32 v12, v10|{WAIT}",
+    "in a branch": "v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz end|s_nop 0|",
+    "in EXEC": "v_cmp_eq_u32 vcc, 5, v10|s_and_b64 exec, exec, vcc|flat_store_dword v[6:7], v9|",
+}
+NO_USES = {
+    "overwritten": f"v_mov_b32 v10, 0|{OWN}",
+    "stored by no lane": f"s_mov_b64 exec, 0|{OWN}",
+    "stored in a branch that is not taken": f"s_cmp_eq_u32 s8, 0|s_cbranch_scc0 end|{OWN}",
+    "in lanes that a later write covers": "v_cmp_gt_u32 vcc, 9, v1|s_and_saveexec_b64 s[16:17], vcc|v_mov_b32 v10, 0|"
+    f"{OWN}s_or_b64 exec, exec, s[16:17]|",
+    "exchanged with other lanes only": f"ds_bpermute_b32 v10, v7, v10|{WAIT}v_readlane_b32 s20, v10, 5|",
+    "in an atomic of no lane": "s_mov_b64 exec, 0|flat_atomic_add v[6:7], v10|",
+    "another register of it": f"flat_load_dwordx2 v[10:11], v[4:5]|{WAIT}v_mov_b32 v10, 0|v_mov_b32 v11, 0|{OWN}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USES)
+def test_uses(use: str) -> None:
+    assert {each.name for each in found_in(LOAD + USES[use])} == {"races/write-read"}
+
+
+@pytest.mark.parametrize("use", NO_USES)
+def test_values_that_are_not_used(use: str) -> None:
+    assert found_in(LOAD + NO_USES[use]) == []
+
+
+def test_lanes_that_use_the_value_are_counted() -> None:
+    (found,) = found_in(f"{LOAD}s_mov_b64 exec, 0xf0|{OWN}")
+    assert (found.lanes, found.count) == ((4, 5, 6, 7), 8)  # in two launches
+
+
+def test_a_use_long_after_the_load() -> None:
+    """Loads and stores of other values are in between, and barriers."""
+    between = f"s_mov_b32 s20, 3|a:|flat_load_dword v12, v[6:7]|{WAIT}v_add_u32 v12, vcc, 1, v12|"
+    between += f"flat_store_dword v[6:7], v12|ds_write_b32 v2, v12|s_barrier|{WAIT}ds_read_b32 v13, v2|"
+    between += "s_sub_u32 s20, s20, 1|s_cmp_lg_u32 s20, 0|s_cbranch_scc1 a|"
+    assert found_in(LOAD + between) == []
+    (found,) = found_in(LOAD + between + OWN)
+    assert (found.name, found.count) == ("races/write-read", 128)
+
+
+def test_a_load_by_the_wave() -> None:
+    load = f"s_mov_b32 s16, 0x200000|s_mov_b32 s17, 0|s_load_dword s18, s[16:17], 0x0|{WAIT}v_mov_b32 v10, s18|"
+    assert found_in(load + f"s_mov_b64 exec, 0|{OWN}") == []
+    (found,) = found_in(load + f"s_mov_b64 exec, 4|{OWN}")
+    assert (found.name, found.lanes, found.count) == ("races/write-read", (), 2)
+    assert len(found_in(load + "s_cmp_eq_u32 s18, 5|s_cbranch_scc0 end|s_nop 0|")) == 1
+
+
+@pytest.mark.parametrize("offset", [0, 0x1000])
+def test_a_buffer_store_beyond_the_buffer_stores_nothing(offset: int) -> None:
+    """Compilers switch stores of single lanes off by an offset beyond the buffer."""
+    buffer = "s_mov_b32 s24, 0x201000|s_mov_b32 s25, 0|s_mov_b32 s26, 0x400|s_mov_b32 s27, 0x27000|"
+    store = f"v_add_u32 v11, vcc, {offset:#x}, v2|buffer_store_dword v10, v11, s[24:27], 0 offen|"
+    assert bool(found_in(buffer + LOAD + store)) == (offset == 0)
+
+
+def test_many_deferred_races() -> None:
+    """The races of more pairs of instructions than a wave can defer count at once."""
+    loads = "".join(f"ds_read_u8 v10, v2 offset:{number}|" for number in range(DEFERRED + 1))
+    text = f"s_cmp_lg_u32 s8, 0|s_cbranch_scc1 second|ds_write_b64 v2, v[8:9]|s_endpgm|second:|{loads}"
+    assert [each.count for each in found_of_all_waves(text)] == [2 * 32]  # of two waves, the lanes of the last load
+
+
+def test_code_that_the_analysis_cannot_follow() -> None:
+    """A computed register number: the races of all loads count at once."""
+    assert len(found_in(f"{LOAD}s_mov_b32 m0, 1|v_movreld_b32 v20, v9|")) == 1
+
+
+@pytest.mark.parametrize("is_race", [False, True])
+@pytest.mark.parametrize("store", ["flat_store_dword v[4:5], v10", "ds_write_b32 v7, v10"])
+def test_lanes_that_store_different_values_to_one_place(store: str, is_race: bool) -> None:
+    """The last lane's value stays in each wave; the other ones differ between the waves."""
+    last = "" if is_race else "v_cmp_eq_u32 vcc, 63, v1|v_cndmask_b32 v10, v10, v9, vcc|"
+    text = f"v_mov_b32 v4, 0x200000|v_mov_b32 v10, s8|v_add_u32 v10, vcc, 100, v10|{last}{store}|{WAIT}"
+    assert {each.name for each in found_of_all_waves(text)} == ({"races/write-write"} if is_race else set())
+
+
+def found_of_all_waves(text: str) -> list[Finding]:
+    all_found = []
+    for engine in (ReferenceEngine(), JitEngine(threads=1)):
+        made, found = program(SET_UP + text + "s_endpgm", "gfx803", size=(192, 1, 1), lds_bytes=1024), list[Finding]()
+        watch = RaceWatch(made.memory, FindingLog(found))
+        watch.begin()
+        engine.run(replace(made, checks=Checks(watch)))
+        all_found.append(found)
+    assert [each.as_dict() for each in all_found[0]] == [each.as_dict() for each in all_found[1]]
+    return all_found[0]
+
+
+# ---- where the values of loads go ------------------------------------------------------------------------------------
+FIRST = (
+    "s_mov_b32 m0, -1|v_lshlrev_b32 v2, 2, v0|v_add_u32 v4, 0x200000, v2|v_mov_b32 v5, 0|v_add_u32 v6, 0x201000, v2|"
+    "v_mov_b32 v7, 0|v_mov_b32 v3, 17|s_mov_b32 s20, 3|s_mov_b64 s[16:17], 0xff|s_mov_b64 s[22:23], 0xf0f|"
+    + "".join(f"v_mul_u32_u24 v{n}, {n}, v0|" for n in range(10, 16))
+)
+THE_LOAD = f"global_load_dword v10, v[4:5], off|{WAIT}"
+CHANGE = 0x5A5A_5A5A
+
+
+def random_program(rng: np.random.Generator) -> str:
+    """Return code with one load: nothing, stores of its lane, those of others, or all of it depend on its value."""
+    number = iter(range(1000))
+
+    def register() -> str:
+        return f"v{int(rng.integers(10, 13))}"
+
+    def step() -> str:
+        to, a, b, lane, place = register(), register(), register(), int(rng.integers(64)), 256 * int(rng.integers(15))
+        label, mask = f"l{next(number)}", (1 << int(rng.integers(1, 65))) - 1
+        exec_mask = f"s_mov_b32 exec_lo, {mask & 0xFFFF_FFFF:#x}|s_mov_b32 exec_hi, {mask >> 32:#x}|"
+        ways = (
+            f"v_mov_b32 {to}, {a}|", f"v_mov_b32 {to}, {lane}|", f"v_add_u32 {to}, {a}, {b}|",
+            f"v_xor_b32 {to}, {a}, {b}|", f"v_cndmask_b32 {to}, {a}, {b}, vcc|", f"v_cmp_gt_u32 vcc, {lane}, v0|",
+            f"v_cmp_gt_u32 vcc, {lane}, {a}|" if rng.random() < 0.5 else f"v_cmp_lt_u32 vcc, {lane}, v0|",
+            f"v_cmp_eq_u32 s[22:23], {a}, {b}|" if rng.random() < 0.3 else f"v_mov_b32 {to}, {b}|",
+            f"v_cndmask_b32 {to}, {a}, {b}, s[22:23]|", f"v_readlane_b32 s21, {a}, {lane}|",
+            f"v_mov_b32 {to}, s21|", f"v_writelane_b32 {to}, s20, {lane}|", f"v_writelane_b32 {to}, s21, {lane}|",
+            f"v_readfirstlane_b32 s21, {a}|", f"v_mov_b32_dpp {to}, {a} row_shr:1 row_mask:0xf bank_mask:0xf|",
+            f"ds_bpermute_b32 {to}, v3, {a}|{WAIT}", f"ds_permute_b32 {to}, v2, {a}|{WAIT}",
+            f"ds_swizzle_b32 {to}, {a} offset:0x801f|{WAIT}", exec_mask, "s_mov_b64 exec, -1|",
+            "s_and_saveexec_b64 s[16:17], vcc|", "s_or_b64 exec, exec, s[16:17]|", "s_xor_b64 exec, exec, s[16:17]|",
+            f"s_and_saveexec_b64 s[16:17], vcc|s_cbranch_execz {label}|v_mov_b32 {to}, {a}|{label}:|"
+            "s_or_b64 exec, exec, s[16:17]|",
+            *(f"global_store_dword v[6:7], {a}, off offset:{place}|",) * 3, f"ds_write_b32 v2, {a}|",
+            f"ds_read_b32 {to}, v2|{WAIT}", f"global_atomic_add v[6:7], {a}, off offset:{place}|",
+            "s_mov_b64 exec, 0|" if rng.random() < 0.3 else "s_mov_b64 exec, 0xff00|",
+        )  # fmt: skip
+        return ways[int(rng.integers(len(ways)))]
+
+    before, after, behind = ("".join(step() for _ in range(int(rng.integers(1, most)))) for most in (8, 14, 8))
+    loop = "s_sub_u32 s20, s20, 1|s_cmp_lg_u32 s20, 0|s_cbranch_scc1 again|" if rng.random() < 0.5 else ""
+    return f"{FIRST}again:|{before}{THE_LOAD}{after}{loop}{behind}s_endpgm"
+
+
+class Run:
+    """A run of a program by one wave, in which `changed` lanes get another value from the load."""
+
+    def __init__(self, text: str, changed: int) -> None:
+        self.made = program(text, "gfx900", size=(64, 1, 1), lds_bytes=1024)
+        self.changed = changed
+        self.trace: list[tuple[int, int]] = []
+        self.loads: set[int] = set()
+        ReferenceEngine(self._retired).run(self.made)
+        self.data = dwords(self.made, 0x2000 // 4)
+
+    def _retired(self, wave: Wave, insn: Insn) -> None:
+        lanes = wave.s64(EXEC)
+        self.trace.append((insn.pc, lanes))
+        if insn.name == "global_load_dword":
+            self.loads.add(insn.pc)
+            for lane in range(64):
+                if lanes & self.changed & 1 << lane:
+                    wave.vgpr[10][lane] ^= CHANGE
+
+    def uses(self, flow: Flow) -> bool:
+        """Return True if the flow of the load says that the changed lanes have used its value."""
+        (load,) = self.loads
+        start = next(at for at, (pc, _) in enumerate(self.trace) if pc == load)
+        stores = ((lanes, flow.stores.get(pc)) for pc, lanes in self.trace[start:])
+        return any(lanes if crosses else lanes & self.changed for lanes, crosses in stores if crosses is not None)
+
+
+def test_a_changed_value_changes_only_what_its_flow_says() -> None:
+    counts = {"escapes": 0, "is used": 0, "is not used": 0, "differs": 0}
+    for number in range(120):
+        rng = np.random.default_rng([38, number])
+        text = random_program(rng)
+        plain = Run(text, 0)
+        (load,) = plain.loads
+        flows = ValueFlows()
+        stepper = ReferenceEngine().stepper(plain.made)
+        flows.follow(plain.made, stepper.fetch)
+        flow = flows.of(load)
+        for changed in ((1 << 64) - 1, 1 << int(rng.integers(64))):
+            other = Run(text, changed)
+            differs = other.data != plain.data
+            counts["differs"] += differs
+            if flow.escapes:
+                counts["escapes"] += 1
+                continue
+            uses = other.uses(flow)
+            assert uses or (other.trace == plain.trace and not differs), text
+            counts["is used" if uses else "is not used"] += 1
+    assert min(counts.values()) > 1, counts
