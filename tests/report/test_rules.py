@@ -106,8 +106,7 @@ def test_the_docs_are_up_to_date(gen_docs, capsys):
 
 MUST_BE = (
     "must be one of: rules NAME, choices NAME, choices host NAME, registers NAME MAP, slots NAME, fidelity NAME, "
-    "matrices NAME, "
-    "hazards NAME, opcodes NAME FAMILY, api NAME, benchmarks NAME, design"
+    "matrices NAME, hazards NAME, opcodes NAME FAMILY, api NAME, benchmarks NAME, design"
 )
 
 

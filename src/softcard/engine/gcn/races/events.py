@@ -232,7 +232,10 @@ class EventDetector:
         self._serial = 0
         """The number of accesses so far."""
         self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
-        """The clocks that atomics have released to their own work-groups, by space and address."""
+        """The clocks that atomics of the present work-group have released to it, by space and address.
+
+        They contain waves of the work-group only.
+        """
         self._published: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
         """The clocks that atomics have released to other work-groups, by space and address."""
         self._write_backs = WriteBacks()
@@ -270,13 +273,15 @@ class EventDetector:
 
         This is used if a work-group is interrupted while another kernel runs. The caller calls the returned function
         when the work-group continues."""
-        group, cells, atomics = self.group, self._cells.get("LDS"), dict(self._atomics["LDS"])
+        group, cells = self.group, self._cells.get("LDS")
+        atomics, published = {space: dict(by) for space, by in self._atomics.items()}, dict(self._published["LDS"])
 
         def go_on() -> None:
             self.group = group
             if cells is not None:
                 self._cells["LDS"] = cells
-            self._atomics["LDS"] = atomics
+            self._atomics.update(atomics)
+            self._published["LDS"] = published
 
         return go_on
 
@@ -284,7 +289,8 @@ class EventDetector:
         """Begin a work-group, with new shadow cells for LDS."""
         self.group = GroupClock(self._uid + 1)
         self._cells["LDS"] = Cells()
-        self._atomics["LDS"].clear()
+        self._atomics.clear()
+        self._published["LDS"].clear()
 
     def wave(self, address: int, number: int, group: tuple[int, int, int]) -> WaveClock:
         """Return the clock of the wave whose state is at host address `address`."""
@@ -332,7 +338,7 @@ class EventDetector:
     def read_by_packet(self, queue: int, index: int, address: int, size: int) -> int:
         """Record that a packet has read these bytes; see `LaunchClocks.read_by_packet`."""
         places: Places = np.arange(address, address + size, dtype=np.uint64)
-        atomics = self._atomics["global"]
+        atomics = self._published["global"]
         clocks = [each.clock for each in self._stores_at("global", places)]
         clocks += [atomics[place] for place in places.tolist() if place in atomics]
         return self.clocks.read_by_packet(queue, index, clocks)
@@ -448,10 +454,14 @@ class EventDetector:
         """Join the clocks released by the stores and atomics whose values an access has read.
 
         An atomic also adds the clock of its wave to the clocks that are released to the word."""
-        wave, published, own = event.wave, *self._released_at(space, addresses)
+        wave, places = event.wave, np.unique(addresses).tolist()
+        published, own = (
+            self._released_at(space, addresses) if event.access == LOAD or returns(event.insn) else ([], [])
+        )
         if event.access == ATOMIC:
-            for place in np.unique(addresses).tolist():
-                join(self._atomics[space].setdefault(place, {}), event.clock)
+            to_own = self.group.own(event.clock)
+            for place in places:
+                join(self._atomics[space].setdefault(place, {}), to_own)
                 join(self._published[space].setdefault(place, {}), event.published)
             if not returns(event.insn):
                 return
@@ -461,9 +471,7 @@ class EventDetector:
                 self.launches.present.has_acquired = True
             if space != "LDS":
                 self.clocks.acquired(published)
-        if (
-            space == "LDS" or event.is_in_group or len(np.unique(addresses)) <= FEW
-        ):  # the caches are the work-group's own
+        if space == "LDS" or event.is_in_group or len(places) <= FEW:  # the caches are the work-group's own
             for clock in own:
                 wave.learn(clock)
         else:
@@ -477,10 +485,10 @@ class EventDetector:
         found = self._stores_at(space, addresses)
         places = np.unique(addresses).tolist()
         published = [each.published for each in found]
-        own = [each.clock for each in found if each.wave.uid >= self.group.first]
+        own = [self.group.own(each.clock) for each in found if each.wave.uid >= self.group.first]
         published += [self._published[space][place] for place in places if place in self._published[space]]
         own += [self._atomics[space][place] for place in places if place in self._atomics[space]]
-        return published, [self.group.own(clock) for clock in own]
+        return published, own
 
     def _stores_at(self, space: str, addresses: Places) -> list[Event]:
         """Return the last stores to these addresses, without those of launches that are over."""

@@ -227,12 +227,15 @@ class NativeGroup:
         self.ended: dict[int, int] = {}
         self.read: dict[int, dict[int, Clock]] = {}
         """The released clocks that waves had read when they reached a barrier, by the number of the barrier."""
+        self.present = 0
+        """The number of the first wave of the work-group to which the clocks of this object belong."""
         self.read_last: dict[int, Clock] = {}
         """The released clocks that waves had read when they ended."""
 
     def begin(self) -> None:
         """Prepare the object for the work-groups of the launch that was just announced to the detector."""
         self.forget_caches()
+        self.present = 0
         self.group.launch, self._before, self._inherited = self.detector.started(self._groups)
         self.group.before, self.group.before_count = self._before.ctypes.data, len(self._before)
         self.group.inherited, self.group.inherited_count = self._inherited.ctypes.data, len(self._inherited)
@@ -299,7 +302,10 @@ class NativeDetector:
         self._bounds: dict[int, list[int]] = {}
         self._bounds_read = 0
         self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
-        """The clocks that atomics have released to their own work-groups, by space and address."""
+        """The clocks that atomics of the present work-group have released to it, by space and address.
+
+        They contain waves of the work-group only.
+        """
         self._published: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
         """The clocks that atomics have released to other work-groups, by space and address."""
         self._write_backs = WriteBacks()
@@ -390,10 +396,12 @@ class NativeDetector:
         This is used if a work-group is interrupted while another kernel runs. The caller calls the returned function
         when the work-group continues. That function clears the shadow cells of LDS, because the other kernel has
         overwritten them."""
-        atomics = dict(self._atomics[SPACES[LOCAL]])
+        atomics = {space: dict(by) for space, by in self._atomics.items()}
+        published = dict(self._published[SPACES[LOCAL]])
 
         def go_on() -> None:
-            self._atomics[SPACES[LOCAL]] = atomics
+            self._atomics.update(atomics)
+            self._published[SPACES[LOCAL]] = published
             function("forget_local")(ctypes.addressof(self.race))
 
         return go_on
@@ -411,9 +419,11 @@ class NativeDetector:
         if found is None or found.uid != row.uid:
             group = self._groups[address]
             found = self._waves[address] = NativeWave(group, row)
-            if row.uid == group.group.first:
+            if group.present != group.group.first:
+                group.present = group.group.first
                 group.barriers, group.ended, group.read, group.read_last = {}, {}, {}, {}
-                self._atomics[SPACES[LOCAL]].clear()
+                self._atomics.clear()
+                self._published[SPACES[LOCAL]].clear()
             found.words = state + WORDS_AT
         return found
 
@@ -635,12 +645,14 @@ class NativeDetector:
         found = [each for each in found if first <= each >> UID_AT < end]
         atomics, seen, places = self._atomics[space], self._published[space], np.unique(addresses).tolist()
         has_xccs = insn.target.has_xccs and space != SPACES[LOCAL]
-        published: list[Clock] = [self._published_by(each, has_xccs) for each in found]
-        published += [seen[place] for place in places if place in seen]
-        own = [self._ordered_by(each) for each in found if each >> UID_AT >= group.first]
-        own = [wave.group.own(clock) for clock in own + [atomics[place] for place in places if place in atomics]]
+        published, own = list[Clock](), list[Clock]()
+        if kind == LOAD or returns(insn):
+            published += [self._published_by(each, has_xccs) for each in found]
+            published += [seen[place] for place in places if place in seen]
+            own += [wave.group.own(self._ordered_by(each)) for each in found if each >> UID_AT >= group.first]
+            own += [atomics[place] for place in places if place in atomics]
         if kind == ATOMIC:
-            to_own = self.released(access | RELEASES if space == "global" else access)
+            to_own = wave.group.own(self.released(access | RELEASES if space == "global" else access))
             to_others = self._published_by(access, has_xccs, wave.row.stored)
             for each in places:
                 join(atomics.setdefault(each, {}), to_own)
@@ -684,7 +696,7 @@ class NativeDetector:
         function("stored_records")(ctypes.addressof(self.race), SPACES.index("global"), *place)
         found = {_release(each) for each in self._records[:size].tolist()}
         clocks = [self._ordered_by(each) for each in sorted(found) if each >> UID_AT >= self.race.watermark]
-        atomics = self._atomics["global"]
+        atomics = self._published["global"]
         clocks += [atomics[each] for each in range(address, address + size) if each in atomics]
         return self.clocks.read_by_packet(queue, index, clocks)
 
