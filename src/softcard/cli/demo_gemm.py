@@ -1,8 +1,9 @@
 """A matrix product in assembly text with matrix instructions, for every processor that has them.
 
-C = A B, where rows of A and columns of B have K elements; the demo's are binary16, and C is binary32. A work-group of
-four waves computes a tile of 128 x 128 elements: each wave computes 64 x 64, in blocks of 32 x 32 (binary64: 16 x 16)
-that accumulation registers hold. LDS holds tiles of A and B with 64 bytes of each row, in rows of `PITCH` bytes.
+C = A B, where rows of A and columns of B have K elements. The demo multiplies binary16 elements, and C is binary32. A
+work-group of four waves computes a tile of 128 x 128 elements: each wave computes 64 x 64, in blocks of 32 x 32
+(binary64: 16 x 16) that accumulation registers hold. LDS holds tiles of A and B with 64 bytes of each row, in rows of
+`PITCH` bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FIRST: Final = 28
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of product: the matrix instruction by whether its processor is older than gfx942, and its shapes."""
+    """A kind of product: its matrix instructions, for processors before gfx942 and for later ones, and its shapes."""
 
     older: str
     newer: str

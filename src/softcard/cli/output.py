@@ -116,7 +116,8 @@ class Output:
     def say(self, line: str, *, is_printable: bool = False) -> None:
         """Queue a line. This never blocks and never fails.
 
-        Control characters are escaped, unless `is_printable`: the line may then have Softcard's own sequences."""
+        Control characters are escaped, unless `is_printable`: the line may then contain escape sequences of
+        Softcard."""
         line = line if is_printable else printable(line)
         with self._changed:
             if self._is_broken or self._is_closed or self._waiting + len(line) > self._room:

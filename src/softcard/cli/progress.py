@@ -20,7 +20,7 @@ DELAY_S: Final = 2.0
 """The time in seconds after which work shows its progress; shorter work shows nothing."""
 BAR_COLUMNS: Final = 20
 WIDE_COLUMNS: Final = 80
-"""The width of a terminal from which on progress has a bar besides numbers."""
+"""The minimum width of a terminal on which progress has a bar besides numbers."""
 POLL_S: Final = 0.25
 """The time in seconds between two calls of a function that returns the state of work."""
 STEP_BYTES: Final = 1 << 18
@@ -163,7 +163,8 @@ def progress(
     """Show the progress of the block on a terminal if it takes more than `DELAY_S`.
 
     `what` names the work, and `total` is its amount in `unit`; without it the time that has passed is shown. `state`
-    returns a note, and is called from another thread. With `is_quiet`, nothing is shown: the work itself prints."""
+    returns a note, and is called from another thread. With `is_quiet`, nothing is shown, because the work itself
+    prints."""
     bar = Bar(what, total, unit, state, is_shown=not is_quiet and is_terminal())
     try:
         yield bar
@@ -191,7 +192,7 @@ def counted(lines: Iterable[bytes], bar: Bar) -> Iterator[bytes]:
 
 
 def compiled_code() -> str:
-    """Return how much code LLVM has compiled for this process."""
+    """Return the amount of code that LLVM has compiled for this process, as text."""
     from softcard.ir.llvm import STATISTICS
 
     if not STATISTICS.modules:

@@ -316,7 +316,7 @@ class Player:
         self._out.write(printable(line).encode() + b"\n")
 
     def _report(self, error: SoftcardError, head: str = "", level: Level = Level.ERROR) -> None:
-        """Report an error of the current call as a finding at its line; of equal ones in a line only the first few."""
+        """Report an error of the current call at its line, unless `MOST_OF_A_LINE` equal ones were reported there."""
         key = self._call.line, head, error.rule
         self._reported[key] += 1
         if self._reported[key] > MOST_OF_A_LINE:

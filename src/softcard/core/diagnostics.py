@@ -60,7 +60,7 @@ class Location:
     line_text: str = field(default="", repr=False)
     """The line of a source that has no file; "" to read it from the file."""
     width: int = 0
-    """The number of characters at the column that the position covers; 0 for the name or access there."""
+    """The number of characters that the position covers; 0 if it covers the name or access at the column."""
 
     @classmethod
     def of_source(cls, source: str, column: int = 0, line_text: str = "") -> Location:
@@ -94,9 +94,10 @@ class Location:
         return lines[self.line - 1] if 0 < self.line <= len(lines) else ""
 
     def span(self) -> tuple[int, int]:
-        """Return the first character of the position in its line, from 0, and the end of the name or access there.
+        """Return the start of the position in its line, counted from 0, and the end of the name or access there.
 
-        With a `width`, the end is that of so many characters. Return (0, 0) if the column is not in the line.
+        If `width` is set, the end is `width` characters after the start. Return (0, 0) if the column is not in the
+        line.
         """
         line = self.source_line()
         size = len(line.encode("utf-8", "surrogateescape"))
@@ -369,7 +370,8 @@ def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, li
 def _statement_span(line: str, statement: str, operands: Sequence[tuple[str, int]]) -> tuple[int, int]:
     """Return the first character and the end of the wrong part of a statement in its line; (0, 0) if it is not found.
 
-    `operands` are the wrong parts, innermost first (see `SoftcardError.in_operand`); without them it is the statement.
+    `operands` are the wrong parts, innermost first (see `SoftcardError.in_operand`); without them the whole statement
+    is wrong.
     """
     words = statement.split()
     found = re.search(r"\s+".join(map(re.escape, words)), line) if words else None

@@ -425,7 +425,7 @@ class _Buffer:
 
 
 class CommandCode:
-    """The code buffers that contexts of Acceldev have run, as far as commands of them were executed.
+    """The code buffers that contexts of Acceldev have run, with the commands that were executed.
 
     Buffers with the same executed commands are listed once, with the number of runs; a failed one is listed alone."""
 
@@ -462,7 +462,7 @@ class CommandCode:
         return _command_address(context, buffers[-1], buffers[-1].failed)
 
     def _merge(self, context: object) -> None:
-        """Count the last buffer of a context, which is complete, as a run of an equal one before it."""
+        """Count the last buffer of a context, which is complete, as a run of an earlier, equal buffer."""
         buffers = self._buffers[context]
         if not buffers or buffers[-1].failed is not None:
             return

@@ -35,7 +35,7 @@ def with_diagnostic(event: Event) -> Record:
 
 
 def finding_record(found: Diagnostic) -> Record:
-    """Return the event for the finding of a check, at time 0: a timeline puts it to the kernel that it is about."""
+    """Return the event for the finding of a check, at time 0; a timeline moves it to its kernel."""
     record: Record = {"time": 0, "event": "finding", "check": found.check, "message": found.message}
     if found.rule is not None:
         record["rule"] = found.rule.id

@@ -61,8 +61,8 @@ class HtmlTrace(TraceWriter):
     def follow(self, device: Probes | Device) -> Self:
         """Subscribe to the events of a device until this writer is closed; return the writer.
 
-        If `device` is not only its probes, the report shows its findings and the code that is loaded on it when the
-        writer is closed, unless methods of the writer have added findings or code."""
+        If `device` is a device and not only its probes, the report shows its findings and the code that is loaded on it
+        when the writer is closed, unless methods of the writer have added findings or code."""
         if not isinstance(device, Probes):
             self._devices.append(device)
         return super().follow(device)

@@ -18,7 +18,7 @@ from softcard.trace.writer import TraceWriter
 
 _BARE = re.compile(r"[\w.:/+-]+", re.ASCII)
 NOT_SHOWN: Final = frozenset({"time", "event", DIAGNOSTIC})
-"""The fields of a record that its line has no NAME=VALUE for."""
+"""The fields of a record that its line does not show as NAME=VALUE."""
 
 
 def line(event: Event) -> str:

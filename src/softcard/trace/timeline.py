@@ -128,7 +128,7 @@ MOST_FINDINGS: Final = 500
 LISTED: Final = "findings"
 """The lane of findings whose kernel or wave is not in the trace."""
 CATEGORIES: Final = ("kernel", "run-time kernel", "waves", "commands", "transfers", "registers", "other")
-"""The categories of events, which decide their colours in a report; the page has the names for people."""
+"""The categories of events, which decide their colours in a report; the page has their display names."""
 _CATEGORY: Final = {
     "buffer": "commands", "child": "kernel", "command": "commands", "dma": "transfers", "doorbell": "commands",
     "instance": "waves", "interrupt": "registers", "kernel": "kernel", "packet": "commands", "register": "registers",
@@ -184,7 +184,7 @@ class Finding:
 
     @property
     def mistake(self) -> object:
-        """The mistake itself: events with an equal one are reports of the same finding."""
+        """The key of the mistake: events with equal keys report the same finding."""
         known = self.diagnostic
         if isinstance(known, dict):
             return known.get("id"), known.get("message"), known.get("at")
@@ -361,7 +361,7 @@ class Timeline:
         self._spans.clear()
 
     def _category(self, span: Span) -> str:
-        """Return the category of a span: that of its kind, or one of kernels if it runs a kernel."""
+        """Return the category of a span: the category of its kind, or a category of kernels if it runs a kernel."""
         is_kernel = bool(span.kernel) and span.stem in ("packet", "command")
         found = "kernel" if is_kernel else _CATEGORY.get(span.stem.partition("-")[0], "other")
         if found != "kernel" or not is_of_runtime(span.kernel):
@@ -383,7 +383,7 @@ class Timeline:
     def _place(self) -> dict[int, int]:
         """Place the findings of checks: return the events that show their waves or kernels, by number in the trace.
 
-        A finding for which the trace has none, or several of them, becomes an event of its own.
+        A finding becomes an event of its own if the trace has no such event for it, or several.
         """
         found = {}
         for order, record in self._placed:
@@ -465,7 +465,7 @@ class Timeline:
         spans = [event for event in events if table[event, 2] != table[event, 3]]
         pc = next((each.pc for each in group if each.pc), "")
         taken = [number for number, each in enumerate(snapshots) if (each[3] == pc if pc else each[0] in events)]
-        taken.sort(key=lambda number: snapshots[number][0] not in events)  # of several launches, that of the finding
+        taken.sort(key=lambda number: snapshots[number][0] not in events)  # the finding's launch is first
         rule, clause = next(((each.rule, each.clause) for each in group if each.rule), ("", ""))
         return {
             "event": (spans or events)[0],
@@ -566,7 +566,7 @@ def finding_of(order: int, record: Record) -> Finding | None:
 
 
 def _merged(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Return the reports of each mistake together, in the order of the first ones; the fullest report comes first.
+    """Group reports by their mistake, in the order of the first reports; the fullest report of a group comes first.
 
     Several events report one error on its way through the device. A wrong access that fails is reported by a fault and
     by the check of memory, whose diagnostic is the fuller one.

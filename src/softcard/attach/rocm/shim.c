@@ -417,7 +417,7 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *wanted) {
     return 1;
 }
 
-/* A function of a library, which a program may have loaded for itself alone (RTLD_LOCAL); NULL where there is none. */
+/* Return a function of a library that the program may have loaded with RTLD_LOCAL; NULL if there is none. */
 static void *of_library(const char *library, const char *name) {
     struct wanted wanted = {library, NULL};
     void *found = dlsym(RTLD_NEXT, name);

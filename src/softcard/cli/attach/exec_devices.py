@@ -77,7 +77,7 @@ class DeviceOptions:
     drain: Callable[[], None] = lambda: None
     """Wait until all lines that were given to `Say` are printed."""
     show: Callable[[Diagnostic], None] | None = None
-    """Print a finding of a device while the program runs, without blocking; None if `Say` prints its text."""
+    """The function that prints a finding while the program runs, without blocking; None if `Say` prints its text."""
 
     @property
     def program(self) -> str:

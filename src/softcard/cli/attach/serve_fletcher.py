@@ -165,8 +165,8 @@ def event_printer(
 ) -> Callable[[Event], None]:
     """Return an observer that prints the events of a Fletcher server for the kernel `name`.
 
-    `say` prints an event and `show` a finding. Of equal findings only the first few are printed, in a document
-    (`is_document`) more. With `trace` register accesses are printed, too."""
+    `say` prints an event and `show` a finding. Only the first few of equal findings are printed; a document
+    (`is_document`) contains more. With `trace`, register accesses are printed, too."""
     findings = RepeatLimiter(say, show, is_document)
 
     def print_event(event: Event) -> None:

@@ -152,9 +152,9 @@ def event_printer(
 ) -> Callable[[Event], None]:
     """Return an observer that prints events of host programs with `say`, and findings with `show`.
 
-    Of equal findings only the first few are printed, in a document (`is_document`) more. `trace` adds connections and
-    opened devices. `errors` adds the errors that the driver library also prints in the program, and `checks` adds the
-    findings of checks."""
+    Only the first few of equal findings are printed; a document (`is_document`) contains more. `trace` adds connections
+    and opened devices. `errors` adds the errors that the driver library also prints in the program, and `checks` adds
+    the findings of checks."""
     from softcard.attach.refsi import events
 
     findings = RepeatLimiter(say, show, is_document)

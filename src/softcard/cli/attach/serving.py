@@ -122,7 +122,7 @@ class FindingOutput:
 class RepeatLimiter:
     """A printer of findings and messages that prints only the first few of each kind.
 
-    `say` prints a message and `show` a finding. In a document (`is_document`) there are more findings of each kind."""
+    `say` prints a message and `show` a finding. A document (`is_document`) contains more findings of each kind."""
 
     def __init__(self, say: Callable[[str], None], show: Show, is_document: bool = False) -> None:
         self._say, self._show = say, show

@@ -174,7 +174,7 @@ def run(
     LDS; null.
 
     Without --grid there is a work-item for each element of the largest array;
-    on RefSi, one instance; of a kernel from Triton's cache (NAME.hsaco with
+    on RefSi, one instance; for a kernel from Triton's cache (NAME.hsaco with
     NAME.json beside it), one program. Raw GPU code needs arguments with types; it has
     s[0:1] = their address, s2 to s4 = the work-group, v0 to v2 = the work-item.
 

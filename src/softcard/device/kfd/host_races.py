@@ -120,8 +120,8 @@ class HostAccesses:
     def end(self, tracker: Tracker, queue: int, index: int, launch: int) -> None:
         """Report conflicts between a kernel that has run and accesses that the host made before the kernel began.
 
-        `launch` is the number of the kernel in the race detector. A load of a word to which the kernel stores as to a
-        flag is not reported: a host that waits for the word loads it before the kernel begins, too."""
+        `launch` is the number of the kernel in the race detector. A load of a flag, which is a word that the kernel
+        stores alone, is not reported: a host that waits for the flag may load it before the kernel begins."""
         with self._lock:
             self._running.pop(queue, None)
             accesses = self._take(queue, index)

@@ -211,7 +211,7 @@ class Unordered(Protocol):
 
     @property
     def is_word(self) -> bool:
-        """True if it is a store by an instruction that stores to no other word near by, as to a flag."""
+        """True if it is a store by an instruction that stores to no other word nearby, like the store of a flag."""
 
 
 class Tracker(Protocol):

@@ -402,7 +402,7 @@ class Gpu(RichDisplay):
                 use.release(False)
             raise
         finally:
-            users.pop(use, None)  # in one call, which Ctrl-C cannot divide
+            users.pop(use, None)  # in one call, which Ctrl-C cannot interrupt
             self._destroy_failed()
 
     def dispatch(
@@ -470,7 +470,7 @@ class Gpu(RichDisplay):
             header = barrier, acquire, release
             return self._submit(used, use, template, segments, stack, header, borrowed, printf)
         except BaseException:
-            users.pop(use, None)  # in one call, which Ctrl-C cannot divide
+            users.pop(use, None)  # in one call, which Ctrl-C cannot interrupt
             borrowed.release()
             if printf is not None:
                 printf.free()

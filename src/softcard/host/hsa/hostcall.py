@@ -2,8 +2,8 @@
 
 A wave takes a packet from a stack of free packets, fills it, pushes it on the stack of ready packets, adds 1 to the
 doorbell (a signal whose mailbox causes an interrupt) and waits until the host clears the packet's ready flag. Each
-active lane has eight words in the packet. The service that kernels use is ``printf``: HIP's, Triton's ``device_print``,
-and the message of a failed assertion.
+active lane has eight words in the packet. Kernels use the service ``printf``, for HIP's ``printf``, Triton's
+``device_print`` and the message of a failed assertion.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Hostcalls:
 
     @property
     def is_valid(self) -> bool:
-        """True if the buffer is in device memory: it is not after the device was restored to an earlier state."""
+        """True if the buffer is in device memory; False if the device was restored to an earlier state."""
         return self._device.block(self.address) is self._block
 
     def text(self) -> str:

@@ -30,7 +30,7 @@ DEFAULT_AGENT: Final = "gfx942"
 SUPPORTED: Final = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
 """The agents for which Triton's compiler makes kernels."""
 NEAR: Final = 1 << 16
-"""The largest distance in bytes between an argument's memory and a wrong access that names the argument."""
+"""The largest distance in bytes between an argument's memory and a wrong access whose message names the argument."""
 CONSTANT: Final = "constexpr"
 DESCRIPTOR: Final = "tensordesc"
 _FLOATS: Final = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}

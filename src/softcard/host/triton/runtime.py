@@ -26,7 +26,7 @@ LINKER_VARIABLE: Final = "TRITON_HIP_LLD_PATH"
 TICKS: Final = 1000
 """The number of wave instructions that count as a millisecond.
 
-Then Triton's benchmarks, which repeat a kernel for a time, do not repeat long kernels.
+With this value, Triton's benchmarks, which repeat a kernel for a fixed time, do not repeat long kernels.
 """
 
 
@@ -208,7 +208,7 @@ def _accept_arrays() -> None:
 
 
 def _binder_maker(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that makes the binder of a kernel as `make` does, but one that accepts NumPy arrays."""
+    """Return a function that makes the binder of a kernel like `make`, and lets it accept NumPy arrays."""
 
     def create(*args: Any, **kwargs: Any) -> Callable[..., Any]:
         return _with_tensors(make(*args, **kwargs))

@@ -40,7 +40,7 @@ class Tensor:
 
     @property
     def is_cuda(self) -> bool:
-        """False, since the memory is the host's; `triton.reinterpret` asks for it."""
+        """False, since the memory is the host's; `triton.reinterpret` reads this attribute."""
         return False
 
     def element_size(self) -> int:
@@ -93,7 +93,7 @@ class _Storage:
 
     @property
     def is_valid(self) -> bool:
-        """True if the owner exists and its memory is still here: it may have been resized."""
+        """True if the owner exists and still has this memory, which a resize may replace."""
         owner = self.owner()
         if owner is None:
             return False
@@ -113,7 +113,7 @@ class Storages:
         self._others: list[_Storage] = []
         """Storages at whose first address a larger storage begins, for instance after `np.frombuffer`."""
         self._gone: list[int] = []
-        """The host addresses of storages whose owners are gone. Owners may die while a kernel runs."""
+        """The host addresses of storages whose owners are gone. Python may free owners while a kernel runs."""
         self._lock = threading.RLock()
 
     def address(self, value: Any) -> int:

@@ -47,7 +47,8 @@ class Assembled:
     def elf(self, file: str = "") -> bytes:
         """Return the loadable file: a GPU code object or an executable program.
 
-        With the name of the text's `file` it has a line table, so that findings and errors name lines of the text.
+        If `file` is the name of the text, the result has a line table, so that findings and errors name lines of the
+        text.
         """
         data = self._machine.write(self._assembly)
         return with_section(data, DEBUG_LINE, pack_lines(file, list(self.rows()))) if file else data

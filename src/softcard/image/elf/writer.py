@@ -195,7 +195,9 @@ class ElfPlan:
 
 
 def with_section(file: bytes, name: str, data: bytes) -> bytes:
-    """Return a 64-bit ELF file with one more section, which is not loaded; it ends with content, names, headers."""
+    """Return a 64-bit ELF file with one more section, which is not loaded.
+
+    The file ends with the section's content, the section names and the section headers."""
     layout = layout_of(64)
     header = layout.header.parse(file)
     size = header.shentsize

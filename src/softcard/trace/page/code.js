@@ -1,6 +1,6 @@
 "use strict";
-// The code: each function's disassembly with counts beside the lines of source that it comes from. The functions of the
-// program are open, as far as they are short; those of run-time libraries are folded together.
+// The code: each function's disassembly with counts beside the lines of source that it comes from. Short functions of the program
+// are open; those of run-time libraries are folded together.
 
 const MOST_ROWS = 4000, MOST_OPENED = 3, SHORT = 120;
 
@@ -90,7 +90,7 @@ class Code {
     return row;
   }
 
-  // The lines that instructions come from, of each file, with a few around them; of a Python function all its lines.
+  // For each file, the lines that instructions come from and a few around them; for a Python function, all its lines.
   source(program, rows, has, body) {
     const counts = new Map(), around = program.isSource ? [0] : [-3, -2, -1, 0, 1, 2, 3];
     for (const [, , , count, , , file, line] of rows) if (line) counts.set(`${file}:${line}`, (counts.get(`${file}:${line}`) ?? 0) + count);

@@ -1,8 +1,8 @@
 "use strict";
-// The findings: a list, and of the chosen one the source lines, the notes, and the registers and code of the instruction.
+// The findings: a list, and for the chosen one its source lines and notes, and the instruction's registers and code.
 
-const AROUND = 6; // instructions before and behind that of a finding
-const CONTEXT = 4; // lines before and behind that of a finding
+const AROUND = 6; // instructions before and after that of a finding
+const CONTEXT = 4; // lines before and after that of a finding
 const LANES_OF_WAVE = 64;
 
 class FindingsPane {
@@ -29,7 +29,7 @@ class FindingsPane {
       badge(finding), " ", element("span", {}, sentence(finding)), at ? element("code", { class: "soft" }, ` ${at}`) : "", often > 1 ? element("span", { class: "soft" }, ` × ${grouped(often)}`) : "");
   }
 
-  // Shows the finding that an event reports, or `index` of several; whether there is one.
+  // Shows the finding that an event reports, or finding `index` if it has several; returns true if there is one.
   show(event, index = this.trace.findings.findIndex(({ events }) => events.includes(event))) {
     if (index < 0 || !this.story) return false;
     this.shown = index;
@@ -57,7 +57,7 @@ class FindingsPane {
       excerpt, ...notes.map(noteOf), rule ? ruleNote(rule) : "", this.reported(finding)];
   }
 
-  // The events that report a finding, where there are several: each is a click away.
+  // Links to the events that report a finding, if there are several.
   reported({ events }) {
     if (events.length < 2) return "";
     const { trace } = this;
@@ -126,7 +126,7 @@ function ruleNote([name, clause, text, fidelity, , link]) {
     text ? `${text} (${clause})` : clause, fidelity ? [" ", element("span", { class: "fidelity" }, `modelled: ${fidelity}`)] : "");
 }
 
-// The instruction at an address, with its function, where the report has it.
+// The instruction at an address, with its function, if the report has it.
 function rowAt(trace, pc) {
   for (const { functions } of pc ? trace.code : []) {
     for (const [name, rows] of functions) {
@@ -137,7 +137,7 @@ function rowAt(trace, pc) {
   return null;
 }
 
-// The code around an instruction, where the report has it.
+// The code around an instruction, if the report has it.
 function codeAround(trace, pc, kind) {
   const found = rowAt(trace, pc);
   if (!found) return null;
@@ -166,7 +166,7 @@ function registersAt([, , , , text, scalars, vectors], lanes) {
     zeros.length ? element("p", { class: "soft zeros" }, "0 in ", element("code", {}, zeros.map(([name]) => name).join(", "))) : ""];
 }
 
-// A square for each lane of a wave: those of the finding, the other active ones, and those that EXEC leaves out.
+// A square for each lane of a wave: lanes of the finding, other active lanes, and inactive lanes.
 function laneMap(exec, lanes) {
   const active = exec === null ? null : BigInt(exec), bad = new Set(lanes);
   const count = active === null ? 0 : [...active.toString(2)].filter((bit) => bit === "1").length;

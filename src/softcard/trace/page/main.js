@@ -26,7 +26,7 @@ class Page {
 
   axisName() { return `Axis: ${AXES[this.timeline.axis]}`; }
 
-  // What the colours of all pictures mean: those that occur.
+  // The legend of the colours that occur in the pictures.
   showLegend() {
     const { arrays: { category, marks, memoryWhat } } = this.trace, used = new Set();
     for (const each of category) used.add(CATEGORIES[each]);

@@ -27,7 +27,7 @@ function table(heads, rows, { numbers = [], codes = [], choose = null } = {}) {
   return element("div", { class: "scroll", tabindex: "-1" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
 }
 
-// The chosen event under the timeline; nothing where none is chosen.
+// The chosen event under the timeline; it is empty if none is chosen.
 function showDetail(trace, event) {
   const home = document.getElementById("detail");
   home.hidden = event < 0;

@@ -29,11 +29,11 @@ class Timeline {
     this.setAxis(this.folded ? "own" : this.stepsSayMore() && !isFailedEarly ? "steps" : "order");
   }
 
-  // The axes that say something different about this trace.
+  // The axes that differ for this trace.
   axes() { return this.folded ? ["own", "steps", "order"] : ["steps", "order"]; }
   unit() { return this.axis === "order" ? "event" : "step"; }
 
-  // The places on the axis of things that have a time and an order.
+  // The positions on the axis of items that have a time and an order.
   positions(time, order) {
     if (this.axis === "order") return order;
     return this.axis === "steps" ? time : Float64Array.from(time, this.folded);
@@ -282,7 +282,8 @@ function families(tracks) {
 
 function familyOf(lane) { return lane.replace(/ \d+$/, ""); }
 
-// Where a step lies if the kernels of the run-time library take no time, as long as no other kernel runs; null if there are none.
+// Returns a function from a step to its position if kernels of the run-time library take no time unless
+// another kernel runs; null if there are none.
 function foldedSteps(trace) {
   const { begin, end, arrays: { category } } = trace, of = (wanted) => joined(trace.tracks.flatMap(({ depth, from, to }) => {
     const found = [];
@@ -308,7 +309,7 @@ function foldedSteps(trace) {
   };
 }
 
-// Ranges as few, sorted ones that do not overlap.
+// Merges ranges into sorted ones that do not overlap.
 function joined(ranges) {
   const found = [];
   for (const [from, to] of ranges.sort(([one], [other]) => one - other)) {

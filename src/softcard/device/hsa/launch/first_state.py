@@ -194,7 +194,7 @@ def launch(
 _searched: Final[WeakKeyDictionary[GpuMemory, dict[tuple[int, int, int], tuple[bytes, Beyond | None]]]] = (
     WeakKeyDictionary()
 )
-"""The code that was searched for registers that are not allocated, and the instruction with the first one, or None.
+"""The code that was searched for registers that are not allocated, with the first instruction that has one, or None.
 
 The keys are the entry, and the numbers of allocated vector and accumulation registers.
 """

@@ -591,7 +591,7 @@ class Writer(VectorText):
         that is true if an element is NaN or infinite. The exponents of wide types (BF16, XF32) are written by
         `_divide`."""
         values, exponents = self._array(ROW * run), self._array(ROW * run if is_b else LANES * run)
-        # The largest magnitude of each lane. For types whose NaNs are codes of their own: all bits if one was there.
+        # The largest magnitude of each lane. For types with separate codes for NaN, all bits are set if a lane had one.
         nan: Operand | None = None
         most = self.slot(f"%most{self.fresh('')}", self.ints)
         most.store(0, type=self.ints)
@@ -735,7 +735,7 @@ class Writer(VectorText):
 
         The rule rounds once per group; `first` is the group's first k. `at` is the byte offset of the columns.
         `sides` has four addresses, each of the group's first k: those of A, of its exponents, of B, and of its
-        exponents. `source` is the address of what the products are added to."""
+        exponents. `source` is the address of the values to which the products are added."""
         matrix = self.matrix
         a, exponents_a, b, exponents_b = sides
         step = 2 if matrix.rule == Rule.FUSED_SPLIT else 1

@@ -21,8 +21,8 @@ NATIVES: Final = (
 )
 """The native functions of `rules`, for the reference engine and for compiled instructions.
 
-Functions that are compiled together are needed together: `undefine` for undefined bits only, and the second pair only
-where an instruction has no faster code.
+Functions that are needed together are compiled together. Only undefined bits need `undefine`; only instructions without
+faster code need the second pair.
 """
 _OF: Final = {function.name: natives for natives in NATIVES for function in natives.functions}
 

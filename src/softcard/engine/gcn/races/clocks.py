@@ -38,7 +38,7 @@ class WaveClock(AgentClock):
     After a barrier they include those that other waves of its work-group had read before.
     """
     recent: dict[int, Clock] = field(default_factory=dict)
-    """Those clocks of `acquiring` that the wave has read since its last barrier."""
+    """The clocks in `acquiring` that the wave has read since its last barrier."""
     deferred: dict[object, Any] = field(default_factory=dict)
     """The deferred races of the wave's loads, by the instructions that race: see `events.Deferred`."""
     version: int = 0
@@ -159,12 +159,12 @@ class GroupClock:
 
 
 class WriteBacks:
-    """The write-backs of second-level caches, on agents whose accelerator dies (XCCs) have such a cache each.
+    """The write-backs of second-level caches, on agents with one such cache for each accelerator die (XCC).
 
-    There a store is visible to other work-groups once a wave of its work-group has written the cache back after it
-    (``buffer_wbl2 sc1``, LLVM's memory model of gfx942). A release publishes to other work-groups those accesses of its
-    own work-group that lie before a write-back that happened before the release. Within a work-group, which runs on one
-    die, a release needs no write-back."""
+    On these agents a store is visible to other work-groups once a wave of its work-group has written the cache back
+    after it (``buffer_wbl2 sc1``, LLVM's memory model of gfx942). A release publishes to other work-groups those
+    accesses of its own work-group that lie before a write-back that happened before the release. Within a work-group,
+    which runs on one die, a release needs no write-back."""
 
     def __init__(self) -> None:
         self._of: dict[int, list[tuple[int, Clock]]] = {}

@@ -110,8 +110,8 @@ class Cells:
     def lanes(self, place: Place, access: Access, bit: int, other: str, done: str) -> None:
         """Emit the check of loads and of stores to LDS at any address, or of stores to contiguous addresses elsewhere.
 
-        They access a byte or whole dwords. Dwords after the first are checked by further calls. Stores outside of LDS
-        must be in one page."""
+        Each lane accesses a byte or whole dwords. Dwords after the first are checked by further calls. Stores outside
+        of LDS must be in one page."""
         text = self.text
         key = self._word(place.cache, CACHE_AT["key"])
         self._or(key.eq(place.key), other)

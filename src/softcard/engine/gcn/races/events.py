@@ -173,7 +173,7 @@ class Race:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The pair of instructions that race, and how."""
+        """The pair of instructions that race, with the scope, the space and the size of the race."""
         return self.event.site, self.other.site, self.between, self.space, self.size
 
 
@@ -201,7 +201,7 @@ def _defer(wave: WaveClock, race: Race, flow: Flow) -> bool:
 
 
 def _take_deferred(wave: WaveClock, pc: int, lanes: set[int]) -> list[Race]:
-    """Remove and return the deferred races whose values the instruction at `pc` uses, which `lanes` execute."""
+    """Remove and return the deferred races whose values the instruction at `pc` uses when `lanes` execute it."""
     found = list[Race]()
     for each in wave.deferred.values():
         crosses = each.flow.stores.get(pc)
@@ -491,7 +491,7 @@ class EventDetector:
         return published, own
 
     def _stores_at(self, space: str, addresses: Places) -> list[Event]:
-        """Return the last stores to these addresses, without those of launches that are over."""
+        """Return the last stores to these addresses, without those of launches that have ended."""
         stores = np.concatenate([cells[STORED][at] for cells, at, _ in self._cells[space].parts(addresses)])
         events = [self._events[number] for number in np.unique(stores >> LANE_BITS).tolist()]
         return [each for each in events if each is not None and not self.launches.is_over(each.wave.launch)]
@@ -568,7 +568,7 @@ class EventDetector:
         return made
 
     def _report(self, races: Sequence[Race]) -> None:
-        """Report races, those of one access with one event as one."""
+        """Report races; report the races of one access with one event together."""
         found: dict[tuple[int, int], list[Race]] = {}
         for race in races:
             found.setdefault((race.serial, id(race.other)), []).append(race)

@@ -379,7 +379,7 @@ class RaceReport(ctypes.Structure):
     what: int
     between: int
     serial: int
-    """The serial number of the access by which the first race counts.
+    """The serial number of the access that makes the first race count.
 
     For a deferred race (`value_flow`), this is the use of the loaded value.
     """

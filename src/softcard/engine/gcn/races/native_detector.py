@@ -139,7 +139,7 @@ class NativeWave:
         After a barrier they include those that other waves of its work-group had read before.
         """
         self.recent: dict[int, Clock] = {}
-        """Those clocks of `acquiring` that the wave has read since its last barrier."""
+        """The clocks in `acquiring` that the wave has read since its last barrier."""
         self.table: npt.NDArray[np.uint64] = np.zeros(2, np.uint64)
 
     @property
@@ -470,7 +470,7 @@ class NativeDetector:
             self.learn(wave, clock)
 
     def write_back(self, wave: NativeWave) -> None:
-        """Record that a wave has begun to write its second-level cache back; it does not know more accesses by that."""
+        """Record that a wave has begun to write its second-level cache back. The write-back acquires no clock."""
         row = wave.row
         access = row.epoch_bits | RELEASES
         self._write_backs.add(wave.uid, row.epoch, wave.group.own(self.released(access)))
@@ -791,7 +791,7 @@ class NativeDetector:
 
 
 def _release(record: int) -> int:
-    """Return what identifies the clock that an access released: its access record without the lane and `FREE`."""
+    """Return the key of the clock that an access released: its access record without the lane and `FREE`."""
     return record >> SITE_AT << SITE_AT | record & RELEASES
 
 

@@ -569,9 +569,9 @@ def load_dwords(
 ) -> int:
     """Check loads of `count` dwords by each lane of `mask`, and record them; `count` is 2 or 4.
 
-    `addresses` is the host address of a word for each lane, its address, which must be a multiple of the size of the
-    load. `load_lanes` describes the other parameters. Lanes are handled one after another, the dwords of a lane at
-    once."""
+    `addresses` is the host address of a table with the address of each lane, which must be a multiple of the size of
+    the load. `load_lanes` describes the other parameters. The function handles one lane after another, and all dwords
+    of a lane at once."""
     if is_local and not quiet:
         return LEAVE
     for each in range(LINE_LANES):

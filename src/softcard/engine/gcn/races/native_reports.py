@@ -72,7 +72,7 @@ def note_race(
 ) -> int:
     """Count a race between two sites; return 1 if this pair is new and Python has to report it.
 
-    `serial` is the serial number of the access by which the race counts. `begun` is that of the racing access, which
+    `serial` is the serial number of the access that makes the race count. `begun` is that of the racing access, which
     differs for a deferred race."""
     group = Group.from_address(wave.group)
     race = Race.from_address(group.race)

@@ -49,9 +49,9 @@ Their relaxed atomic loads and stores are plain ones in machine code, so two acc
 atomic.
 """
 WORD_BYTES: Final = 8
-"""The maximum size of a word by which a kernel tells the host something."""
+"""The maximum size in bytes of a word that a kernel uses as a flag for the host."""
 WORD_REACH: Final = 4096
-"""The number of bytes before and after a word in which the other stores of an instruction are looked for."""
+"""The number of bytes before and after a word in which other stores of the instruction are searched for."""
 Site = tuple[object, ...]
 """The key by which races are deduplicated.
 
@@ -92,8 +92,8 @@ class HostConflict:
 
     `launch` is the launch's number. The conflict concerns `size` bytes from `address` on; `size` is 0 if the size
     of the host's access is not known. `is_atomic` is True if the access is atomic or may be atomic: a load with
-    glc, or a store by a single lane. `is_word` is True for a store if the instruction has stored to this word only, of
-    all words within `WORD_REACH` bytes."""
+    glc, or a store by a single lane. `is_word` is True for a store if the instruction has stored to no other word
+    within `WORD_REACH` bytes."""
 
     racing_access: RacingAccess
     launch: int

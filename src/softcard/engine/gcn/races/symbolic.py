@@ -603,10 +603,10 @@ class Values:
         return [self._argument_value(first, offset + 4 * each) for each in range(dwords)]
 
     def _argument(self, address: Expression) -> tuple[int, int] | None:
-        """Return the base and the constant offset of which an address is the sum, or None.
+        """Return the base and the constant offset whose sum is an address, or None.
 
         The base is the number of the first register of a pair that the launch has set to the address of a memory
-        block, such as that of the kernel's arguments. A preloaded argument is no such base: it may point to memory
+        block, such as that of the kernel's arguments. A preloaded argument is not such a base: it may point to memory
         that kernels write."""
         base, offset = address, 0
         if isinstance(base, Node) and base.op == "and_" and type(base.args[2]) is int:

@@ -1,4 +1,4 @@
-"""The analysis of where the value of a load goes, which tells loads whose value nobody uses.
+"""The analysis of where the value of a load goes, which finds loads whose value is not used.
 
 Compilers repeat loads: if a block of data is smaller than a work-group, several waves load it, and only one of them
 stores a result. If another wave has stored to the loaded memory meanwhile, the loads race, but the loaded values have
@@ -49,7 +49,7 @@ The pc of the instruction is in the bits from `PC_AT` on."""
 
 
 class LaneValues(Values):
-    """The operations interface on expressions, which keeps what inactive lanes have: see `symbolic.Values`.
+    """The operations interface on expressions, which preserves the values of inactive lanes: see `symbolic.Values`.
 
     After a write, a location of all lanes has the value written(EXEC, new value, old value). Reads of active lanes
     choose one of the values if the expressions of EXEC show which one these lanes have."""
@@ -221,7 +221,7 @@ class Flows:
         if self._code is None or not loads:
             return ESCAPING
         found: dict[Node, bool] = {}
-        """The expressions that depend on the loaded value, with a flag: that of another lane."""
+        """The expressions that depend on the loaded value, with True if it may be the value of another lane."""
         work = [(self._code.node("load", each, *load.node.args[1:]), load.insn.op.name.startswith("s_"))
                 for load in loads if load.node is not None for each in range(max(1, load.bits // 32))]  # fmt: skip
         while work:
@@ -253,10 +253,10 @@ def _nodes_in(args: Any) -> Iterator[Node]:
 
 
 class FlowTable:
-    """The flows of a kernel's loads that were asked for, as compiled code reads them.
+    """The requested flows of a kernel's loads, in the form that compiled code reads.
 
     Each row of `rows` is a pair of a load's pc and a word: `ESCAPES`, 0, or the pc of a store or an atomic with a flag
-    (`CROSSES`). The row that is not a pc of a store is the last one of its load."""
+    (`CROSSES`). The last row of a load has `ESCAPES` or 0."""
 
     def __init__(self, dispatch: Start, fetch: Callable[[int], Insn], version: int) -> None:
         self.rows: npt.NDArray[np.uint64] = np.zeros((ROWS, 2), np.uint64)

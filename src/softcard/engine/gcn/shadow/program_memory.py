@@ -167,7 +167,7 @@ class FilledMemory:
             each.before.pop(number, None)
 
     def remember_changed(self) -> None:
-        """Save the contents of undefined bytes that have changed: an atomic leaves undefined what it changes.
+        """Save the contents of undefined bytes that have changed: bytes that an atomic changes stay undefined.
 
         Later changes are then attributed to the program.
         """
