@@ -448,6 +448,35 @@ def test_both(softcard_gpu):
     assert default_checks() == ""
 
 
+def test_each_test_fails_for_its_own_accesses_on_a_device_of_the_module(pytester: Pytester) -> None:
+    """Also if the same finding is stored already, and if the device stores no more findings."""
+    result = run(
+        pytester,
+        """
+import numpy as np
+import pytest
+from softcard import Gpu, hsa
+
+@pytest.fixture(scope="module", params=[100, 1])
+def shared(request):
+    with Gpu.open("gfx900", finding_limit=request.param) as gpu:
+        yield gpu, [gpu.array(np.ones(63, np.float32)), gpu.array(np.ones(63, np.float32))]
+
+def saxpy(shared, grid):
+    gpu, arrays = shared
+    gpu.run(hsa.demo_code("gfx900"), "saxpy", grid=grid, args=[2.0, *arrays])
+
+@pytest.mark.parametrize("grid", [64, 64, 63, 64], ids=["first", "again", "right", "last"])
+def test_saxpy(shared, grid):
+    saxpy(shared, grid)
+""",
+        *("--softcard-check", "memory", "-v"),
+    )
+    result.assert_outcomes(passed=2, failed=6)
+    passed = [line.split()[0] for line in result.outlines if " PASSED" in line]
+    assert passed == ["test_it.py::test_saxpy[100-right]", "test_it.py::test_saxpy[1-right]"]
+
+
 def test_a_test_that_fails_by_itself_reports_what_the_device_found(pytester: Pytester) -> None:
     """Which is most likely why."""
     result = run(

@@ -202,13 +202,39 @@ class Findings(list[Any]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.log: FindingLog | None = None
+        """The log that adds to the list; None if the device has no checks."""
         for observe in tuple(OBSERVERS):
             observe(self)
+
+    def since(self, mark: Mark) -> tuple[list[Any], Mark]:
+        """Return the findings that occurred after `mark`, and the mark of this call.
+
+        They include stored findings that occurred again, and the latest finding of each level that the log has not
+        stored because it is full."""
+        if self.log is None:
+            return self[mark.length :], Mark(len(self))
+        with self.log.lock:
+            found = [
+                each
+                for number, each in enumerate(self)
+                if number >= mark.length or (isinstance(each, Finding) and each.seen > mark.occurrences)
+            ]
+            found += [each for each in self.log.latest_dropped.values() if each.seen > mark.occurrences]
+            return found, Mark(len(self), self.log.occurrences)
 
     def _repr_html_(self) -> str:
         from softcard.core.diagnostics import diagnostics_of
 
         return "".join(each._repr_html_() for each in diagnostics_of(self)) or html_table("no findings", [()])
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point in time in a list of findings: the length of the list and the occurrences that its log had counted."""
+
+    length: int = 0
+    occurrences: int = 0
 
 
 OBSERVERS: Final[list[Callable[[Findings], object]]] = []
@@ -230,7 +256,7 @@ class FindingLog:
     """The log of a device's findings.
 
     `kept` has one finding for each `Finding.key`, up to `limit` findings. `dropped` counts the occurrences of
-    findings beyond that limit. `suppressed` counts the occurrences that match a pattern in `suppressions`. With
+    findings beyond that limit, of which `latest_dropped` has the latest of each level. `suppressed` counts the occurrences that match a pattern in `suppressions`. With
     `raises`, the first finding is also raised as an error. All methods are thread-safe."""
 
     def __init__(
@@ -247,12 +273,15 @@ class FindingLog:
         self.occurrences = 0
         self.suppressed = 0
         self.dropped = 0
+        self.latest_dropped: dict[Level, Finding] = {}
         self.namers: list[Callable[[Finding], None]] = []
         """The symbolizers: functions that add kernel, offset and source line to findings in the code that they know."""
         self.warns = False
         """True if the host gets a warning for each new finding."""
         self._on_new: Callable[[Finding], None] | None = None
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        if isinstance(kept, Findings):
+            kept.log = self
 
     def report_to(self, on_new: Callable[[Finding], None]) -> None:
         """Call `on_new` with each later new finding of level error or warning. Do nothing if `warns` is False."""
@@ -267,7 +296,7 @@ class FindingLog:
             finding.capture = None  # the wave or hart goes on
 
     def _note(self, finding: Finding) -> None:
-        with self._lock:
+        with self.lock:
             self.occurrences += 1
             for each in self.kept:
                 if isinstance(each, Finding) and each.key == finding.key:
@@ -283,10 +312,11 @@ class FindingLog:
             if any(finding.matches(patterns) for patterns in self.suppressions):
                 self.suppressed += finding.count
                 return
+            finding.seen = self.occurrences
             if len(self.kept) >= self.limit:
                 self.dropped += finding.count
+                self.latest_dropped[finding.level] = finding
                 return
-            finding.seen = self.occurrences
             if finding.capture is not None:
                 held = finding.capture(finding.lanes[0] if finding.lanes else None)
                 finding.registers = held and (held if held.instruction else replace(held, instruction=finding.insn))
@@ -304,7 +334,7 @@ class FindingLog:
         """Return the stored findings that occurred after the log had counted its first `occurrences` occurrences.
 
         `occurrences` is an earlier value of the attribute `occurrences`, which counts all calls of `note`."""
-        with self._lock:
+        with self.lock:
             return tuple(each for each in self.kept if isinstance(each, Finding) and each.seen > occurrences)
 
 

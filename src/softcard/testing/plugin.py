@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from softcard import Acceldev, Gpu, Platform, RefSi
     from softcard.core.diagnostics import AnyFinding
     from softcard.core.event import Probes
-    from softcard.core.findings import Findings
+    from softcard.core.findings import Findings, Mark
     from softcard.core.settings import DeviceSettings
     from softcard.host.acceldev.port import LocalPort
     from softcard.testing.watch import Watch
@@ -63,22 +63,29 @@ class _AllFindings:
 
         The references are strong, since a device may be deleted before that call.
         """
-        self._seen: list[tuple[weakref.ref[Findings], int]] = []
-        """Weak references to the findings of older devices, each with the number of findings already returned."""
+        self._seen: list[tuple[weakref.ref[Findings], Mark]] = []
+        """Weak references to the findings of older devices, each with the mark up to which they were returned."""
 
     def add(self, findings: Findings) -> None:
         """Add the (still empty) findings of a new device."""
         self._new.append(findings)
 
     def take(self, but: Collection[int]) -> list[Any]:
-        """Return the findings that the devices of this process have added since the last call.
+        """Return the findings of all devices of this process that occurred since the last call.
 
-        A device is left out if the `id` of its list of findings is in `but`."""
-        known = [(found, seen) for ref, seen in self._seen if (found := ref()) is not None]
-        known += [(found, 0) for found in self._new]
-        self._new = []
-        self._seen = [(weakref.ref(found), len(found)) for found, _ in known]
-        return [each for found, seen in known if id(found) not in but for each in found[seen:]]
+        They include findings that also occurred before. A device is left out if the `id` of its list of findings is in
+        `but`."""
+        from softcard.core.findings import Mark
+
+        known = [(findings, mark) for ref, mark in self._seen if (findings := ref()) is not None]
+        known += [(findings, Mark()) for findings in self._new]
+        self._new, self._seen = [], []
+        occurred = []
+        for findings, mark in known:
+            found, now = findings.since(mark)
+            self._seen.append((weakref.ref(findings), now))
+            occurred += [] if id(findings) in but else found
+        return occurred
 
 
 _OPTIONS: Final = pytest.StashKey[Options]()
