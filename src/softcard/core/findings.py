@@ -256,8 +256,9 @@ class FindingLog:
     """The log of a device's findings.
 
     `kept` has one finding for each `Finding.key`, up to `limit` findings. `dropped` counts the occurrences of
-    findings beyond that limit, of which `latest_dropped` has the latest of each level. `suppressed` counts the occurrences that match a pattern in `suppressions`. With
-    `raises`, the first finding is also raised as an error. All methods are thread-safe."""
+    findings beyond that limit, and `latest_dropped` has the latest of these findings of each level. `suppressed`
+    counts the occurrences that match a pattern in `suppressions`. With `raises`, the first finding is also raised as
+    an error. All methods are thread-safe."""
 
     def __init__(
         self,

@@ -9,13 +9,15 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from softcard.cli.exits import UsageError
 from softcard.cli.files import MAX_CODE_BYTES, read_file
+from softcard.cli.running.kernel_values import Lds
 from softcard.core.display import count
 from softcard.core.errors import SoftcardError, WireError
 from softcard.host.triton.launcher import packer
@@ -24,6 +26,10 @@ _FUNCTION = re.compile(r"tt\.func public @[^(]*\((.*?)\)(?: ->| attributes| \{)"
 _ARGUMENT = re.compile(r"%(?P<name>\w+): (?:!tt\.ptr<(?P<pointee>\w+)[^>]*>|(?P<type>\w+))")
 _LOCATION = re.compile(r' loc\((?:"[^"]*"\([^)]*\)|[^()]*)\)')
 _BITS = re.compile(r"\d+")
+_FIRST_INFINITE: Final = {
+    "f16": 2**16 - 2**4, "bf16": 2**128 - 2**119, "f32": 2**128 - 2**103, "f64": 2**1024 - 2**970
+}  # fmt: skip
+"""The smallest positive number that is rounded to infinity in a type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +49,31 @@ class Argument:
                 text = f"argument {self.name} is an array of {value.dtype}, expected elements of type {self.pointee}"
                 raise UsageError(text)
             return value
-        if is_array or value is None:
-            what = f"an array of {value.dtype}" if is_array else "null"
-            raise UsageError(f"argument {self.name} is {what}, expected a number of type {self.type}")
-        if self.type.startswith("i") and int(value) != value:
-            raise UsageError(f"argument {self.name} is {value}, expected a number of type {self.type}")
+        number = value.item() if isinstance(value, np.generic | np.ndarray) and not is_array else value
+        if problem := _problem(number, self.type):
+            raise UsageError(f"argument {self.name} is {problem}, expected a number of type {self.type}")
         named = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}.get(self.type, self.type)
-        return packer(named)(value.item() if isinstance(value, np.generic | np.ndarray) else value)
+        return packer(named)(number)
+
+
+def _problem(value: Any, type_name: str) -> str:
+    """Return the description of a value that is not a number of a Triton type; "" if it is one.
+
+    An integer may be signed or unsigned. Infinities and NaN are floating-point numbers, too.
+    """
+    if isinstance(value, int | float):
+        is_finite = -inf < value < inf
+        if type_name.startswith("i"):
+            bits = int((_BITS.search(type_name) or ["64"])[0])
+            fits = is_finite and int(value) == value and -(1 << bits - 1) <= value < 1 << bits
+        else:
+            fits = not is_finite or abs(value) < _FIRST_INFINITE.get(type_name, inf)
+        return "" if fits else f"{value:#x}" if isinstance(value, int) and value.bit_length() > 128 else f"{value}"
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    if isinstance(value, tuple):
+        return count(len(value), "number")
+    return "null" if value is None else f"local:{value.size}" if isinstance(value, Lds) else f"{value!r:.40}"
 
 
 @dataclass(frozen=True, slots=True)
