@@ -43,8 +43,8 @@ PRINT = """
 """
 
 
-def code(*arguments: Argument) -> bytes:
-    """A kernel that prints two dwords of its argument, in the layout of a printf buffer."""
+def code(*arguments: Argument, text: str = PRINT) -> bytes:
+    """A kernel that by default prints two dwords of its argument, in the layout of a printf buffer."""
     size = max(each.offset + each.size for each in arguments)
     header = record(
         KernelCode,
@@ -60,7 +60,7 @@ def code(*arguments: Argument) -> bytes:
         kernel_code_properties=record(CodeProperties, enable_sgpr_kernarg_segment_ptr=1, is_ptr64=1),
     )
     metadata = KernelMetadata("k", "", arguments, kernarg_size=size, kernarg_align=8)
-    return write_code_object("V2", "gfx900", [KernelSource("k", assemble(target("gfx900"), PRINT), header, metadata)])
+    return write_code_object("V2", "gfx900", [KernelSource("k", assemble(target("gfx900"), text), header, metadata)])
 
 
 PRINTS = code(*ARGUMENTS)

@@ -4,6 +4,7 @@ Kernels that print with it are in ``tests/host/triton``.
 """
 
 import struct
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 from softcard import BeyondModel, Gpu
 from softcard.host.hsa.hostcall import BEGIN, END, PACKETS, Hostcalls, printed
+from softcard.host.hsa.launch import Launch
+from softcard.image.hsa.metadata import Argument
+from tests.host.hsa.test_hidden import code
 
 
 def words(*parts: str | int | float) -> list[int]:
@@ -117,3 +121,55 @@ def test_restored_device_has_no_service():
         gpu.restore(before)
         assert not service.is_valid
         gpu.device.interrupt(0xFE)
+
+
+CALLS = code(Argument("", 0, 8, "hidden_hostcall_buffer"), text="s_endpgm")
+SILENT = code(Argument("", 0, 8, "hidden_heap_v1"), text="s_endpgm")
+
+
+def buffer_of(gpu: Gpu, launch: Launch) -> int:
+    """The hostcall buffer that a launch of `CALLS` got, if it was not waited for yet."""
+    return int.from_bytes(gpu.device.memory.read(launch.packet.kernarg_address, 8), "little")
+
+
+def say(gpu: Gpu, buffer: int, text: str) -> None:
+    message: Any = [0, *words(text)]
+    Wave(gpu, SimpleNamespace(address=buffer)).call(2, BEGIN | END | len(message) << 5, *message)  # type: ignore[arg-type]
+
+
+def test_text_belongs_to_kernels_that_make_hostcalls():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        kernel = gpu.load(CALLS).kernel("k")
+        launch = gpu.dispatch(kernel, 1)
+        say(gpu, buffer_of(gpu, launch), "mine")
+        assert gpu.run(SILENT, "k", 1).text == ""
+        assert gpu.dispatch(kernel, 1, hidden={"hostcall_buffer": 0}).wait().text == "", "its caller serves it"
+        assert launch.wait().text == "mine"
+
+
+def test_queues_have_their_own_text():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        kernel, queues = gpu.load(CALLS).kernel("k"), [gpu.queue(), gpu.queue()]
+        first, second = (gpu.dispatch(kernel, 1, queue=queue) for queue in queues)
+        say(gpu, buffer_of(gpu, first), "first")
+        say(gpu, buffer_of(gpu, second), "second")
+        assert (second.wait().text, first.wait().text) == ("second", "first")
+
+
+def test_buffers_of_destroyed_queues_are_used_again():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        kernel, buffers = gpu.load(CALLS).kernel("k"), []
+        for _ in range(3):
+            queue = gpu.queue()
+            launch = gpu.dispatch(kernel, 1, queue=queue)
+            buffers.append(buffer_of(gpu, launch))
+            assert launch.wait().text == ""
+            say(gpu, buffers[-1], "late")
+            queue.destroy()
+        assert len(set(buffers)) == 1
+        waiting = gpu.queue()
+        launch = gpu.dispatch(kernel, 1, queue=waiting)
+        say(gpu, buffer_of(gpu, launch), "its own")
+        waiting.destroy()
+        assert buffer_of(gpu, gpu.dispatch(kernel, 1)) != buffers[0]
+        assert launch.wait().text == "its own"

@@ -146,7 +146,7 @@ class Gpu(RichDisplay):
         self._loaded: dict[bytes | str, Executable] = {}
         self._hidden: dict[tuple[int, Dim3, int, int], Hidden] = {}
         """Cached hidden arguments by queue, global offset and printf buffer."""
-        self._hostcalls: Hostcalls | None = None
+        self._hostcalls: dict[Queue, Hostcalls] = {}
         self._executables: WeakSet[Executable] = WeakSet()
         self._lock = threading.RLock()
 
@@ -464,11 +464,12 @@ class Gpu(RichDisplay):
             used = self._take(queue, use)
             given = values_by_name(kernel.image, hidden, borrowed.address) if hidden else {}
             printf = Printf.of(self.device, kernel.image, given)
-            words = self._hidden_of(kernel, used, offsets, given, printf.address if printf else 0)
+            hostcalls = self._hostcalls_of(kernel, used, given)
+            words = self._hidden_of(kernel, used, offsets, given, printf.address if printf else 0, hostcalls)
             segments = template.packer.pack(args, words, borrowed.address, group_bytes)
             stack = template.private_bytes if stack_bytes is None else private_bytes(kernel, stack_bytes)
             header = barrier, acquire, release
-            return self._submit(used, use, template, segments, stack, header, borrowed, printf)
+            return self._submit(used, use, template, segments, stack, header, borrowed, printf, hostcalls)
         except BaseException:
             users.pop(use, None)  # in one call, which Ctrl-C cannot interrupt
             borrowed.release()
@@ -496,8 +497,8 @@ class Gpu(RichDisplay):
         """
         self.device.check_open()
         template, address = self._template(kernel, grid, group), self._arrays.address
-        given = values_by_name(kernel.image, hidden or {}, address)
-        words = self._hidden_of(kernel, self._own(), ORIGIN, given)
+        given, queue = values_by_name(kernel.image, hidden or {}, address), self._own()
+        words = self._hidden_of(kernel, queue, ORIGIN, given, hostcalls=self._hostcalls_of(kernel, queue, given))
         return template.packer.pack(args, words, address, group_bytes)
 
     # ---- internals -----------------------------------------------------------------------------------------------
@@ -541,7 +542,13 @@ class Gpu(RichDisplay):
         return found
 
     def _hidden_of(
-        self, kernel: Kernel, queue: Queue, offset: Dim3, given: Mapping[str, int], printf: int = 0
+        self,
+        kernel: Kernel,
+        queue: Queue,
+        offset: Dim3,
+        given: Mapping[str, int],
+        printf: int = 0,
+        hostcalls: Hostcalls | None = None,
     ) -> Hidden:
         """Return the hidden arguments of a launch; launches with equal hidden arguments share one object.
 
@@ -549,10 +556,9 @@ class Gpu(RichDisplay):
         """
         if kernel.image.metadata is None or not kernel.image.metadata.hidden:
             return NOTHING
+        hostcall = 0 if hostcalls is None else hostcalls.address
         if given:
-            hostcall = self._hostcall_buffer(kernel)
             return hidden_arguments(self.device, queue, offset, given, printf, hostcall)
-        hostcall = self._hostcall_buffer(kernel)
         key = queue.address, offset, printf, hostcall
         found = self._hidden.get(key)
         if found is None:
@@ -561,16 +567,33 @@ class Gpu(RichDisplay):
             found = self._hidden[key] = hidden_arguments(self.device, queue, offset, given, printf, hostcall)
         return found
 
-    def _hostcall_buffer(self, kernel: Kernel) -> int:
-        """Return the address of the buffer for hostcalls, or 0 if the kernel makes none."""
-        if kernel.image.metadata is None or HOSTCALL not in kernel.image.metadata.hidden_kinds:
-            return 0
-        with self._lock:
-            if self._hostcalls is None or not self._hostcalls.is_valid:
-                from softcard.host.hsa.hostcall import Hostcalls  # here, since few kernels make hostcalls
+    def _hostcalls_of(self, kernel: Kernel, queue: Queue, given: Mapping[str, int]) -> Hostcalls | None:
+        """Return the hostcall buffer of a queue.
 
-                self._hostcalls = Hostcalls(self.device)
-            return self._hostcalls.address
+        Return None if the kernel makes no hostcalls, or if the caller has provided a hostcall buffer in `given`.
+        """
+        if HOSTCALL in given or kernel.image.metadata is None or HOSTCALL not in kernel.image.metadata.hidden_kinds:
+            return None
+        with self._lock:
+            found = self._hostcalls.get(queue)
+            if found is None or not found.is_valid:
+                found = self._hostcalls[queue] = self._unused_hostcalls() or self._new_hostcalls()
+            return found
+
+    def _unused_hostcalls(self) -> Hostcalls | None:
+        """Return the hostcall buffer of a destroyed queue whose launches have all been waited for; None without one."""
+        in_use = self._users.values()
+        for queue in [each for each in self._hostcalls if each.is_destroyed and each not in in_use]:
+            found = self._hostcalls.pop(queue)
+            if found.is_valid:
+                found.text()  # that of packets that the caller wrote itself
+                return found
+        return None
+
+    def _new_hostcalls(self) -> Hostcalls:
+        from softcard.host.hsa.hostcall import Hostcalls  # here, since few kernels make hostcalls
+
+        return Hostcalls(self.device)
 
     def _own(self) -> Queue:
         """Return the queue for launches that do not name a queue; make a new one if the old one has failed."""
@@ -628,6 +651,7 @@ class Gpu(RichDisplay):
         header: tuple[bool, FenceScope, FenceScope],
         borrowed: Borrowed,
         printf: Printf | None,
+        hostcalls: Hostcalls | None,
     ) -> Launch:
         device, kernarg = self.device, segments.kernarg
         place = device.allocate(SIGNAL_BYTES + len(kernarg), mtype=device.fine_mtype, name="kernel arguments")
@@ -664,7 +688,7 @@ class Gpu(RichDisplay):
             began,
             release,
             printed,
-            None if self._hostcalls is None else self._hostcalls.text,
+            None if hostcalls is None else hostcalls.text,
             era,
             occurrences,
             borrowed.read_back,

@@ -45,7 +45,7 @@ _SIZES: Final = {"hh": 1, "h": 2, "": 4}
 
 
 class Hostcalls:
-    """The hostcall buffer of a device, and the text that kernels have printed through it."""
+    """The hostcall buffer of a queue, and the text that the queue's kernels have printed through it."""
 
     def __init__(self, device: HsaDevice) -> None:
         self._device = device
