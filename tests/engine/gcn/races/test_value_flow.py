@@ -10,6 +10,7 @@ import pytest
 
 from softcard.core.findings import Finding, FindingLog
 from softcard.core.space import Ram
+from softcard.engine.gcn.api import Dispatch
 from softcard.engine.gcn.hooks import Checks
 from softcard.engine.gcn.races.value_flow import DEFERRED, Flow, ValueFlows
 from softcard.engine.gcn.races.watch import RaceWatch
@@ -214,14 +215,43 @@ def test_modes_in_which_vector_instructions_differ(what: str) -> None:
     assert {each.name for each in found_in(LOAD + VECTOR_MODES[what])} == {"races/write-read"}
 
 
-def test_an_instruction_that_skips_others() -> None:
-    made = program(f"{SET_UP}{LOAD}s_setvskip s8, 0|v_mov_b32 v10, 0|s_setvskip 0, 0|{OWN}s_endpgm", "gfx803")
-    flows, stepper = ValueFlows(), ReferenceEngine().stepper(made)
+def followed(text: str, **options: Any) -> tuple[ValueFlows, Dispatch, int]:
+    """Return the flows of a program's loads, its dispatch, and the pc of its first load."""
+    made, flows = program(f"{SET_UP}{text}s_endpgm", "gfx803", **options), ValueFlows()
+    stepper = ReferenceEngine().stepper(made)
     flows.follow(made, stepper.fetch)
     insn = stepper.fetch(made.entry)
     while insn.name != "flat_load_dword":
         insn = stepper.fetch(insn.next_pc)
-    assert flows.of(insn.pc).escapes
+    return flows, made, insn.pc
+
+
+def test_an_instruction_that_skips_others() -> None:
+    flows, _, load = followed(f"{LOAD}s_setvskip s8, 0|v_mov_b32 v10, 0|s_setvskip 0, 0|{OWN}")
+    assert flows.of(load).escapes
+
+
+def test_a_launch_inside_of_another_one() -> None:
+    """The outer launch keeps its flows, to which its deferred races refer, even if memory is mapped meanwhile."""
+    flows, made, load = followed(LOAD + OWN)
+    flow, table, outer = flows.of(load), flows.table, flows.running
+    made.memory.map(0x60_0000, Ram(4096), name="more")
+    flows.follow(made, ReferenceEngine().stepper(made).fetch)
+    assert flows.table is None
+    assert flows.of(load) == flow
+    flows.running = outer
+    assert flows.table is table is not None
+
+
+def test_launches_with_and_without_private_memory() -> None:
+    """Only if a launch has private memory, a flat load may load what a flat store has stored there."""
+    text = (
+        f"{LOAD}s_mov_b64 exec, 0|{OWN}s_mov_b64 exec, s[14:15]|flat_load_dword v12, v[6:7]|{WAIT}ds_write_b32 v2, v12|"
+    )
+    flows, made, load = followed(text)
+    assert len(flows.of(load).stores) == 1
+    flows.follow(replace(made, **PRIVATE), ReferenceEngine().stepper(made).fetch)
+    assert len(flows.of(load).stores) == 2
 
 
 def test_a_write_of_other_bits_of_mode() -> None:

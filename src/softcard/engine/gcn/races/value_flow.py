@@ -38,7 +38,6 @@ from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import EXEC
 
 if TYPE_CHECKING:
-    from softcard.engine.gcn.memory import GpuMemory
     from softcard.isa.gcn.semantics.matrix.table import Use
 
 CROSSING: Final = frozenset({"v_at", "push", "lane", "bits", "mask", "active", "matrix", "private"})
@@ -361,11 +360,13 @@ class FlowTable:
         self._flows = Flows(code)
         words = {} if code is None else code.words
         self._version = version
+        self._has_private = dispatch.scratch_lane_bytes > 0
         self._ranges: CodeRanges = joined({pc: np.array(each, "<u4").tobytes() for pc, each in words.items()})
 
-    def is_valid(self, memory: GpuMemory) -> bool:
-        """Return True if memory still holds the code that was analysed."""
-        return memory.version == self._version and holds(self._ranges, memory)
+    def is_valid(self, dispatch: Start) -> bool:
+        """Return True if the table holds for a launch: its memory has the analysed code, and private memory or not."""
+        memory, has_private = dispatch.memory, dispatch.scratch_lane_bytes > 0
+        return has_private == self._has_private and memory.version == self._version and holds(self._ranges, memory)
 
     def of(self, pc: int) -> Flow:
         """Return the flow of the load at `pc`, and add it to the table for compiled code."""
@@ -383,32 +384,45 @@ class FlowTable:
         return found
 
 
+@dataclass(slots=True, eq=False)
+class Running:
+    """A launch whose waves run. `fetch` decodes its instructions; `table` is None if no flow was needed so far.
+
+    Its waves' deferred races refer to the table, which therefore stays the same while the launch runs."""
+
+    dispatch: Start
+    fetch: Callable[[int], Insn]
+    table: FlowTable | None
+
+
 class ValueFlows:
     """The flows of the running kernel's loads. They are computed when they are needed, and cached by kernel."""
 
     def __init__(self) -> None:
-        self.running: tuple[Start, Callable[[int], Insn]] | None = None
-        """The running launch, and the function that decodes the instruction at a pc; None if no kernel runs."""
+        self.running: Running | None = None
+        """The running launch; None if no kernel runs."""
         self._tables: dict[int, FlowTable] = {}
 
     def follow(self, dispatch: Start, fetch: Callable[[int], Insn]) -> None:
         """Make a launch the running one; `fetch` decodes its instructions."""
-        self.running = dispatch, fetch
         known = self._tables.get(dispatch.entry)
-        if known is not None and not known.is_valid(dispatch.memory):
+        if known is not None and not known.is_valid(dispatch):
             del self._tables[dispatch.entry]
+            known = None
+        self.running = Running(dispatch, fetch, known)
 
     @property
     def table(self) -> FlowTable | None:
         """The table of the running kernel; None if none of its flows was needed so far."""
-        return None if self.running is None else self._tables.get(self.running[0].entry)
+        return None if self.running is None else self.running.table
 
     def of(self, pc: int) -> Flow:
         """Return the flow of the running kernel's load at `pc`."""
-        if self.running is None:
+        running = self.running
+        if running is None:
             return ESCAPING
-        dispatch, fetch = self.running
-        found = self._tables.get(dispatch.entry)
-        if found is None:
-            found = self._tables[dispatch.entry] = FlowTable(dispatch, fetch, dispatch.memory.version)
-        return found.of(pc)
+        if running.table is None:
+            dispatch = running.dispatch
+            running.table = FlowTable(dispatch, running.fetch, dispatch.memory.version)
+            self._tables[dispatch.entry] = running.table
+        return running.table.of(pc)
