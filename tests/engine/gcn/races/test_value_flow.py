@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from softcard.core.findings import Finding, FindingLog
+from softcard.core.space import Ram
+from softcard.engine.gcn.api import Dispatch
 from softcard.engine.gcn.hooks import Checks
 from softcard.engine.gcn.races.value_flow import DEFERRED, Flow, ValueFlows
 from softcard.engine.gcn.races.watch import RaceWatch
@@ -17,6 +19,7 @@ from softcard.engine.gcn.tiered.engine import JitEngine
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import EXEC, Wave
 from tests.engine.gcn.programs import dwords, program
+from tests.engine.gcn.rig import SCRATCH
 
 SET_UP = (
     "s_mov_b32 m0, -1|v_readfirstlane_b32 s8, v0|v_and_b32 v1, 63, v0|v_lshlrev_b32 v2, 2, v1|v_mov_b32 v5, 0|"
@@ -37,7 +40,12 @@ def found_in(text: str, name: str = "gfx803", **options: Any) -> list[Finding]:
     options = {"size": (128, 1, 1), "lds_bytes": 1024} | options
     all_found = []
     for engine in (ReferenceEngine(), JitEngine(threads=1)):
-        made, found = program(f"{SET_UP}{first}{text}end:|s_endpgm", name, **options), list[Finding]()
+        code = f"{SET_UP}{first}{text}end:|s_endpgm"
+        if not name.startswith("gfx8"):
+            code = code.replace("v_add_u32", "v_add_co_u32")
+        made, found = program(code, name, **options), list[Finding]()
+        if made.scratch_lane_bytes:
+            made.memory.map(SCRATCH, Ram(0x2000), name="scratch")
         watch = RaceWatch(made.memory, FindingLog(found))
         for _ in range(2):
             watch.begin()
@@ -129,6 +137,155 @@ def test_many_deferred_races() -> None:
 def test_code_that_the_analysis_cannot_follow() -> None:
     """A computed register number: the races of all loads count at once."""
     assert len(found_in(f"{LOAD}s_mov_b32 m0, 1|v_movreld_b32 v20, v9|")) == 1
+
+
+PRIVATE: dict[str, Any] = {
+    "scratch_base": SCRATCH,
+    "scratch_lane_bytes": 32,
+    "scratch_slots": 2,
+    "group_id_sgprs": (-1, -1, -1),
+    "sgprs": np.array([SCRATCH, 1 << 31, 0x2000, 0xE00000], np.uint32),
+    "wave_offset_sgpr": 7,
+}
+"""Private memory, with its swizzled buffer in s[0:3]."""
+BUFFER = "s_add_u32 s0, s0, s7|"
+KEPT = f"{BUFFER}{LOAD}v_mov_b32 v11, 0|v_lshrrev_b32 v12, 31, v0|v_mov_b32 v13, 4|"
+FLAT = f"{LOAD}v_mov_b32 v12, 0|v_mov_b32 v13, 0x20000|v_lshrrev_b32 v14, 31, v0|v_mov_b32 v15, 0x20000|"
+SPILLS = {
+    "at a computed address": ("gfx900", f"{KEPT}buffer_store_dword v10, v11, s[0:3], 0 offen|"
+    f"buffer_load_dword v10, v12, s[0:3], 0 offen|{WAIT}{OWN}"),
+    "from a computed address": ("gfx900", f"{KEPT}buffer_store_dword v10, v12, s[0:3], 0 offen|"
+    f"buffer_load_dword v10, off, s[0:3], 0|{WAIT}{OWN}"),
+    "at another sum": ("gfx900", f"{KEPT}buffer_store_dword v10, v13, s[0:3], 0 offen|"
+    f"buffer_load_dword v10, off, s[0:3], 0 offset:4|{WAIT}{OWN}"),
+    "at another scalar offset": ("gfx900", f"{KEPT}s_movk_i32 s20, 0x100|"
+    f"buffer_store_dword v10, off, s[0:3], 0 offset:4|buffer_load_dword v10, off, s[0:3], s20|{WAIT}{OWN}"),
+    "through a copy of the buffer": ("gfx900", f"{KEPT}s_mov_b64 s[20:21], s[0:1]|s_mov_b64 s[22:23], s[2:3]|"
+    f"buffer_store_dword v10, off, s[20:23], 0|buffer_load_dword v10, off, s[0:3], 0|{WAIT}{OWN}"),
+    "through another window": ("gfx900", f"{BUFFER}{FLAT}buffer_store_dword v10, off, s[0:3], 0|"
+    f"flat_load_dword v10, v[14:15]|{WAIT}{OWN}"),
+    "of two dwords": ("gfx900", f"{KEPT}v_mov_b32 v11, v10|v_mov_b32 v10, 0|buffer_store_dword v10, off, s[0:3], 0|"
+    "buffer_store_dword v11, off, s[0:3], 0 offset:4|buffer_load_dword v10, off, s[0:3], 0 offset:4|" + WAIT + OWN),
+    "of two dwords at once": ("gfx900", f"{BUFFER}flat_load_dword v11, v[4:5]|{WAIT}v_mov_b32 v10, 0|"
+    f"buffer_store_dwordx2 v[10:11], off, s[0:3], 0|buffer_load_dwordx2 v[10:11], off, s[0:3], 0|{WAIT}"
+    "flat_store_dword v[6:7], v11|"),
+    "of a part of a dword": ("gfx900", f"{KEPT}buffer_store_byte v10, off, s[0:3], 0 offset:1|"
+    f"buffer_load_dword v10, off, s[0:3], 0|{WAIT}{OWN}"),
+    "of some lanes": ("gfx900", f"{KEPT}buffer_store_dword v10, off, s[0:3], 0|s_mov_b64 exec, 0xff|"
+    "buffer_store_dword v11, off, s[0:3], 0|s_mov_b64 exec, s[14:15]|"
+    f"buffer_load_dword v10, off, s[0:3], 0|{WAIT}{OWN}"),
+    "beyond the buffer": ("gfx900", f"{KEPT}buffer_store_dword v10, off, s[0:3], 0|s_mov_b32 s2, 0|"
+    f"buffer_store_dword v11, off, s[0:3], 0|s_movk_i32 s2, 0x2000|buffer_load_dword v10, off, s[0:3], 0|{WAIT}{OWN}"),
+    "at a flat address": ("gfx803", f"{FLAT}flat_store_dword v[14:15], v10|flat_load_dword v10, v[12:13]|{WAIT}{OWN}"),
+    "in an atomic": ("gfx803", f"{FLAT}flat_store_dword v[12:13], v11|flat_atomic_add v[14:15], v10|{WAIT}"
+    f"flat_load_dword v10, v[12:13]|{WAIT}{OWN}"),
+    "at a scratch address": ("gfx942", f"{LOAD}v_mov_b32 v11, 0|v_lshrrev_b32 v12, 31, v0|"
+    f"scratch_store_dword v11, v10, off|scratch_load_dword v10, v12, off|{WAIT}{OWN}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", SPILLS)
+def test_values_in_private_memory(where: str) -> None:
+    name, text = SPILLS[where]
+    assert {each.name for each in found_in(text, name, **PRIVATE)} == {"races/write-read"}
+
+
+def test_values_in_private_memory_that_are_not_used() -> None:
+    """Two values are stored to constant addresses; only the other one is loaded again and stored."""
+    for name, text in (
+        ("gfx900", f"{KEPT}buffer_store_dword v10, off, s[0:3], 0|buffer_store_dword v13, off, s[0:3], 0 offset:4|"
+        f"buffer_load_dword v10, off, s[0:3], 0 offset:4|{WAIT}{OWN}"),
+        ("gfx942", f"{LOAD}s_mov_b32 s20, 0|scratch_store_dword off, v10, s20|"
+        "scratch_store_dword off, v9, s20 offset:4|"
+        f"scratch_load_dword v10, off, s20 offset:4|{WAIT}global_store_dword v[6:7], v10, off|"),
+    ):  # fmt: skip
+        assert found_in(text, name, **PRIVATE) == []
+
+
+VECTOR_MODES = {
+    "relative register numbers": "s_mov_b32 s20, 1|s_set_gpr_idx_on s20, 1|v_mov_b32 v12, v9|s_set_gpr_idx_off|"
+    "flat_store_dword v[6:7], v12|",
+    "a write of MODE": "s_setreg_imm32_b32 hwreg(1, 28, 1), 1|v_mov_b32 v10, 0|"
+    f"s_setreg_imm32_b32 hwreg(1, 28, 1), 0|{OWN}",
+}
+
+
+@pytest.mark.parametrize("what", VECTOR_MODES)
+def test_modes_in_which_vector_instructions_differ(what: str) -> None:
+    assert {each.name for each in found_in(LOAD + VECTOR_MODES[what])} == {"races/write-read"}
+
+
+def followed(text: str, **options: Any) -> tuple[ValueFlows, Dispatch, int]:
+    """Return the flows of a program's loads, its dispatch, and the pc of its first load."""
+    made, flows = program(f"{SET_UP}{text}s_endpgm", "gfx803", **options), ValueFlows()
+    stepper = ReferenceEngine().stepper(made)
+    flows.follow(made, stepper.fetch)
+    insn = stepper.fetch(made.entry)
+    while insn.name != "flat_load_dword":
+        insn = stepper.fetch(insn.next_pc)
+    return flows, made, insn.pc
+
+
+def test_an_instruction_that_skips_others() -> None:
+    flows, _, load = followed(f"{LOAD}s_setvskip s8, 0|v_mov_b32 v10, 0|s_setvskip 0, 0|{OWN}")
+    assert flows.of(load).escapes
+
+
+def test_a_launch_inside_of_another_one() -> None:
+    """The outer launch keeps its flows, to which its deferred races refer, even if memory is mapped meanwhile."""
+    flows, made, load = followed(LOAD + OWN)
+    flow, table, outer = flows.of(load), flows.table, flows.running
+    made.memory.map(0x60_0000, Ram(4096), name="more")
+    flows.follow(made, ReferenceEngine().stepper(made).fetch)
+    assert flows.table is None
+    assert flows.of(load) == flow
+    flows.running = outer
+    assert flows.table is table is not None
+
+
+def test_launches_with_and_without_private_memory() -> None:
+    """Only if a launch has private memory, a flat load may load what a flat store has stored there."""
+    text = (
+        f"{LOAD}s_mov_b64 exec, 0|{OWN}s_mov_b64 exec, s[14:15]|flat_load_dword v12, v[6:7]|{WAIT}ds_write_b32 v2, v12|"
+    )
+    flows, made, load = followed(text)
+    assert len(flows.of(load).stores) == 1
+    flows.follow(replace(made, **PRIVATE), ReferenceEngine().stepper(made).fetch)
+    assert len(flows.of(load).stores) == 2
+
+
+def test_a_write_of_other_bits_of_mode() -> None:
+    assert found_in(f"{LOAD}s_setreg_imm32_b32 hwreg(1, 0, 8), 0xf0|v_mov_b32 v10, 0|{OWN}") == []
+
+
+def test_dwords_of_one_access_are_different_values() -> None:
+    """Two masks come from two dwords of one instruction: the lanes of the first one keep the value of the load."""
+    for masks in (
+        "v_mov_b32 v12, 0|v_mov_b32 v13, 1|ds_write2_b32 v12, v12, v13 offset0:0 offset1:1|s_waitcnt lgkmcnt(0)|"
+        "ds_read2_b32 v[12:13], v12 offset0:0 offset1:1|",
+        "v_mov_b32 v12, 0x202000|v_mov_b32 v13, 0|v_mov_b32 v14, 0|v_mov_b32 v15, 1|"
+        "flat_store_dwordx2 v[12:13], v[14:15]|"
+        f"{WAIT}s_mov_b32 s24, 0x202000|s_mov_b32 s25, 0|s_mov_b32 s26, 0x400|s_mov_b32 s27, 0x27000|"
+        "buffer_load_dwordx2 v[12:13], off, s[24:27], 0|",
+    ):
+        masks += f"{WAIT}v_cmp_eq_u32 s[16:17], 0, v12|v_cmp_eq_u32 s[18:19], 0, v13|"
+        over = "s_and_b64 exec, s[14:15], s[18:19]|v_mov_b32 v10, 0|s_and_b64 exec, s[14:15], s[16:17]|"
+        assert {each.name for each in found_in(LOAD + masks + over + OWN)} == {"races/write-read"}
+
+
+def test_a_jump_to_an_unknown_address() -> None:
+    """The code there stores the loaded value, which is in a scalar register."""
+    jump = "s_getpc_b64 s[16:17]|v_readfirstlane_b32 s18, v0|s_lshr_b32 s18, s18, 31|s_add_u32 s16, s16, s18|"
+    jump += "s_add_u32 s16, s16, 24|s_addc_u32 s17, s17, 0|s_setpc_b64 s[16:17]|"
+    text = f"{LOAD}v_readfirstlane_b32 s20, v10|v_mov_b32 v10, 0|{jump}v_mov_b32 v10, s20|{OWN}"
+    assert {each.name for each in found_in(text)} == {"races/write-read"}
+
+
+def test_a_lane_written_on_one_way() -> None:
+    """On the other way, the lane is that of the loaded value."""
+    text = f"{LOAD}s_cmp_eq_u32 s8, 0|s_cbranch_scc0 a|v_writelane_b32 v10, s20, 3|a:|v_readlane_b32 s21, v10, 3|"
+    text += f"v_mov_b32 v10, s21|{OWN}"
+    assert {each.name for each in found_in(text)} == {"races/write-read"}
 
 
 @pytest.mark.parametrize("is_race", [False, True])

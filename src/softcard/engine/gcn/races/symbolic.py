@@ -1,7 +1,8 @@
 """Symbolic execution of a kernel's code, which yields the origin of each register's value as an expression.
 
-One expression stands for the value in any lane. A write replaces a register's value for all lanes, regardless of EXEC.
-Therefore, if lanes of one wave diverge without a branch, only the later of two writes is recorded.
+One expression stands for the value in any lane. With `Values`, a write replaces a register's value for all lanes,
+regardless of EXEC. Therefore, if lanes of one wave diverge without a branch, only the later of two writes is recorded.
+`value_flow.LaneValues` preserves the values of inactive lanes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from softcard.core.errors import SoftcardError
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.reference.lane_integer import LaneIntegers
 from softcard.isa.gcn.algebra import FloatAlgebra, WaveIntegers
+from softcard.isa.gcn.hwreg import HW_MODE
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute
 from softcard.isa.gcn.state import EXEC, Mode
@@ -40,6 +42,10 @@ SH_MEM_BASES: Final = 15
 
 The private aperture's are in the low half, the LDS aperture's in the high half.
 """
+VECTOR_MODE: Final = 3 << 27
+"""The bits of MODE that make vector register numbers relative to M0 (GPR_IDX_EN) and skip instructions (VSKIP)."""
+WHOLE_REGISTER: Final = 31 << 11
+"""The immediate of an s_setreg instruction that writes all bits of a hardware register."""
 FRAME: Final = 1 << 24
 """The bound below which an address in private memory counts as an offset of a single stack frame."""
 WIDTHS: Final = {"h": 16, "s": 32, "d": 64}
@@ -138,6 +144,10 @@ class Start(Protocol):
     def private_base(self) -> int:
         """The address at which the flat aperture of private memory begins."""
 
+    @property
+    def scratch_lane_bytes(self) -> int:
+        """The number of bytes of private memory of a work-item."""
+
 
 class Code:
     """The symbolically executed code of a kernel. `phis` has the possible values of each phi node.
@@ -146,13 +156,21 @@ class Code:
 
     def __init__(self, dispatch: Start, fetch: Callable[[int], Insn], values: type[Values] | None = None) -> None:
         self.dispatch = dispatch
+        self._known: dict[tuple[Any, ...], Node] = {}
         self.blocks: dict[Point, Block] = {}
         self.phis: dict[Node, set[Expression]] = {}
+        self.private = self.node("phi", "private")
+        """The value of private memory at any computed address, for values that track it; `phis` has what is stored."""
+        self.frame: tuple[Expression, ...] | None = None
+        """What the constant addresses of the kernel's private memory are relative to; None before the first access."""
+        self.moved: set[Expression] = set()
+        """The values that the kernel stores to computed addresses that may be in private memory."""
+        self.reads_frame = False
+        """True if the kernel loads from constant addresses of private memory."""
         self.words: dict[int, tuple[int, ...]] = {}
         """The words of all instructions that were executed, by pc."""
         self._fetch = fetch
         self._values = values or Values
-        self._known: dict[tuple[Any, ...], Node] = {}
         self._begins: set[int] = set()
         """The addresses to which branches of the code lead."""
         self._scanned: set[int] = set()
@@ -188,7 +206,7 @@ class Code:
         for point, block in self.blocks.items():
             for where, each in block.state.items():
                 if isinstance(each, Node) and each.op == "phi" and each.args == (*point, where):
-                    found = {state[where] if where in state else self.first(where) for state in block.incoming.values()}
+                    found = {self._at(state, where) for state in block.incoming.values()}
                     self.phis[each] = found - {each}
 
     def _scan(self, pc: int) -> None:
@@ -226,7 +244,7 @@ class Code:
                 is_for_good = changes.get(where, 0) >= MOST_CHANGES
                 value = self.node("phi", *point, where) if is_for_good else last
             made[where] = value
-            if where not in before or not _is_same(value, before[where]):
+            if where not in before or not is_same(value, before[where]):
                 changes[where] += 1
                 has_changed = True
         block.state = made
@@ -237,11 +255,23 @@ class Code:
 
         It is the value of all predecessors if they agree, otherwise a phi. `states` are the states of the
         predecessors."""
-        values = [state[where] if where in state else self.first(where) for state in states]
+        values = [self._at(state, where) for state in states]
         phi = self.node("phi", *point, where)
         first, *others = [each for each in values if each is not phi]  # a loop that changes nothing gives phi
-        is_one = changes.get(where, 0) < MOST_CHANGES and all(_is_same(first, each) for each in others)
+        is_one = changes.get(where, 0) < MOST_CHANGES and all(is_same(first, each) for each in others)
         return first if is_one else phi
+
+    def _at(self, state: State, where: Location) -> Expression:
+        """Return the value of a location in a state.
+
+        A lane of a register that was not written singly there has the value of the whole register."""
+        if where in state:
+            return state[where]
+        if where[0] != "lane":
+            return self.first(where)
+        _, n, lane = where
+        register = state["v", n] if ("v", n) in state else self.first(("v", n))
+        return self.node("lane", register, lane) if isinstance(register, Node) else register
 
     def first(self, where: Location) -> Node:
         """Return the expression of the unknown value that a location has at the kernel's entry."""
@@ -319,12 +349,15 @@ class Values:
         self.events = events
         self.leads: list[tuple[Point, Expression, int]] | None = None
         self.insn: Insn
+        self._accesses = 0
+        """The number of accesses to memory that the instruction has made; each one has its own result."""
         self._by_lane = {where[1] for where in state if where[0] == "lane"}
         """The vector registers of which single lanes were written."""
 
     def begin(self, insn: Insn) -> None:
         """Set the instruction that the next operations belong to."""
         self.insn = insn
+        self._accesses = 0
 
     def __getattr__(self, name: str) -> Callable[..., Expression]:
         if name in _INTEGER or name in _FLOAT:
@@ -419,7 +452,15 @@ class Values:
         return self.code.node("hwreg", number)
 
     def set_hwreg(self, number: int, v: Expression) -> None:
-        """Write the hardware register with this number."""
+        """Write the hardware register with this number.
+
+        Raise `Unknown` if the write may change how vector instructions execute: see `VECTOR_MODE`."""
+        insn = self.insn
+        if number == HW_MODE and insn.name not in ("s_set_gpr_idx_off", "s_cbranch_g_fork", "s_cbranch_join"):
+            field = insn["simm16"] & 0xFFFF if insn.name.startswith("s_setreg") else WHOLE_REGISTER
+            first, count = field >> 6 & 0x1F, (field >> 11 & 0x1F) + 1
+            if ((1 << count) - 1 << first) & VECTOR_MODE:
+                raise Unknown
         self._use(v)
 
     def time(self, kind: str) -> Expression:
@@ -535,8 +576,13 @@ class Values:
             return found if bits >= 32 else [self.code.node("piece", bits, *found)]
         return self._loaded(space, bits, address)
 
+    def _access(self) -> int:
+        """Return the number of the next access to memory within the instruction."""
+        self._accesses += 1
+        return self._accesses
+
     def _loaded(self, space: str, bits: int, address: Expression) -> list[Expression]:
-        point = self.insn.pc, *self.calls
+        point = self._access(), self.insn.pc, *self.calls
         made = [self.code.node("load", each, *point) for each in range(max(1, bits // 32))]
         self.events.append(Event("load", self.insn, (address,), made[0], space, bits))
         return list[Expression](made)
@@ -584,7 +630,7 @@ class Values:
         where: Expression | None = None,
     ) -> Expression:
         """Perform an atomic operation of each lane, lane after lane."""
-        node = self.code.node(f"result{bits}", self.insn.pc, *self.calls)
+        node = self.code.node(f"result{bits}", self._access(), self.insn.pc, *self.calls)
         if kind == "cmpswap" and compare is not None:
             self.events.append(Event("swap", self.insn, (address, v, compare), node, space, bits))
         else:
@@ -695,7 +741,8 @@ class Values:
         """Ignore a trap: values do not depend on it."""
 
 
-def _is_same(one: Expression, other: Expression) -> bool:
+def is_same(one: Expression, other: Expression) -> bool:
+    """Return True if two expressions are the same node or the same number."""
     return one is other or (type(one) is int and one == other)
 
 

@@ -14,22 +14,33 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from softcard.engine.gcn.jit.code_ranges import CodeRanges, holds, joined
-from softcard.engine.gcn.races.symbolic import ONES, Code, Event, Expression, Location, Node, Start, Unknown, Values
+from softcard.engine.gcn.races.symbolic import (
+    FRAME,
+    ONES,
+    Code,
+    Event,
+    Expression,
+    Location,
+    Node,
+    Start,
+    Unknown,
+    Values,
+    is_same,
+)
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import EXEC
 
 if TYPE_CHECKING:
-    from softcard.engine.gcn.memory import GpuMemory
     from softcard.isa.gcn.semantics.matrix.table import Use
 
-CROSSING: Final = frozenset({"v_at", "push", "lane", "bits", "mask", "active", "matrix"})
+CROSSING: Final = frozenset({"v_at", "push", "lane", "bits", "mask", "active", "matrix", "private"})
 """The operations whose result in one lane may depend on the operands in other lanes."""
 ACCESSES: Final = frozenset({"store", "atomic", "swap"})
 """The kinds of events by which a value gets out of its wave; their first expression is the address."""
@@ -119,14 +130,35 @@ class LaneValues(Values):
     def load(self, space: str, bits: int, address: Expression, where: Expression | None = None) -> list[Expression]:
         """Load per-lane values from memory, in the lanes of the mask `where`."""
         self._decides(where)
-        return super().load(space, bits, address, where)
+        slot = self._slot_of(space, address, bits)
+        if slot is not None:
+            self.code.reads_frame = True
+            found = [self._in_active_lanes(self._get(*each)) for each in slot]
+            return found if bits >= 32 else [self.code.node("piece", bits, *found)]
+        loaded = self._loaded(space, bits, address)
+        if self._may_be_private(space, address):
+            return [self.code.node("private", each, self.code.private) for each in loaded]
+        return loaded
 
     def store(
         self, space: str, bits: int, address: Expression, values: Sequence[Expression], where: Expression | None = None
     ) -> None:
         """Store per-lane values to memory, in the lanes of the mask `where`."""
         self._decides(where)
-        super().store(space, bits, address, values, where)
+        code, slot = self.code, self._slot_of(space, address, bits)
+        if slot is not None:
+            for place, value in zip(slot, values, strict=True):
+                old = self._get(*place)
+                stored = value if bits >= 32 else code.node("piece", bits, value, old)
+                if where is not None:
+                    stored = self._of("select", 32, where, stored, old)
+                self._put_private(stored)
+                self.state[place] = self._after_write(place, stored)
+            return
+        self.events.append(Event("store", self.insn, (address, *values), None, space, bits))
+        if self._may_be_private(space, address):
+            code.moved.update(values)
+            self._put_private(*values)
 
     def atomic(
         self,
@@ -140,7 +172,63 @@ class LaneValues(Values):
     ) -> Expression:
         """Perform an atomic operation of each lane in the mask `where`, lane after lane."""
         self._decides(where)
-        return super().atomic(space, kind, bits, address, v, compare, where)
+        result = super().atomic(space, kind, bits, address, v, compare, where)
+        if not self._may_be_private(space, address):
+            return result
+        operands = [each for each in (v, compare) if each is not None]
+        self.code.moved.update(operands)
+        self._put_private(*operands)
+        return self.code.node("private", result, self.code.private)
+
+    def _slot_of(self, space: str, address: Expression, bits: int) -> list[Location] | None:
+        """Return the dwords of private memory at a constant address; None for other memory and computed addresses.
+
+        The constant addresses of a kernel are relative to one frame: the flat aperture, or one buffer with one scalar
+        offset. Those of another frame count as computed."""
+        if not self.code.dispatch.scratch_lane_bytes:
+            return None
+        place, insn = self._slot(space, address), self.insn
+        if place is None:
+            return None
+        if insn.form == "MUBUF":
+            _, index, soffset, offset = place
+            is_plain = not insn["idxen"] and not insn.get("addr64") and "dwordx" not in insn.name
+            if type(index) is not int or not is_plain or bits > 32:
+                return None
+            frame, at = (*(self.s(insn["srsrc"] + each) for each in range(4)), soffset), index + offset
+        else:
+            frame, at = (), place[1]
+        if self.code.frame is None:
+            self.code.frame = frame
+        is_in_frame = len(frame) == len(self.code.frame) and all(map(is_same, frame, self.code.frame))
+        if not is_in_frame or at & 3 or at >= FRAME:
+            return None
+        return [("private", at + 4 * each) for each in range(max(1, bits // 32))]
+
+    def _may_be_private(self, space: str, address: Expression) -> bool:
+        """Return True if an access may be to private memory, as far as its address and its buffer show."""
+        dispatch, insn = self.code.dispatch, self.insn
+        if not dispatch.scratch_lane_bytes:
+            return False
+        if space == "flat":
+            return isinstance(address, Node) or address >> 32 == dispatch.private_base >> 32
+        if space != "global" or insn.form not in ("MUBUF", "MTBUF"):
+            return False
+        last = self.s(insn["srsrc"] + 3)  # the private buffer's dwords are set by the launch, those of others loaded
+        return isinstance(last, Node) and last.op not in ("load", "argument")
+
+    def _put_private(self, *values: Expression) -> None:
+        """Record that these values are in private memory."""
+        self.code.phis.setdefault(self.code.private, set()).update(values)
+
+    # ---- control -----------------------------------------------------------------------------------------------------
+    def jump_to(self, target: Expression) -> None:
+        """Jump to a computed address; raise `Unknown` if it is not constant.
+
+        The code there may use any value, and it may return to code that uses the results of the kernel's functions."""
+        if isinstance(target, Node):
+            raise Unknown
+        super().jump_to(target)
 
     def _decides(self, where: Expression | None) -> None:
         """Record that a value decides which lanes access memory."""
@@ -211,6 +299,9 @@ class Flows:
         for event in self._events:
             if event.kind == "load":
                 self._loads[event.insn.pc].append(event)
+        if code.reads_frame and code.moved:  # a computed address may be one of the constant ones
+            takes = tuple(each for each in code.moved if isinstance(each, Node))
+            self._events += [replace(event, kind="use", takes=takes) for event in self._events[:1]]
         for node in code.nodes:
             for each in _nodes_in(code.phis.get(node, ()) if node.op == "phi" else node.args):
                 self._users[each].append(node)
@@ -269,11 +360,13 @@ class FlowTable:
         self._flows = Flows(code)
         words = {} if code is None else code.words
         self._version = version
+        self._has_private = dispatch.scratch_lane_bytes > 0
         self._ranges: CodeRanges = joined({pc: np.array(each, "<u4").tobytes() for pc, each in words.items()})
 
-    def is_valid(self, memory: GpuMemory) -> bool:
-        """Return True if memory still holds the code that was analysed."""
-        return memory.version == self._version and holds(self._ranges, memory)
+    def is_valid(self, dispatch: Start) -> bool:
+        """Return True if the table holds for a launch: its memory has the analysed code, and private memory or not."""
+        memory, has_private = dispatch.memory, dispatch.scratch_lane_bytes > 0
+        return has_private == self._has_private and memory.version == self._version and holds(self._ranges, memory)
 
     def of(self, pc: int) -> Flow:
         """Return the flow of the load at `pc`, and add it to the table for compiled code."""
@@ -291,32 +384,45 @@ class FlowTable:
         return found
 
 
+@dataclass(slots=True, eq=False)
+class Running:
+    """A launch whose waves run. `fetch` decodes its instructions; `table` is None if no flow was needed so far.
+
+    Its waves' deferred races refer to the table, which therefore stays the same while the launch runs."""
+
+    dispatch: Start
+    fetch: Callable[[int], Insn]
+    table: FlowTable | None
+
+
 class ValueFlows:
     """The flows of the running kernel's loads. They are computed when they are needed, and cached by kernel."""
 
     def __init__(self) -> None:
-        self.running: tuple[Start, Callable[[int], Insn]] | None = None
-        """The running launch, and the function that decodes the instruction at a pc; None if no kernel runs."""
+        self.running: Running | None = None
+        """The running launch; None if no kernel runs."""
         self._tables: dict[int, FlowTable] = {}
 
     def follow(self, dispatch: Start, fetch: Callable[[int], Insn]) -> None:
         """Make a launch the running one; `fetch` decodes its instructions."""
-        self.running = dispatch, fetch
         known = self._tables.get(dispatch.entry)
-        if known is not None and not known.is_valid(dispatch.memory):
+        if known is not None and not known.is_valid(dispatch):
             del self._tables[dispatch.entry]
+            known = None
+        self.running = Running(dispatch, fetch, known)
 
     @property
     def table(self) -> FlowTable | None:
         """The table of the running kernel; None if none of its flows was needed so far."""
-        return None if self.running is None else self._tables.get(self.running[0].entry)
+        return None if self.running is None else self.running.table
 
     def of(self, pc: int) -> Flow:
         """Return the flow of the running kernel's load at `pc`."""
-        if self.running is None:
+        running = self.running
+        if running is None:
             return ESCAPING
-        dispatch, fetch = self.running
-        found = self._tables.get(dispatch.entry)
-        if found is None:
-            found = self._tables[dispatch.entry] = FlowTable(dispatch, fetch, dispatch.memory.version)
-        return found.of(pc)
+        if running.table is None:
+            dispatch = running.dispatch
+            running.table = FlowTable(dispatch, running.fetch, dispatch.memory.version)
+            self._tables[dispatch.entry] = running.table
+        return running.table.of(pc)
