@@ -4,6 +4,7 @@ import gc
 import struct
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,6 +56,53 @@ def test_protocol_of_each_version(version: tuple[int, int]):
         signature = dict(enumerate(signature.values()))
     assert launched(version, values, signature) == ["enter facts", "facts"]
     assert np.array_equal(out, x + 1)
+
+
+@pytest.mark.parametrize("key", ["n", 3])
+def test_constants_of_triton_3_2_are_not_arguments_of_the_kernel(key: Any):
+    """There, an argument equal to 1 or None is in the signature and among the values, but not in the kernel."""
+    signature = dict(TYPES) if key == "n" else dict(enumerate(TYPES.values()))
+    last = signature.popitem()[0]
+    names = ["x", "y", "out", "n", "BLOCK"]
+    source = SimpleNamespace(signature=signature, constants={key: 1, last: 64}, fn=SimpleNamespace(arg_names=names))
+    made = Launcher(source, SimpleNamespace(num_warps=4, warp_size=64, shared=0), (3, 2))
+    assert made._arguments(card(), [1 << 12, 2 << 12, 3 << 12, 1]) == [1 << 12, 2 << 12, 3 << 12]
+    assert [name for name, _, _ in made._slots] == ["x", "y", "out"]
+
+
+@pytest.mark.parametrize(("version", "sizes"), [((3, 6), [96]), ((3, 9), [48, 96])])
+def test_scratch_memory_exists_until_the_kernel_ends(
+    monkeypatch: pytest.MonkeyPatch, version: tuple[int, int], sizes: list[int]
+):
+    """Triton's allocators return memory that nothing else refers to."""
+    alive: list[weakref.ref[Any]] = []
+    made: list[int] = []
+
+    def allocate(size: int, alignment: int, stream: int | None) -> Any:
+        array = np.zeros(size, np.uint8)
+        alive.append(weakref.ref(array))
+        made.append(size)
+        return Tensor(array)
+
+    holder = SimpleNamespace(get=lambda: allocate)
+    runtime = SimpleNamespace(_allocation=SimpleNamespace(_allocator=holder, _profile_allocator=holder))
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "triton.runtime", runtime)
+    gpu, seen = card().gpu, []
+    run = gpu.run
+
+    def watched(*args: Any, **settings: Any) -> Any:
+        gc.collect()
+        seen.extend(each() is not None for each in alive)
+        return run(*args, **settings)
+
+    monkeypatch.setattr(gpu, "run", watched)
+    arrays = [np.zeros(3000, np.float32) for _ in range(3)]
+    launched(version, [*arrays, 3000, 1024], TYPES, global_scratch_size=16, profile_scratch_size=32)
+    assert made == sizes
+    assert seen == [True] * len(sizes)
+    gc.collect()
+    assert not any(each() for each in alive)
 
 
 def test_code_is_unloaded_before_the_next_launch():

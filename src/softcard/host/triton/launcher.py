@@ -199,6 +199,13 @@ def _values_of(descriptor: Any, rounds: bool) -> list[Any]:
     return [descriptor.base, *sizes, *flags, *sizes]
 
 
+def _place(key: Any, names: list[str], default: int) -> int:
+    """Return the position of an argument of a Triton function whose key in a signature is its position or its name."""
+    if isinstance(key, int):
+        return key
+    return names.index(key) if key in names else default
+
+
 class Launcher:
     """A launcher of one compiled kernel, as Triton calls it; see `__call__`.
 
@@ -215,13 +222,12 @@ class Launcher:
         if getattr(metadata, "num_ctas", 1) > 1:
             raise BeyondModel(f"num_ctas is {metadata.num_ctas}, expected 1: AMD GPUs have no clusters")
         names = list(getattr(getattr(source, "fn", None), "arg_names", ()))
-        signature = {
-            (names.index(key) if isinstance(key, str) and key in names else number): type_name
-            for number, (key, type_name) in enumerate(source.signature.items())
-        }
+        signature = {_place(key, names, number): each for number, (key, each) in enumerate(source.signature.items())}
+        if version < (3, 3):  # the kernel lacks arguments equal to 1 or None, which the signature contains
+            constants = {_place(key, names, -1) for key in getattr(source, "constants", None) or ()}
+            signature = {key: CONSTANT if key in constants else each for key, each in signature.items()}
         self._types = tuple(signature.values())
-        keys = [key if isinstance(key, int) else number for number, key in enumerate(signature)]
-        self._names = [names[key] if key < len(names) else f"argument {key}" for key in keys]
+        self._names = [names[key] if key < len(names) else f"argument {key}" for key in signature]
         self._slots: list[tuple[str, str, Callable[[Any], bytes] | None]] = []
         for name, type_name in zip(self._names, self._types, strict=True):
             self._add(name, type_name)
@@ -275,7 +281,8 @@ class Launcher:
             where.unload()
         kernel = function.kernel(where)
         arguments = self._arguments(where, values)
-        arguments += self._scratch(where, kernel, x * y * z, len(arguments), stream)
+        scratch = self._scratch(kernel, x * y * z, len(arguments), stream)  # owns the memory until the kernel ends
+        arguments += map(where.storages.memory, scratch)
         grid, group = (x * self._threads, y, z), (self._threads, 1, 1)
         queue = where.queue(stream)
         try:
@@ -346,13 +353,18 @@ class Launcher:
             elif type_name != CONSTANT:
                 yield value
 
-    def _scratch(self, where: Card, kernel: Kernel, programs: int, passed: int, stream: int | None) -> list[Given]:
-        """Return the pointers to scratch memory that follow the arguments of the Triton function."""
+    def _scratch(self, kernel: Kernel, programs: int, passed: int, stream: int | None) -> list[Any]:
+        """Return the scratch memory whose pointers follow the `passed` arguments of the Triton function.
+
+        Nothing else refers to this memory, so the caller has to keep the result until the kernel ends.
+        """
         explicit = () if kernel.image.metadata is None else kernel.image.metadata.explicit
-        found: list[Given] = []
-        for kind in ("global", "profile")[: len(explicit) - passed]:
-            size = getattr(self._metadata, f"{kind}_scratch_size", 0) if self._version >= (3, 8) else 0
-            found.append(where.storages.memory(_allocated(kind, programs * size, stream, self._metadata)))
+        found: list[Any] = []
+        for kind in ("global", "profile")[: max(len(explicit) - passed, 0)]:
+            size = getattr(self._metadata, f"{kind}_scratch_size", 0)
+            if kind == "global" and self._version < (3, 8):
+                size = 0  # Triton's AMD driver passes the null pointer
+            found.append(_allocated(kind, programs * size, stream, self._metadata))
         return found
 
 
@@ -362,8 +374,9 @@ def _allocated(kind: str, size: int, stream: int | None, metadata: Any) -> Any:
         return None
     from triton.runtime import _allocation
 
-    allocator = getattr(_allocation, "_allocator" if kind == "global" else "_profile_allocator").get()
-    if type(allocator).__name__ == "NullAllocator":
+    holder = getattr(_allocation, "_allocator" if kind == "global" else "_profile_allocator", None)
+    allocator = None if holder is None else holder.get()
+    if allocator is None or type(allocator).__name__ == "NullAllocator":
         if kind == "global":
             raise RuleError("the kernel needs memory for descriptors: call triton.set_allocator")
         return np.zeros(size, np.uint8)
