@@ -278,6 +278,51 @@ def test_several_owners_of_the_same_memory():
         storages.close()
 
 
+def test_larger_arrays_at_the_address_of_a_smaller_one():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, whole = Storages(gpu), np.zeros(1024, np.float32)
+        half = np.frombuffer(whole.data, np.float32, 512)
+        assert storages.memory(half).nbytes == 2048
+        for _ in range(2):
+            assert storages.memory(whole).nbytes == 4096
+            assert gpu.device.view(storages.address(whole), 4096)
+            assert storages.memory(half).nbytes == 2048
+
+
+def test_permission_to_write_follows_the_array():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, array = Storages(gpu), np.zeros(64, np.uint8)
+        for is_writable in (False, True, False):
+            array.flags.writeable = is_writable
+            assert storages.memory(array).flags.writeable is is_writable
+            block = gpu.device.block(storages.address(array))
+            assert gpu._arrays.block(array).data.flags.writeable is is_writable
+        assert gpu.device.block(storages.address(array)) is block
+        assert len(storages._known) == 1
+
+
+def test_writable_and_read_only_arrays_of_the_same_memory():
+    """Both may be arguments of one launch, so neither mapping replaces the other."""
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, array = Storages(gpu), np.zeros(64, np.uint8)
+        view = np.frombuffer(memoryview(array).toreadonly(), np.uint8)
+        first = storages.address(view)
+        second = storages.address(array)
+        assert storages.memory(array).flags.writeable
+        assert gpu.device.block(first) is not gpu.device.block(second)
+        assert gpu.device.block(first) is not None
+        assert storages.address(view) == second == storages.address(array)
+
+
+def test_arrays_that_the_user_frees_are_mapped_anew():
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages, array, storage = Storages(gpu), np.zeros(64, np.uint8), Storage(np.zeros(64, np.uint8))
+        for tensor, memory in ((array, array), (TorchTensor(storage), storage.data)):
+            storages.address(tensor)
+            gpu.free(memory)
+            assert gpu.device.block(storages.address(tensor)) is not None
+
+
 def test_storages_after_a_reset_of_the_device():
     with Gpu.open("gfx900", threads=1) as gpu:
         storages, array = Storages(gpu), np.zeros(64, np.uint8)
