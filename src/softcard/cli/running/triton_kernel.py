@@ -49,7 +49,10 @@ class Argument:
         if self.type.startswith("i") and int(value) != value:
             raise UsageError(f"argument {self.name} is {value}, expected a number of type {self.type}")
         named = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}.get(self.type, self.type)
-        return packer(named)(value.item() if isinstance(value, np.generic | np.ndarray) else value)
+        value = value.item() if isinstance(value, np.generic | np.ndarray) else value
+        if self.type.startswith("i"):  # the type in the file has no sign
+            value, named = int(value), named if value < 0 else f"u{named[1:]}"
+        return packer(named)(value)
 
 
 @dataclass(frozen=True, slots=True)

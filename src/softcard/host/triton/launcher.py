@@ -6,6 +6,7 @@ This module does not import Triton. The protocol differs between versions of Tri
 
 from __future__ import annotations
 
+import operator
 import os
 import struct
 import sys
@@ -33,7 +34,8 @@ NEAR: Final = 1 << 16
 """The largest distance in bytes between an argument's memory and a wrong access whose message names the argument."""
 CONSTANT: Final = "constexpr"
 DESCRIPTOR: Final = "tensordesc"
-_FLOATS: Final = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+_FLOATS: Final = {"fp16": "<e", "bf16": "<f", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+"""The layouts of numbers. Triton's driver makes a bf16 of the upper half of a float, without rounding."""
 _INTEGERS: Final = {f"{sign}{bits}": bits for sign in "iu" for bits in (1, 8, 16, 32, 64)}
 
 
@@ -151,52 +153,78 @@ class Function:
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 
-def _bfloat16(value: float) -> bytes:
-    """Return a number in the format bfloat16, rounded to the nearest, ties to even."""
-    word = int.from_bytes(np.float32(value).tobytes(), "little")
-    if value != value:
-        return b"\xc0\x7f"
-    return (word + 0x7FFF + (word >> 16 & 1) >> 16).to_bytes(2, "little")
-
-
 def packer(type_name: str) -> Callable[[Any], bytes]:
-    """Return the function that converts a number to the bytes of an argument of a Triton type."""
-    bits = _INTEGERS.get(type_name)
-    if bits is not None:
-        size, mask = max(bits // 8, 1), (1 << bits) - 1
-        return lambda value: (int(value) & mask).to_bytes(size, "little")
-    if type_name == "bf16":
-        return _bfloat16
-    if type_name in _FLOATS:
-        layout = struct.Struct(_FLOATS[type_name])
+    """Return the function that converts a number to the bytes of an argument of a Triton type.
 
-        def pack(value: Any) -> bytes:
-            try:
-                return layout.pack(value)
-            except OverflowError:
-                return layout.pack(float("inf") if value > 0 else float("-inf"))
+    The function converts like Triton's AMD driver, and raises `WireError` for a value that is not such a number. But an
+    integer that its type cannot represent is an error for every type; Triton's driver truncates integers of less than
+    64 bits.
+    """
+    if type_name in _INTEGERS:
+        return _integer_packer(type_name)
+    if type_name not in _FLOATS:
+        raise BeyondModel(f"arguments of type {type_name} are not supported")
+    layout, first = struct.Struct(_FLOATS[type_name]), 2 if type_name == "bf16" else 0
 
-        return pack
-    raise BeyondModel(f"arguments of type {type_name} are not supported")
+    def pack(value: Any) -> bytes:
+        try:
+            return layout.pack(value)[first:]
+        except OverflowError:
+            if layout.size == 4:  # as in C
+                return layout.pack(float("inf") if value > 0 else float("-inf"))[first:]
+            raise WireError(f"{value!r:.40} is too large for a value of type {type_name}") from None
+        except (struct.error, TypeError, ValueError):
+            raise _misfit(value, type_name, "a number") from None
+
+    return pack
 
 
-def _expanded(type_name: str) -> list[tuple[str, str]]:
+def _integer_packer(type_name: str) -> Callable[[Any], bytes]:
+    """Return the function of `packer` for an integer type.
+
+    A signed type of less than 64 bits accepts bit patterns, for instance 0xffffffff for i32.
+    """
+    bits = _INTEGERS[type_name]
+    size, mask = max(bits // 8, 1), (1 << bits) - 1
+    low = -(1 << bits - 1) if type_name.startswith("i") else 0
+    end = min(1 << bits, low + (1 << 64))
+
+    def pack(value: Any) -> bytes:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise _misfit(value, type_name, "an integer") from None
+        if not low <= number < end:
+            raise WireError(f"{number} does not fit type {type_name}, expected {low} to {end - 1}")
+        return (number & mask).to_bytes(size, "little")
+
+    return pack
+
+
+def _misfit(value: Any, type_name: str, expected: str) -> WireError:
+    """Return the error about an argument that is not a number of a Triton type."""
+    text = f"cannot pass {type(value).__name__} {value!r:.40} for a value of type {type_name}"
+    return WireError(f"{text}, expected {expected}")
+
+
+FLAGS: Final = ("padding", "round_f32_to_tf32")
+"""The attributes of a tensor descriptor that are flags of a kernel, in versions of Triton that have them."""
+
+
+def _expanded(type_name: str, flags: Sequence[str]) -> list[tuple[str, str]]:
     """Return the (suffix, type) of the values that replace a tensor descriptor among the arguments of a kernel."""
     element, _, shape = type_name.removeprefix(DESCRIPTOR).partition("<")[2].partition("[")
     rank = shape.partition("]")[0].count(",") + 1
     sides = [f"[{axis}]" for axis in range(rank)]
     first = [(f".shape{axis}", "i64") for axis in sides] + [(f".strides{axis}", "i64") for axis in sides]
     again = [(f".shape{axis}", "i32") for axis in sides] + [(f".strides{axis}", "i64") for axis in sides]
-    return [(".base", f"*{element}"), *first, (".padding", "i1"), *again]
+    return [(".base", f"*{element}"), *first, *((f".{flag}", "i1") for flag in flags), *again]
 
 
-def _values_of(descriptor: Any, rounds: bool) -> list[Any]:
+def _values_of(descriptor: Any, flags: Sequence[str]) -> list[Any]:
     """Return the values of a tensor descriptor in the order of `_expanded`."""
-    flags = [getattr(descriptor, "padding", "zero") == "nan"]
-    if rounds:
-        flags.append(bool(getattr(descriptor, "round_f32_to_tf32", False)))
     sizes = [*descriptor.shape, *descriptor.strides]
-    return [descriptor.base, *sizes, *flags, *sizes]
+    return [descriptor.base, *sizes, *(getattr(descriptor, flag) in ("nan", True) for flag in flags), *sizes]
 
 
 def _place(key: Any, names: list[str], default: int) -> int:
@@ -210,13 +238,15 @@ class Launcher:
     """A launcher of one compiled kernel, as Triton calls it; see `__call__`.
 
     `source` and `metadata` are those of Triton's compiler. `version` is Triton's version, the first two numbers.
+    `flags` are those of `FLAGS` that Triton's tensor descriptors have.
     """
 
-    def __init__(self, source: Any, metadata: Any, version: tuple[int, int]) -> None:
+    def __init__(self, source: Any, metadata: Any, version: tuple[int, int], flags: Sequence[str] = FLAGS) -> None:
         self._metadata = metadata
         self._threads = metadata.num_warps * metadata.warp_size
         self._shared = int(metadata.shared)
         self._version = version
+        self._flags = tuple(flags)
         if getattr(metadata, "tensordesc_meta", None):
             raise BeyondModel("tensor descriptors in hardware (TDM) are not supported")
         if getattr(metadata, "num_ctas", 1) > 1:
@@ -240,18 +270,11 @@ class Launcher:
             for number, each in enumerate(type_name):
                 self._add(f"{name}[{number}]", each)
         elif type_name.startswith(DESCRIPTOR):
-            for suffix, each in _expanded(type_name):
+            for suffix, each in _expanded(type_name, self._flags):
                 self._add(name + suffix, each)
-                if suffix == ".padding" and self._rounds:
-                    self._add(f"{name}.round_f32_to_tf32", "i1")
         elif type_name != CONSTANT:
             pack = None if type_name.startswith("*") else packer(type_name)
             self._slots.append((name, type_name, pack))
-
-    @property
-    def _rounds(self) -> bool:
-        """True if a tensor descriptor has the flag that rounds to TF32."""
-        return self._version >= (3, 8)
 
     def __call__(
         self,
@@ -322,7 +345,7 @@ class Launcher:
             raise WireError(f"the kernel takes {count(len(self._slots), 'argument')}, not {len(flat)}")
         found: list[Given] = []
         storages, is_checked = where.storages, where.is_checked
-        for (name, type_name, pack), value in zip(self._slots, flat, strict=True):
+        for (name, _, pack), value in zip(self._slots, flat, strict=True):
             try:
                 if pack is not None:
                     found.append(pack(value))
@@ -333,11 +356,6 @@ class Launcher:
                 data = storages.memory(value)
             except SoftcardError as error:
                 raise error.at("argument", name) from None
-            except (TypeError, ValueError, OverflowError) as error:
-                if pack is None:
-                    raise
-                text = f"cannot pass {type(value).__name__} {value!r:.40} for a value of type {type_name}"
-                raise WireError(text).at("argument", name) from error
             if not isinstance(data, int):
                 where.name(data, f"argument {name}, {described(value)}")
             found.append(data)
@@ -349,7 +367,7 @@ class Launcher:
             if isinstance(type_name, tuple | list):
                 yield from self._flattened(type_name, value)
             elif type_name.startswith(DESCRIPTOR):
-                yield from _values_of(value, self._rounds)
+                yield from _values_of(value, self._flags)
             elif type_name != CONSTANT:
                 yield value
 

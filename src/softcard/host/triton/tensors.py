@@ -182,11 +182,9 @@ class Storages:
         start = first if owner is array else pointer(owner)
         found = self._known.get(start)
         is_writable = owner.flags.writeable
-        if found is None or not self._is_current(found, owner.nbytes) or is_writable > found.is_writable:
-            found = None
-        elif is_writable < found.is_writable and found.owner() is owner:
-            found = None
-        if found is None:
+        if found is not None and is_writable != found.is_writable and (is_writable or found.owner() is owner):
+            found = None  # a read-only array may share the mapping of a writable one
+        if found is None or not self._is_current(found, owner.nbytes):
             if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
                 raise WireError("the array's memory has gaps, expected a view of a contiguous array")
             data = _bytes_at(start, owner.nbytes)
@@ -194,11 +192,11 @@ class Storages:
             found = self._enter(start, data, owner, owner)
         return found, first - start
 
-    def _is_current(self, storage: _Storage, size: int) -> bool:
-        """Return True if a storage has `size` bytes, and is still memory of the host and of the device."""
+    def _is_current(self, storage: _Storage, size: int | None = None) -> bool:
+        """Return True if a storage is still memory of the host and of the device, and has `size` bytes."""
         block = storage.block
         return (
-            storage.data.nbytes == size
+            (size is None or storage.data.nbytes == size)
             and storage.owner() is not None
             and (block is None or self._arrays.is_mapped(block))
         )
@@ -211,11 +209,7 @@ class Storages:
             starts = sorted(self._known)
             index = bisect_right(starts, address)
             found = self._known[starts[index - 1]] if index else None
-        if (
-            found is None
-            or address >= found.start + found.data.nbytes
-            or not self._is_current(found, found.data.nbytes)
-        ):
+        if found is None or address >= found.start + found.data.nbytes or not self._is_current(found):
             text = f"Pointer argument cannot be accessed from Triton (cpu tensor?): no tensor contains {address:#x}"
             raise ValueError(f"{text} that a launch or softcard.triton.address has mapped")
         return found, address - found.start
@@ -227,7 +221,7 @@ class Storages:
         """
         with self._lock:
             for each in (*self._known.values(), *self._others):
-                if not each.is_valid or not self._is_current(each, each.data.nbytes):
+                if not each.is_valid or not self._is_current(each):
                     self._drop(each)
             gone = self._gone
             known = weakref.ref(owner, lambda _: gone.append(start))
