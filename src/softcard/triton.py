@@ -26,7 +26,8 @@ def gpu() -> Gpu:
 def address(tensor: object) -> int:
     """Return the device address of a tensor or array, for pointers that kernels load from memory.
 
-    It is valid until the tensor's memory is freed.
+    It is valid until the tensor's memory is freed, and only on the GPU that `gpu` returns at the time of the call. The
+    kernels in a ``with`` block of `check` run on another GPU, so call the function in the block for them.
     """
     return _card().storages.address(tensor)
 

@@ -4,8 +4,10 @@ import gc
 import struct
 import subprocess
 import sys
+import warnings
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softcard import BeyondModel, Gpu, WireError
+from softcard import BeyondModel, FindingWarning, Gpu, RuleError, WireError
 from softcard.host.triton import launcher
 from softcard.host.triton.launcher import Function, Launcher, card, checked, chosen_agent, packer
 from softcard.host.triton.tensors import Storages, Tensor
@@ -155,7 +157,7 @@ def test_kernels_for_other_gpus(metadata: dict[str, Any], text: str):
     ("values", "text"),
     [
         ([object(), None, None, 1, 1], "cannot pass a value of type object for a pointer, expected .* at argument x"),
-        ([None, None, None, "7x", 1], "cannot pass str .7x. for a value of type i32, expected an integer, at argument n"),
+        (
             [None, None, None, "7x", 1],
             "cannot pass str '7x' for a value of type i32, expected an integer, at argument n",
         ),
@@ -229,6 +231,73 @@ def test_checks_use_a_gpu_of_their_own():
         assert card().gpu is gpu is not usual.gpu
     assert card() is usual
     assert gpu.device.is_closed
+
+
+def test_checks_of_one_thread_leave_the_launches_of_others():
+    usual = card()
+    with checked("memory") as gpu, ThreadPoolExecutor(1) as pool:
+        assert pool.submit(card).result() is usual
+        assert card().gpu is gpu
+
+
+def test_code_is_loaded_once_on_each_gpu():
+    function = Function("add", (COMPILED / "add.co").read_bytes())
+    usual = function.kernel(card())
+    with checked("memory"):
+        inner = card()
+        checked_kernel = function.kernel(inner)
+        assert checked_kernel is function.kernel(inner) is not usual
+        assert function.kernel(launcher._CARDS[0]) is usual
+        function.unload()
+        assert inner.unused == [checked_kernel.executable]
+    assert card().unused == [usual.executable]
+    card().unload()
+
+
+def test_code_is_loaded_once_by_several_threads():
+    function, where = Function("add", (COMPILED / "add.co").read_bytes()), card()
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(lambda _: function.kernel(where), range(16)))) == 1
+
+
+def test_unloading_in_two_threads():
+    class Shorter(list[Any]):
+        def __bool__(self) -> bool:
+            return True  # another thread removes the last element after this
+
+    where = card()
+    where.unused = Shorter()
+    where.unload()
+    where.unused = []
+
+
+def test_errors_in_a_checked_block_have_no_leaks_beside_them():
+    def fail() -> None:
+        with checked("all"):
+            card().storages.address(np.zeros(64, np.float32))
+            raise KeyError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FindingWarning)
+        with pytest.raises(KeyError):
+            fail()
+
+
+def test_closed_gpu_of_a_checked_block():
+    with checked("memory") as gpu:
+        gpu.close()
+        with pytest.raises(RuleError, match=r"the GPU of the with block of softcard\.triton\.check is closed"):
+            card()
+    assert not card().gpu.device.is_closed
+
+
+def test_addresses_of_another_gpu():
+    arrays = [np.zeros(1 << 16, np.float32) for _ in range(3)]
+    values = [card().storages.address(each) for each in arrays]
+    launched((3, 9), [*values, 3000, 1024], TYPES)
+    text = f"the address {values[0]:#x} is in the memory of another GPU than that of the launch.*, at argument x"
+    with checked("memory"), pytest.raises(WireError, match=text):
+        launched((3, 9), [*values, 3000, 1024], TYPES)
 
 
 def test_missing_triton():

@@ -13,7 +13,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, Unpack
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -65,7 +67,21 @@ class Card:
     def unload(self) -> None:
         """Unload the unused executables; no kernel may be running in the calling thread."""
         while self.unused:
-            self.unused.pop().unload()
+            try:
+                executable = self.unused.pop()
+            except IndexError:  # another thread unloads, too
+                return
+            executable.unload()
+
+    def contains(self, address: int) -> bool:
+        """Return True if there is memory of the GPU at an address."""
+        return not self.gpu.device.is_closed and self.gpu.device.memory.find(address) is not None
+
+    def check_owner(self, address: int) -> None:
+        """Raise `WireError` if the memory at an address is that of another GPU only."""
+        if not self.contains(address) and any(each.contains(address) for each in tuple(_CARDS)):
+            text = f"the address {address:#x} is in the memory of another GPU than that of the launch"
+            raise WireError(f"{text}: call softcard.triton.address in the with block that launches the kernel")
 
     def queue(self, stream: int | None) -> Queue | None:
         """Return the queue of a stream; None for the default stream."""
@@ -86,18 +102,28 @@ class Card:
 
 _LOCK: Final = threading.Lock()
 _CARDS: Final[list[Card]] = []
-"""The GPUs of the ``with`` blocks of `checked`, innermost last, after the GPU that launches use by default."""
+"""The GPUs: first the one that launches use by default, then those of the ``with`` blocks of `checked`."""
+_BLOCKS: Final[ContextVar[tuple[Card, ...]]] = ContextVar("_BLOCKS", default=())
+"""The GPUs of the ``with`` blocks of `checked` in this thread or asynchronous task, innermost last."""
 
 
 def card() -> Card:
-    """Return the GPU that launches use; open it at the first call, or if it was closed."""
-    if not _CARDS or _CARDS[-1].gpu.device.is_closed:
+    """Return the GPU that launches use; open it at the first call, or if it was closed.
+
+    Raise `RuleError` if it is the GPU of a ``with`` block of `checked`, and was closed.
+    """
+    blocks = _BLOCKS.get()
+    if blocks:
+        if blocks[-1].gpu.device.is_closed:
+            raise RuleError("the GPU of the with block of softcard.triton.check is closed: it closes by itself")
+        return blocks[-1]
+    if not _CARDS or _CARDS[0].gpu.device.is_closed:
         with _LOCK:
             if not _CARDS:
                 _CARDS.append(Card(chosen_agent()))
-            elif _CARDS[-1].gpu.device.is_closed:
-                _CARDS[-1] = Card(chosen_agent())
-    return _CARDS[-1]
+            elif _CARDS[0].gpu.device.is_closed:
+                _CARDS[0] = Card(chosen_agent())
+    return _CARDS[0]
 
 
 @contextmanager
@@ -105,18 +131,22 @@ def checked(checks: str = "all", /, **settings: Unpack[GpuOptions]) -> Iterator[
     """Run the kernels of a ``with`` block on a fresh GPU with checks, and yield it; its `findings` has the findings.
 
     `checks` are the names of checks, with commas between them. `settings` are further settings of the GPU. The GPU is
-    closed at the end of the block.
+    closed at the end of the block. Launches of other threads use the default GPU.
     """
     if not _CARDS:
         card()  # the first of the list is the GPU outside of such blocks
     settings["check"] = checks
     made = Card(chosen_agent(), **settings)
     _CARDS.append(made)
+    _BLOCKS.set((*_BLOCKS.get(), made))
     try:
         with made.gpu as gpu:
-            yield gpu
-            made.storages.close()
+            try:
+                yield gpu
+            finally:
+                made.storages.close()  # else the memory of arguments would be a leak
     finally:
+        _BLOCKS.set(tuple(each for each in _BLOCKS.get() if each is not made))
         _CARDS.remove(made)
 
 
@@ -129,25 +159,28 @@ class Function:
     def __init__(self, name: str, code: bytes) -> None:
         self.name = name
         self.code = code
-        self._card: Card | None = None
-        self._kernel: Kernel | None = None
+        self._kernels: WeakKeyDictionary[Card, Kernel] = WeakKeyDictionary()
+        self._lock = threading.Lock()
 
     def kernel(self, where: Card) -> Kernel:
         """Return the kernel in the memory of a GPU."""
-        if self._card is not where or self._kernel is None or not self._kernel.executable.is_loaded:
-            self._kernel = where.gpu.load(self.code).kernel(self.name)
-            self._card = where
-        return self._kernel
+        found = self._kernels.get(where)
+        if found is None or not found.executable.is_loaded:
+            with self._lock:
+                found = self._kernels.get(where)
+                if found is None or not found.executable.is_loaded:
+                    found = self._kernels[where] = where.gpu.load(self.code).kernel(self.name)
+        return found
 
     def unload(self) -> None:
-        """Free the kernel's device memory before the next launch.
+        """Free the kernel's memory of each GPU before the next launch there.
 
         Python may call this from a finalizer at any time, also in a thread that runs a kernel. Unloading waits for
-        running kernels, so it would never end there.
+        running kernels, so it would never end there. For the same reason, this function acquires no lock.
         """
-        if self._kernel is not None and self._card is not None:
-            self._card.unused.append(self._kernel.executable)
-        self._kernel = self._card = None
+        kernels, self._kernels = self._kernels, WeakKeyDictionary()
+        for where, kernel in list(kernels.items()):
+            where.unused.append(kernel.executable)
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
@@ -350,6 +383,8 @@ class Launcher:
                 if pack is not None:
                     found.append(pack(value))
                     continue
+                if len(_CARDS) > 1 and type(value) is int and value:
+                    where.check_owner(value)
                 if not is_checked:
                     found.append(storages.address(value))
                     continue
