@@ -9,12 +9,15 @@ import importlib.util as _util
 if _util.find_spec("triton") is None:
     raise ImportError("softcard.triton requires Triton: pip install 'softcard[triton]'")
 
+import triton as _triton  # first, because this imports the driver, which must be complete when Triton inspects it
+
 from softcard.host.hsa.gpu import Gpu
 from softcard.host.triton.driver import activate
 from softcard.host.triton.launcher import card as _card
 from softcard.host.triton.launcher import checked as check
 from softcard.host.triton.tensors import Tensor
 
+del _triton
 __all__ = ["Tensor", "activate", "address", "check", "gpu"]
 
 
@@ -26,7 +29,8 @@ def gpu() -> Gpu:
 def address(tensor: object) -> int:
     """Return the device address of a tensor or array, for pointers that kernels load from memory.
 
-    It is valid until the tensor's memory is freed.
+    It is valid until the tensor's memory is freed, and only on the GPU that `gpu` returns at the time of the call. The
+    kernels in a ``with`` block of `check` run on another GPU, so call the function in the block for them.
     """
     return _card().storages.address(tensor)
 

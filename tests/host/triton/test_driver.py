@@ -16,6 +16,7 @@ from triton.testing import do_bench  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 import softcard.triton  # noqa: E402
+from softcard.host.triton import runtime  # noqa: E402
 from softcard.host.triton.launcher import card  # noqa: E402
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=1)]
@@ -85,6 +86,12 @@ def test_tensor_descriptors():
     source, target = (TensorDescriptor(softcard.triton.Tensor(each), [64, 64], [64, 1], [32, 32]) for each in (x, out))
     k.copy_tile[(2, 2)](source, target, M=32, N=32)
     assert np.array_equal(out, 2 * x)
+
+
+def test_flags_of_tensor_descriptors_are_those_of_triton():
+    fields = TensorDescriptor.__dataclass_fields__
+    flags = runtime.make_launcher.keywords["flags"]
+    assert flags == tuple(name for name in fields if name not in ("base", "shape", "strides", "block_shape"))
 
 
 def test_tensor_descriptors_of_the_device():

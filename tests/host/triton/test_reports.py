@@ -154,6 +154,7 @@ def test_unsupported_agents(monkeypatch: pytest.MonkeyPatch):
     [
         ({}, False),
         ({"SOFTCARD_TRITON": "0"}, False),
+        ({"SOFTCARD_TRITON": "off"}, False),
         ({"SOFTCARD_TRITON": "1"}, True),
         ({"TRITON_DEFAULT_BACKEND": "amd"}, False),
         ({"TRITON_DEFAULT_BACKEND": "softcard"}, True),
@@ -220,6 +221,37 @@ def test_unchanged_tests_are_checked(tmp_path: Path):
     assert "1 failed, 1 passed" in made.stdout, made.stdout + made.stderr
     assert "error[memory/out-of-bounds]: read of 4 bytes, 0 bytes past the end of argument x" in made.stdout
     assert f"kernels.py:{line_of('tl.load(x + at + 1)')}" in made.stdout
+
+
+def test_softcard_may_be_imported_before_triton(tmp_path: Path):
+    """If the package is installed, Triton then imports the driver while it is imported itself."""
+    distribution = tmp_path / "softcard_of_tests-1.dist-info"
+    distribution.mkdir()
+    (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: softcard-of-tests\nVersion: 1\n")
+    (distribution / "entry_points.txt").write_text("[triton.backends]\nsoftcard = softcard.host.triton\n")
+    made = run("-c", "import softcard.triton, triton; print(list(triton.backends.backends))", path=tmp_path)
+    assert "softcard" in made.stdout, made.stderr
+
+
+def test_the_variable_selects_the_driver_beside_an_active_one(tmp_path: Path):
+    """As on a machine with a GPU, where Triton's own driver is active, too."""
+    distribution, other = tmp_path / "softcard_of_tests-1.dist-info", tmp_path / "other_backend"
+    distribution.mkdir()
+    other.mkdir()
+    (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: softcard-of-tests\nVersion: 1\n")
+    points = "[triton.backends]\nother = other_backend\nsoftcard = softcard.host.triton\n"
+    (distribution / "entry_points.txt").write_text(points)
+    (other / "__init__.py").write_text("")
+    (other / "compiler.py").write_text("from softcard.host.triton.compiler import NoCompiler\n")
+    active = (
+        "from softcard.host.triton import driver\nclass Other(driver.SoftcardDriver):\n    is_active = lambda: True\n"
+    )
+    (other / "driver.py").write_text(active)
+    words = ["-c", "import triton; print(type(triton.runtime.driver.active).__name__)"]
+    made = run(*words, path=tmp_path, SOFTCARD_TRITON="1")
+    assert made.stdout == "SoftcardDriver\n", made.stderr
+    assert run(*words, path=tmp_path, SOFTCARD_TRITON="1", TRITON_DEFAULT_BACKEND="other").stdout == "Other\n"
+    assert run(*words, path=tmp_path, SOFTCARD_TRITON="0").stdout == "Other\n"
 
 
 def test_entry_point_is_that_of_the_package():

@@ -53,6 +53,8 @@ class Argument:
         if problem := _problem(number, self.type):
             raise UsageError(f"argument {self.name} is {problem}, expected a number of type {self.type}")
         named = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}.get(self.type, self.type)
+        if self.type.startswith("i"):  # the type in the file has no sign
+            number, named = int(number), named if number < 0 else f"u{named[1:]}"
         return packer(named)(number)
 
 

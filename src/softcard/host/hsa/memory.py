@@ -139,7 +139,7 @@ class Arrays:
                 self._blocks.remove(block)
             if self._device.memory.guard is not None:
                 self._freed[block.start] = block.address
-        if self._is_mapped(block):
+        if self.is_mapped(block):
             self._device.unmap(block.address)
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Arrays:
         with self._lock:
             blocks, self._blocks = self._blocks, []
         for block in blocks:
-            if self._is_mapped(block):
+            if self.is_mapped(block):
                 self._device.unmap(block.address)
 
     @property
@@ -211,7 +211,7 @@ class Arrays:
             insort(self._blocks, block, key=_start)
             return block
 
-    def _is_mapped(self, block: Block) -> bool:
+    def is_mapped(self, block: Block) -> bool:
         """Return True if a block is still device memory, or False if a restore has removed it."""
         return self._device.block(block.address) is block.mapping
 

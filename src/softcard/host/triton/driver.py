@@ -4,7 +4,7 @@ Triton from 3.4 on finds the driver by the entry point `softcard` of the group `
 SOFTCARD_TRITON or TRITON_DEFAULT_BACKEND select it. With every version from 3.2 on, `activate` selects it.
 
 Every program that imports Triton imports this module if Softcard is installed. So it imports the rest of the package
-only when the driver is used.
+only when the driver is used. If SOFTCARD_TRITON is 1, the import sets TRITON_DEFAULT_BACKEND unless it is set.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import triton
+from triton import backends
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
@@ -40,8 +41,7 @@ class SoftcardDriver(DriverBase):  # type: ignore[misc]
     @classmethod
     def is_active(cls) -> bool:
         """Return True if `activate` or an environment variable has selected the driver."""
-        chosen = os.environ.get(VARIABLE, "") not in ("", "0")
-        return cls._is_chosen or chosen or os.environ.get(BACKEND_VARIABLE, "") == NAME
+        return cls._is_chosen or os.environ.get(VARIABLE) == "1" or os.environ.get(BACKEND_VARIABLE) == NAME
 
     def get_current_target(self) -> GPUTarget:
         """Return the GPU that SOFTCARD_AGENT selects, for Triton's AMD compiler."""
@@ -83,6 +83,19 @@ class SoftcardDriver(DriverBase):  # type: ignore[misc]
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: int | None) -> Any:
         """Return zeros for the profiler's scratch memory."""
         return self._runtime.zeros(size)
+
+
+def _prefer() -> None:
+    """Select the driver by Triton's own variable if SOFTCARD_TRITON is 1, and Triton is looking for its backends.
+
+    Without that variable, Triton raises an error if a GPU's driver is active, too. Versions before 3.7 ignore it.
+    """
+    is_looking = "backends" not in vars(backends)
+    if is_looking and os.environ.get(VARIABLE) == "1":
+        os.environ.setdefault(BACKEND_VARIABLE, NAME)
+
+
+_prefer()
 
 
 def activate() -> None:

@@ -6,13 +6,16 @@ This module does not import Triton. The protocol differs between versions of Tri
 
 from __future__ import annotations
 
+import operator
 import os
 import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, Unpack
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -33,7 +36,8 @@ NEAR: Final = 1 << 16
 """The largest distance in bytes between an argument's memory and a wrong access whose message names the argument."""
 CONSTANT: Final = "constexpr"
 DESCRIPTOR: Final = "tensordesc"
-_FLOATS: Final = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+_FLOATS: Final = {"fp16": "<e", "bf16": "<f", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+"""The layouts of numbers. Triton's driver makes a bf16 of the upper half of a float, without rounding."""
 _INTEGERS: Final = {f"{sign}{bits}": bits for sign in "iu" for bits in (1, 8, 16, 32, 64)}
 
 
@@ -63,7 +67,21 @@ class Card:
     def unload(self) -> None:
         """Unload the unused executables; no kernel may be running in the calling thread."""
         while self.unused:
-            self.unused.pop().unload()
+            try:
+                executable = self.unused.pop()
+            except IndexError:  # another thread unloads, too
+                return
+            executable.unload()
+
+    def contains(self, address: int) -> bool:
+        """Return True if there is memory of the GPU at an address."""
+        return not self.gpu.device.is_closed and self.gpu.device.memory.find(address) is not None
+
+    def check_owner(self, address: int) -> None:
+        """Raise `WireError` if the memory at an address is that of another GPU only."""
+        if not self.contains(address) and any(each.contains(address) for each in tuple(_CARDS)):
+            text = f"the address {address:#x} is in the memory of another GPU than that of the launch"
+            raise WireError(f"{text}: call softcard.triton.address in the with block that launches the kernel")
 
     def queue(self, stream: int | None) -> Queue | None:
         """Return the queue of a stream; None for the default stream."""
@@ -84,18 +102,28 @@ class Card:
 
 _LOCK: Final = threading.Lock()
 _CARDS: Final[list[Card]] = []
-"""The GPUs of the ``with`` blocks of `checked`, innermost last, after the GPU that launches use by default."""
+"""The GPUs: first the one that launches use by default, then those of the ``with`` blocks of `checked`."""
+_BLOCKS: Final[ContextVar[tuple[Card, ...]]] = ContextVar("_BLOCKS", default=())
+"""The GPUs of the ``with`` blocks of `checked` in this thread or asynchronous task, innermost last."""
 
 
 def card() -> Card:
-    """Return the GPU that launches use; open it at the first call, or if it was closed."""
-    if not _CARDS or _CARDS[-1].gpu.device.is_closed:
+    """Return the GPU that launches use; open it at the first call, or if it was closed.
+
+    Raise `RuleError` if it is the GPU of a ``with`` block of `checked`, and was closed.
+    """
+    blocks = _BLOCKS.get()
+    if blocks:
+        if blocks[-1].gpu.device.is_closed:
+            raise RuleError("the GPU of the with block of softcard.triton.check is closed: it closes by itself")
+        return blocks[-1]
+    if not _CARDS or _CARDS[0].gpu.device.is_closed:
         with _LOCK:
             if not _CARDS:
                 _CARDS.append(Card(chosen_agent()))
-            elif _CARDS[-1].gpu.device.is_closed:
-                _CARDS[-1] = Card(chosen_agent())
-    return _CARDS[-1]
+            elif _CARDS[0].gpu.device.is_closed:
+                _CARDS[0] = Card(chosen_agent())
+    return _CARDS[0]
 
 
 @contextmanager
@@ -103,18 +131,22 @@ def checked(checks: str = "all", /, **settings: Unpack[GpuOptions]) -> Iterator[
     """Run the kernels of a ``with`` block on a fresh GPU with checks, and yield it; its `findings` has the findings.
 
     `checks` are the names of checks, with commas between them. `settings` are further settings of the GPU. The GPU is
-    closed at the end of the block.
+    closed at the end of the block. Launches of other threads use the default GPU.
     """
     if not _CARDS:
         card()  # the first of the list is the GPU outside of such blocks
     settings["check"] = checks
     made = Card(chosen_agent(), **settings)
     _CARDS.append(made)
+    _BLOCKS.set((*_BLOCKS.get(), made))
     try:
         with made.gpu as gpu:
-            yield gpu
-            made.storages.close()
+            try:
+                yield gpu
+            finally:
+                made.storages.close()  # else the memory of arguments would be a leak
     finally:
+        _BLOCKS.set(tuple(each for each in _BLOCKS.get() if each is not made))
         _CARDS.remove(made)
 
 
@@ -127,101 +159,138 @@ class Function:
     def __init__(self, name: str, code: bytes) -> None:
         self.name = name
         self.code = code
-        self._card: Card | None = None
-        self._kernel: Kernel | None = None
+        self._kernels: WeakKeyDictionary[Card, Kernel] = WeakKeyDictionary()
+        self._lock = threading.Lock()
 
     def kernel(self, where: Card) -> Kernel:
         """Return the kernel in the memory of a GPU."""
-        if self._card is not where or self._kernel is None or not self._kernel.executable.is_loaded:
-            self._kernel = where.gpu.load(self.code).kernel(self.name)
-            self._card = where
-        return self._kernel
+        found = self._kernels.get(where)
+        if found is None or not found.executable.is_loaded:
+            with self._lock:
+                found = self._kernels.get(where)
+                if found is None or not found.executable.is_loaded:
+                    found = self._kernels[where] = where.gpu.load(self.code).kernel(self.name)
+        return found
 
     def unload(self) -> None:
-        """Free the kernel's device memory before the next launch.
+        """Free the kernel's memory of each GPU before the next launch there.
 
         Python may call this from a finalizer at any time, also in a thread that runs a kernel. Unloading waits for
-        running kernels, so it would never end there.
+        running kernels, so it would never end there. For the same reason, this function acquires no lock.
         """
-        if self._kernel is not None and self._card is not None:
-            self._card.unused.append(self._kernel.executable)
-        self._kernel = self._card = None
+        kernels, self._kernels = self._kernels, WeakKeyDictionary()
+        for where, kernel in list(kernels.items()):
+            where.unused.append(kernel.executable)
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 
-def _bfloat16(value: float) -> bytes:
-    """Return a number in the format bfloat16, rounded to the nearest, ties to even."""
-    word = int.from_bytes(np.float32(value).tobytes(), "little")
-    if value != value:
-        return b"\xc0\x7f"
-    return (word + 0x7FFF + (word >> 16 & 1) >> 16).to_bytes(2, "little")
-
-
 def packer(type_name: str) -> Callable[[Any], bytes]:
-    """Return the function that converts a number to the bytes of an argument of a Triton type."""
-    bits = _INTEGERS.get(type_name)
-    if bits is not None:
-        size, mask = max(bits // 8, 1), (1 << bits) - 1
-        return lambda value: (int(value) & mask).to_bytes(size, "little")
-    if type_name == "bf16":
-        return _bfloat16
-    if type_name in _FLOATS:
-        layout = struct.Struct(_FLOATS[type_name])
+    """Return the function that converts a number to the bytes of an argument of a Triton type.
 
-        def pack(value: Any) -> bytes:
-            try:
-                return layout.pack(value)
-            except OverflowError:
-                return layout.pack(float("inf") if value > 0 else float("-inf"))
+    The function converts like Triton's AMD driver, and raises `WireError` for a value that is not such a number. But an
+    integer that its type cannot represent is an error for every type; Triton's driver truncates integers of less than
+    64 bits.
+    """
+    if type_name in _INTEGERS:
+        return _integer_packer(type_name)
+    if type_name not in _FLOATS:
+        raise BeyondModel(f"arguments of type {type_name} are not supported")
+    layout, first = struct.Struct(_FLOATS[type_name]), 2 if type_name == "bf16" else 0
 
-        return pack
-    raise BeyondModel(f"arguments of type {type_name} are not supported")
+    def pack(value: Any) -> bytes:
+        try:
+            return layout.pack(value)[first:]
+        except OverflowError:
+            if layout.size == 4:  # as in C
+                return layout.pack(float("inf") if value > 0 else float("-inf"))[first:]
+            raise WireError(f"{value!r:.40} is too large for a value of type {type_name}") from None
+        except (struct.error, TypeError, ValueError):
+            raise _misfit(value, type_name, "a number") from None
+
+    return pack
 
 
-def _expanded(type_name: str) -> list[tuple[str, str]]:
+def _integer_packer(type_name: str) -> Callable[[Any], bytes]:
+    """Return the function of `packer` for an integer type.
+
+    A signed type of less than 64 bits accepts bit patterns, for instance 0xffffffff for i32.
+    """
+    bits = _INTEGERS[type_name]
+    size, mask = max(bits // 8, 1), (1 << bits) - 1
+    low = -(1 << bits - 1) if type_name.startswith("i") else 0
+    end = min(1 << bits, low + (1 << 64))
+
+    def pack(value: Any) -> bytes:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise _misfit(value, type_name, "an integer") from None
+        if not low <= number < end:
+            raise WireError(f"{number} does not fit type {type_name}, expected {low} to {end - 1}")
+        return (number & mask).to_bytes(size, "little")
+
+    return pack
+
+
+def _misfit(value: Any, type_name: str, expected: str) -> WireError:
+    """Return the error about an argument that is not a number of a Triton type."""
+    text = f"cannot pass {type(value).__name__} {value!r:.40} for a value of type {type_name}"
+    return WireError(f"{text}, expected {expected}")
+
+
+FLAGS: Final = ("padding", "round_f32_to_tf32")
+"""The attributes of a tensor descriptor that are flags of a kernel, in versions of Triton that have them."""
+
+
+def _expanded(type_name: str, flags: Sequence[str]) -> list[tuple[str, str]]:
     """Return the (suffix, type) of the values that replace a tensor descriptor among the arguments of a kernel."""
     element, _, shape = type_name.removeprefix(DESCRIPTOR).partition("<")[2].partition("[")
     rank = shape.partition("]")[0].count(",") + 1
     sides = [f"[{axis}]" for axis in range(rank)]
     first = [(f".shape{axis}", "i64") for axis in sides] + [(f".strides{axis}", "i64") for axis in sides]
     again = [(f".shape{axis}", "i32") for axis in sides] + [(f".strides{axis}", "i64") for axis in sides]
-    return [(".base", f"*{element}"), *first, (".padding", "i1"), *again]
+    return [(".base", f"*{element}"), *first, *((f".{flag}", "i1") for flag in flags), *again]
 
 
-def _values_of(descriptor: Any, rounds: bool) -> list[Any]:
+def _values_of(descriptor: Any, flags: Sequence[str]) -> list[Any]:
     """Return the values of a tensor descriptor in the order of `_expanded`."""
-    flags = [getattr(descriptor, "padding", "zero") == "nan"]
-    if rounds:
-        flags.append(bool(getattr(descriptor, "round_f32_to_tf32", False)))
     sizes = [*descriptor.shape, *descriptor.strides]
-    return [descriptor.base, *sizes, *flags, *sizes]
+    return [descriptor.base, *sizes, *(getattr(descriptor, flag) in ("nan", True) for flag in flags), *sizes]
+
+
+def _place(key: Any, names: list[str], default: int) -> int:
+    """Return the position of an argument of a Triton function whose key in a signature is its position or its name."""
+    if isinstance(key, int):
+        return key
+    return names.index(key) if key in names else default
 
 
 class Launcher:
     """A launcher of one compiled kernel, as Triton calls it; see `__call__`.
 
     `source` and `metadata` are those of Triton's compiler. `version` is Triton's version, the first two numbers.
+    `flags` are those of `FLAGS` that Triton's tensor descriptors have.
     """
 
-    def __init__(self, source: Any, metadata: Any, version: tuple[int, int]) -> None:
+    def __init__(self, source: Any, metadata: Any, version: tuple[int, int], flags: Sequence[str] = FLAGS) -> None:
         self._metadata = metadata
         self._threads = metadata.num_warps * metadata.warp_size
         self._shared = int(metadata.shared)
         self._version = version
+        self._flags = tuple(flags)
         if getattr(metadata, "tensordesc_meta", None):
             raise BeyondModel("tensor descriptors in hardware (TDM) are not supported")
         if getattr(metadata, "num_ctas", 1) > 1:
             raise BeyondModel(f"num_ctas is {metadata.num_ctas}, expected 1: AMD GPUs have no clusters")
         names = list(getattr(getattr(source, "fn", None), "arg_names", ()))
-        signature = {
-            (names.index(key) if isinstance(key, str) and key in names else number): type_name
-            for number, (key, type_name) in enumerate(source.signature.items())
-        }
+        signature = {_place(key, names, number): each for number, (key, each) in enumerate(source.signature.items())}
+        if version < (3, 3):  # the kernel lacks arguments equal to 1 or None, which the signature contains
+            constants = {_place(key, names, -1) for key in getattr(source, "constants", None) or ()}
+            signature = {key: CONSTANT if key in constants else each for key, each in signature.items()}
         self._types = tuple(signature.values())
-        keys = [key if isinstance(key, int) else number for number, key in enumerate(signature)]
-        self._names = [names[key] if key < len(names) else f"argument {key}" for key in keys]
+        self._names = [names[key] if key < len(names) else f"argument {key}" for key in signature]
         self._slots: list[tuple[str, str, Callable[[Any], bytes] | None]] = []
         for name, type_name in zip(self._names, self._types, strict=True):
             self._add(name, type_name)
@@ -234,18 +303,11 @@ class Launcher:
             for number, each in enumerate(type_name):
                 self._add(f"{name}[{number}]", each)
         elif type_name.startswith(DESCRIPTOR):
-            for suffix, each in _expanded(type_name):
+            for suffix, each in _expanded(type_name, self._flags):
                 self._add(name + suffix, each)
-                if suffix == ".padding" and self._rounds:
-                    self._add(f"{name}.round_f32_to_tf32", "i1")
         elif type_name != CONSTANT:
             pack = None if type_name.startswith("*") else packer(type_name)
             self._slots.append((name, type_name, pack))
-
-    @property
-    def _rounds(self) -> bool:
-        """True if a tensor descriptor has the flag that rounds to TF32."""
-        return self._version >= (3, 8)
 
     def __call__(
         self,
@@ -275,7 +337,8 @@ class Launcher:
             where.unload()
         kernel = function.kernel(where)
         arguments = self._arguments(where, values)
-        arguments += self._scratch(where, kernel, x * y * z, len(arguments), stream)
+        scratch = self._scratch(kernel, x * y * z, len(arguments), stream)  # owns the memory until the kernel ends
+        arguments += map(where.storages.memory, scratch)
         grid, group = (x * self._threads, y, z), (self._threads, 1, 1)
         queue = where.queue(stream)
         try:
@@ -315,22 +378,19 @@ class Launcher:
             raise WireError(f"the kernel takes {count(len(self._slots), 'argument')}, not {len(flat)}")
         found: list[Given] = []
         storages, is_checked = where.storages, where.is_checked
-        for (name, type_name, pack), value in zip(self._slots, flat, strict=True):
+        for (name, _, pack), value in zip(self._slots, flat, strict=True):
             try:
                 if pack is not None:
                     found.append(pack(value))
                     continue
+                if len(_CARDS) > 1 and type(value) is int and value:
+                    where.check_owner(value)
                 if not is_checked:
                     found.append(storages.address(value))
                     continue
                 data = storages.memory(value)
             except SoftcardError as error:
                 raise error.at("argument", name) from None
-            except (TypeError, ValueError, OverflowError) as error:
-                if pack is None:
-                    raise
-                text = f"cannot pass {type(value).__name__} {value!r:.40} for a value of type {type_name}"
-                raise WireError(text).at("argument", name) from error
             if not isinstance(data, int):
                 where.name(data, f"argument {name}, {described(value)}")
             found.append(data)
@@ -342,17 +402,22 @@ class Launcher:
             if isinstance(type_name, tuple | list):
                 yield from self._flattened(type_name, value)
             elif type_name.startswith(DESCRIPTOR):
-                yield from _values_of(value, self._rounds)
+                yield from _values_of(value, self._flags)
             elif type_name != CONSTANT:
                 yield value
 
-    def _scratch(self, where: Card, kernel: Kernel, programs: int, passed: int, stream: int | None) -> list[Given]:
-        """Return the pointers to scratch memory that follow the arguments of the Triton function."""
+    def _scratch(self, kernel: Kernel, programs: int, passed: int, stream: int | None) -> list[Any]:
+        """Return the scratch memory whose pointers follow the `passed` arguments of the Triton function.
+
+        Nothing else refers to this memory, so the caller has to keep the result until the kernel ends.
+        """
         explicit = () if kernel.image.metadata is None else kernel.image.metadata.explicit
-        found: list[Given] = []
-        for kind in ("global", "profile")[: len(explicit) - passed]:
-            size = getattr(self._metadata, f"{kind}_scratch_size", 0) if self._version >= (3, 8) else 0
-            found.append(where.storages.memory(_allocated(kind, programs * size, stream, self._metadata)))
+        found: list[Any] = []
+        for kind in ("global", "profile")[: max(len(explicit) - passed, 0)]:
+            size = getattr(self._metadata, f"{kind}_scratch_size", 0)
+            if kind == "global" and self._version < (3, 8):
+                size = 0  # Triton's AMD driver passes the null pointer
+            found.append(_allocated(kind, programs * size, stream, self._metadata))
         return found
 
 
@@ -362,8 +427,9 @@ def _allocated(kind: str, size: int, stream: int | None, metadata: Any) -> Any:
         return None
     from triton.runtime import _allocation
 
-    allocator = getattr(_allocation, "_allocator" if kind == "global" else "_profile_allocator").get()
-    if type(allocator).__name__ == "NullAllocator":
+    holder = getattr(_allocation, "_allocator" if kind == "global" else "_profile_allocator", None)
+    allocator = None if holder is None else holder.get()
+    if allocator is None or type(allocator).__name__ == "NullAllocator":
         if kind == "global":
             raise RuleError("the kernel needs memory for descriptors: call triton.set_allocator")
         return np.zeros(size, np.uint8)

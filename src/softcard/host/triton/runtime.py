@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 from softcard.core.errors import NotInstalled
 from softcard.core.tracebacks import OURS
 from softcard.device.hsa.agents import WORKGROUP_LIMIT, agent
-from softcard.host.triton.launcher import Function, Launcher, card, chosen_agent
+from softcard.host.triton.launcher import FLAGS, Function, Launcher, card, chosen_agent
 from softcard.host.triton.tensors import Tensor
 
 _MAJOR, _MINOR = triton.__version__.split(".")[:2]
@@ -30,7 +30,16 @@ With this value, Triton's benchmarks, which repeat a kernel for a fixed time, do
 """
 
 
-make_launcher: Final = partial(Launcher, version=VERSION)
+def _flags() -> tuple[str, ...]:
+    """Return the flags that Triton's tensor descriptors have; versions before 3.4 have no descriptors of the host."""
+    try:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+    except ImportError:
+        return ()
+    return tuple(flag for flag in FLAGS if flag in TensorDescriptor.__dataclass_fields__)
+
+
+make_launcher: Final = partial(Launcher, version=VERSION, flags=_flags())
 """A function that returns the launcher of a kernel from its source and metadata."""
 
 

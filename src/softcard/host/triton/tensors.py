@@ -92,13 +92,19 @@ class _Storage:
     """The block of device memory, which the storage unmaps; None if another one maps it."""
 
     @property
+    def is_writable(self) -> bool:
+        """True if kernels may write the memory."""
+        return self.data.flags.writeable
+
+    @property
     def is_valid(self) -> bool:
-        """True if the owner exists and still has this memory, which a resize may replace."""
+        """True if the owner exists, and has this memory and this permission to write, which it may change."""
         owner = self.owner()
         if owner is None:
             return False
         if isinstance(owner, np.ndarray):
-            return pointer(owner) == self.start and owner.nbytes == self.data.nbytes
+            is_same = pointer(owner) == self.start and owner.nbytes == self.data.nbytes
+            return is_same and owner.flags.writeable == self.is_writable
         return bool(owner.data_ptr() == self.start and owner.nbytes() == self.data.nbytes)
 
 
@@ -159,9 +165,8 @@ class Storages:
             raise WireError(f"{text}: the virtual GPU's memory is the host's, so pass tensor.cpu()")
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
-        found = self._known.get(start)
-        if found is None or found.data.nbytes != storage.nbytes() or found.owner() is None:
-            size = storage.nbytes()
+        found, size = self._known.get(start), storage.nbytes()
+        if found is None or not self._is_current(found, size):
             if not size:
                 return 0
             found = self._enter(start, _bytes_at(start, size), storage, tensor)
@@ -176,13 +181,25 @@ class Storages:
         first = pointer(array)
         start = first if owner is array else pointer(owner)
         found = self._known.get(start)
-        if found is None or found.owner() is None:
+        is_writable = owner.flags.writeable
+        if found is not None and is_writable != found.is_writable and (is_writable or found.owner() is owner):
+            found = None  # a read-only array may share the mapping of a writable one
+        if found is None or not self._is_current(found, owner.nbytes):
             if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
                 raise WireError("the array's memory has gaps, expected a view of a contiguous array")
             data = _bytes_at(start, owner.nbytes)
-            data.flags.writeable = owner.flags.writeable
+            data.flags.writeable = is_writable
             found = self._enter(start, data, owner, owner)
         return found, first - start
+
+    def _is_current(self, storage: _Storage, size: int | None = None) -> bool:
+        """Return True if a storage is still memory of the host and of the device, and has `size` bytes."""
+        block = storage.block
+        return (
+            (size is None or storage.data.nbytes == size)
+            and storage.owner() is not None
+            and (block is None or self._arrays.is_mapped(block))
+        )
 
     def _at(self, address: int) -> tuple[_Storage, int] | int:
         """Return the storage with a host address, which must be in a tensor that an earlier launch used."""
@@ -192,7 +209,7 @@ class Storages:
             starts = sorted(self._known)
             index = bisect_right(starts, address)
             found = self._known[starts[index - 1]] if index else None
-        if found is None or address >= found.start + found.data.nbytes or found.owner() is None:
+        if found is None or address >= found.start + found.data.nbytes or not self._is_current(found):
             text = f"Pointer argument cannot be accessed from Triton (cpu tensor?): no tensor contains {address:#x}"
             raise ValueError(f"{text} that a launch or softcard.triton.address has mapped")
         return found, address - found.start
@@ -204,12 +221,13 @@ class Storages:
         """
         with self._lock:
             for each in (*self._known.values(), *self._others):
-                if not each.is_valid:
+                if not each.is_valid or not self._is_current(each):
                     self._drop(each)
             gone = self._gone
             known = weakref.ref(owner, lambda _: gone.append(start))
             shared = self._arrays.find(data)
-            if shared is not None:  # the user's device memory, or part of another storage: its owner unmaps it
+            if shared is not None and (not data.flags.writeable or self._arrays.block(data).data.flags.writeable):
+                # the user's device memory, or part of another storage: its owner unmaps it
                 return _Storage(start, data, shared, known)
             block = self._arrays.enter(data, described(tensor))
             made = _Storage(start, data, block.address, known, block)
