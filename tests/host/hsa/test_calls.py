@@ -16,9 +16,9 @@ from softcard.hsa import Gpu, demo_code
 
 PACKAGE = Path(softcard.__file__).parent
 ENGINE = ("engine/gcn/reference/engine.py", "run")
-BEFORE_ENGINE = 110
+BEFORE_ENGINE = 114
 """From `Gpu.dispatch` to the engine: arguments, packet, queue, doorbell, packet processor, first state."""
-WHOLE = 550
+WHOLE = 556
 """From `Gpu.dispatch` to the end of `wait`."""
 BY_MACHINE_CODE = 115
 """Of the same launch where machine code processes its packet."""
