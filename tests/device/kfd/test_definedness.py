@@ -160,18 +160,3 @@ def test_device_memory_that_is_not_tracked_counts_as_written(monkeypatch: pytest
         marks.program.after_dispatch(None)  # type: ignore[arg-type]  # no origin is asked for
         assert ["is not checked" in each for each in findings(client)] == [True]
         assert not any(marks.device_shadow.shadow_memories[0].read(vram.address, 8))
-
-
-def test_atomics_on_memory_that_was_never_written_do_not_define_it(copies: Copies) -> None:
-    """An atomic changes the bytes, but is no store; the change is not the program's own."""
-    client, vram = copies.client, Vram(copies.client, VA)
-    shadow = client.process.device(client.device.nodes[0]).checks.find(ShadowCheck)
-    assert shadow is not None
-    assert shadow.program is not None
-    shadow.program.before_dispatch()
-    vram.bytes.view(np.uint32)[0] += 3  # as an atomic of a kernel does, whose shadow keeps the bytes undefined
-    shadow.program.after_dispatch(None)  # type: ignore[arg-type]  # no origin is asked for
-    copies.do(copies.copy(copies.data.address, vram.address, 4))
-    assert [each.partition(":")[0] for each in findings(client)] == [
-        "4 of 4 bytes that the host copied were never written"
-    ]

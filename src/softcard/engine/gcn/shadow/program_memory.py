@@ -166,17 +166,6 @@ class FilledMemory:
             each.open[number] = False
             each.before.pop(number, None)
 
-    def remember_changed(self) -> None:
-        """Save the contents of undefined bytes that have changed: bytes that an atomic changes stay undefined.
-
-        Later changes are then attributed to the program.
-        """
-        with self._lock:
-            for each in self._known:
-                for number in each.open.nonzero()[0].tolist():
-                    if not self._is_as_before(each, number):
-                        each.before[number] = each.data[number * CHUNK : (number + 1) * CHUNK].copy()
-
     def remember(self, start: int = 0, end: int = 1 << 64) -> None:
         """Save the contents of undefined bytes between two addresses, after the device has stored to them.
 
@@ -384,7 +373,6 @@ class ProgramMemory:
         Bytes in device memory remain undefined until the program or the device writes them again."""
         uses = self._device_shadow.uses
         if uses.stores == self._stores:
-            self._filled.remember_changed()
             return
         with self._lock:
             self._stores = uses.stores
