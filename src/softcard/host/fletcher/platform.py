@@ -293,6 +293,7 @@ class Kernel:
         context is not enabled, since its buffers have no addresses yet.
         """
         if self._port.strict and self._context.num_recordbatches() and not self._context.is_enabled:
+            self._port.read_mmio(REG_STATUS)  # raises the more important error if the platform was closed
             raise StatusError("the queued RecordBatches are not on the device: call the context's enable() first")
         numbers = [
             _word(rows, f"number of rows of RecordBatch {at}", self._port)
