@@ -10,6 +10,7 @@ import pytest
 
 from softcard.cli import main
 from softcard.cli.exits import ExitCode
+from softcard.cli.running.triton_kernel import Argument
 
 COMPILED = Path(__file__).parents[1] / "vectors" / "gcn" / "triton"
 IR = """#loc = loc("k.py":1:0)
@@ -42,6 +43,14 @@ def test_too_little_lds_is_reported_with_the_cure(tmp_path: Path):
     file = kernel(tmp_path, shared=0)
     with pytest.warns(UserWarning, match=r"at LDS offset 0x\w+, but the launch reserves 0 bytes of LDS.* dynamic LDS"):
         main(["run", str(file), *VALUES, "--grid", "3"])
+
+
+@pytest.mark.parametrize(
+    ("type_name", "value", "expected"),
+    [("i64", -1, b"\xff" * 8), ("i64", (1 << 64) - 1, b"\xff" * 8), ("i32", 2.0, b"\2\0\0\0"), ("i1", True, b"\1")],
+)
+def test_numbers_of_types_without_a_sign(type_name: str, value: Any, expected: bytes):
+    assert Argument("n", type_name, "").packed(value) == expected
 
 
 @pytest.mark.parametrize(
