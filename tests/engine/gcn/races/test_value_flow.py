@@ -162,6 +162,14 @@ SPILLS = {
     f"buffer_store_dword v10, off, s[0:3], 0 offset:4|buffer_load_dword v10, off, s[0:3], s20|{WAIT}{OWN}"),
     "through a copy of the buffer": ("gfx900", f"{KEPT}s_mov_b64 s[20:21], s[0:1]|s_mov_b64 s[22:23], s[2:3]|"
     f"buffer_store_dword v10, off, s[20:23], 0|buffer_load_dword v10, off, s[0:3], 0|{WAIT}{OWN}"),
+    "through a buffer with a constant": ("gfx900", f"{KEPT}s_mov_b64 s[20:21], s[0:1]|s_mov_b32 s22, s2|"
+    "s_mov_b32 s23, 0xe00000|buffer_store_dword v10, off, s[20:23], 0|"
+    f"buffer_load_dword v10, off, s[20:23], 0|{WAIT}{OWN}"),
+    "through a loaded buffer": ("gfx900", f"{KEPT}v_mov_b32 v16, 0x202000|v_mov_b32 v17, 0|v_mov_b32 v20, s0|"
+    "v_mov_b32 v21, s1|v_mov_b32 v22, s2|v_mov_b32 v23, s3|s_mov_b64 exec, 1|"
+    f"flat_store_dwordx4 v[16:17], v[20:23]|{WAIT}"
+    "s_mov_b64 exec, s[14:15]|v_readfirstlane_b32 s16, v16|s_mov_b32 s17, 0|s_load_dwordx4 s[20:23], s[16:17], 0|"
+    f"{WAIT}buffer_store_dword v10, off, s[20:23], 0|buffer_load_dword v10, off, s[20:23], 0|{WAIT}{OWN}"),
     "through another window": ("gfx900", f"{BUFFER}{FLAT}buffer_store_dword v10, off, s[0:3], 0|"
     f"flat_load_dword v10, v[14:15]|{WAIT}{OWN}"),
     "of two dwords": ("gfx900", f"{KEPT}v_mov_b32 v11, v10|v_mov_b32 v10, 0|buffer_store_dword v10, off, s[0:3], 0|"
