@@ -160,7 +160,7 @@ def test_hanging_failing_and_oopsing_programs(built):
     assert "(loops): state R" in shown
     assert "(sleep): state S" in shown
     shown = done.stdout.split("-- stuck has not ended")[1].split("-- stuck still")[0]
-    assert "(stuck): state D" in shown
+    assert re.search(r"\(stuck\): state [DR]", shown)  # it waits without a signal, and wakes now and then
     assert "faulty_waits_for_ever" in shown
 
 

@@ -25,8 +25,8 @@ SIGNAL_FLAG = f"{SINGLE}v_mov_b32 v2, 5|v_mov_b32 v3, 0|flat_store_dwordx2 v[0:1
 class Streams(Bench):
     """Queues whose packets run when all are submitted, one queue after the other; each packet has the barrier bit."""
 
-    def __init__(self, engine: str) -> None:
-        super().__init__(check="races", execution="manual", engine=engine)
+    def __init__(self, engine: str, agent: str = "gfx900") -> None:
+        super().__init__(agent, check="races", execution="manual", engine=engine)
         self.data, self.values = self.words(256)
         self.signal = self.device.create_signal(0)
         self.submitted: list[tuple[Queue, list[bytes]]] = []
@@ -158,6 +158,20 @@ def test_one_kernel_stores_the_data_and_the_signal(streams: Streams, release: st
     signal = f"v_mov_b32 v0, {low:#x}|v_mov_b32 v1, {high:#x}|{SIGNAL_FLAG}"
     both = streams.kernel_at(DATA.format(1) + release + signal)
     assert streams.run([both], [streams.wait(), streams.store(2)]) == ([] if release else RACE)
+
+
+@pytest.mark.parametrize("release", ["s_waitcnt vmcnt(0)|", ""], ids=["waited", "not waited"])
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_a_scoped_store_of_the_signal(engine: str, release: str) -> None:
+    """It keeps the order of the stores within its work-group, but not for packets."""
+    streams = Streams(engine, "gfx942")
+    at = streams.signal.address + VALUE_AT
+    signal = f"v_mov_b32 v0, {at & 0xFFFFFFFF:#x}|v_mov_b32 v1, {at >> 32:#x}|" + SIGNAL_FLAG.replace(
+        "]|", "] sc0 sc1|"
+    )
+    both = streams.kernel_at(DATA.format(1) + release + signal)
+    assert streams.run([both], [streams.wait(), streams.store(2)]) == ([] if release else RACE)
+    streams.device.close()
 
 
 def test_a_chain_of_queues(streams: Streams) -> None:

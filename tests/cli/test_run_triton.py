@@ -49,6 +49,14 @@ def test_too_little_lds_is_reported_with_the_cure(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("type_name", "value", "expected"),
+    [("i64", -1, b"\xff" * 8), ("i64", (1 << 64) - 1, b"\xff" * 8), ("i32", 2.0, b"\2\0\0\0"), ("i1", True, b"\1")],
+)
+def test_numbers_of_types_without_a_sign(type_name: str, value: Any, expected: bytes):
+    assert Argument("n", type_name, "").packed(value) == expected
+
+
+@pytest.mark.parametrize(
     ("changes", "values", "text"),
     [
         ({}, VALUES[:-2], "the kernel takes 5 arguments (out, x, row, out_row, columns), not 4"),

@@ -162,6 +162,14 @@ SPILLS = {
     f"buffer_store_dword v10, off, s[0:3], 0 offset:4|buffer_load_dword v10, off, s[0:3], s20|{WAIT}{OWN}"),
     "through a copy of the buffer": ("gfx900", f"{KEPT}s_mov_b64 s[20:21], s[0:1]|s_mov_b64 s[22:23], s[2:3]|"
     f"buffer_store_dword v10, off, s[20:23], 0|buffer_load_dword v10, off, s[0:3], 0|{WAIT}{OWN}"),
+    "through a buffer with a constant": ("gfx900", f"{KEPT}s_mov_b64 s[20:21], s[0:1]|s_mov_b32 s22, s2|"
+    "s_mov_b32 s23, 0xe00000|buffer_store_dword v10, off, s[20:23], 0|"
+    f"buffer_load_dword v10, off, s[20:23], 0|{WAIT}{OWN}"),
+    "through a loaded buffer": ("gfx900", f"{KEPT}v_mov_b32 v16, 0x202000|v_mov_b32 v17, 0|v_mov_b32 v20, s0|"
+    "v_mov_b32 v21, s1|v_mov_b32 v22, s2|v_mov_b32 v23, s3|s_mov_b64 exec, 1|"
+    f"flat_store_dwordx4 v[16:17], v[20:23]|{WAIT}"
+    "s_mov_b64 exec, s[14:15]|v_readfirstlane_b32 s16, v16|s_mov_b32 s17, 0|s_load_dwordx4 s[20:23], s[16:17], 0|"
+    f"{WAIT}buffer_store_dword v10, off, s[20:23], 0|buffer_load_dword v10, off, s[20:23], 0|{WAIT}{OWN}"),
     "through another window": ("gfx900", f"{BUFFER}{FLAT}buffer_store_dword v10, off, s[0:3], 0|"
     f"flat_load_dword v10, v[14:15]|{WAIT}{OWN}"),
     "of two dwords": ("gfx900", f"{KEPT}v_mov_b32 v11, v10|v_mov_b32 v10, 0|buffer_store_dword v10, off, s[0:3], 0|"
@@ -311,7 +319,8 @@ def found_of_all_waves(text: str) -> list[Finding]:
 
 # ---- where the values of loads go ------------------------------------------------------------------------------------
 FIRST = (
-    "s_mov_b32 m0, -1|v_lshlrev_b32 v2, 2, v0|v_add_u32 v4, 0x200000, v2|v_mov_b32 v5, 0|v_add_u32 v6, 0x201000, v2|"
+    f"{BUFFER}s_mov_b32 m0, -1|v_lshlrev_b32 v2, 2, v0|v_and_b32 v8, 12, v2|"
+    "v_add_u32 v4, 0x200000, v2|v_mov_b32 v5, 0|v_add_u32 v6, 0x201000, v2|"
     "v_mov_b32 v7, 0|v_mov_b32 v3, 17|s_mov_b32 s20, 3|s_mov_b64 s[16:17], 0xff|s_mov_b64 s[22:23], 0xf0f|"
     + "".join(f"v_mul_u32_u24 v{n}, {n}, v0|" for n in range(10, 16))
 )
@@ -337,6 +346,19 @@ def random_program(rng: np.random.Generator) -> str:
             f"v_cmp_eq_u32 s[22:23], {a}, {b}|" if rng.random() < 0.3 else f"v_mov_b32 {to}, {b}|",
             f"v_cndmask_b32 {to}, {a}, {b}, s[22:23]|", f"v_readlane_b32 s21, {a}, {lane}|",
             f"v_mov_b32 {to}, s21|", f"v_writelane_b32 {to}, s20, {lane}|", f"v_writelane_b32 {to}, s21, {lane}|",
+            f"s_bitcmp1_b32 s21, {lane & 3}|s_cbranch_scc1 {label}|v_writelane_b32 {to}, s20, {lane}|{label}:|",
+            f"s_cmp_eq_u32 s20, 2|s_cbranch_scc1 {label}|v_writelane_b32 {to}, s20, {lane}|{label}:|"
+            f"v_readlane_b32 s21, {to}, {lane}|",
+            f"buffer_store_dword {a}, off, s[0:3], 0 offset:{lane & 12}|",
+            f"buffer_load_dword {to}, off, s[0:3], 0 offset:{lane & 12}|{WAIT}",
+            f"buffer_store_dword {a}, v8, s[0:3], 0 offen|" if rng.random() < 0.3 else
+            f"buffer_store_byte {a}, off, s[0:3], 0 offset:{lane & 13}|",
+            f"buffer_load_dword {to}, v8, s[0:3], 0 offen|{WAIT}" if rng.random() < 0.3 else
+            f"buffer_load_ubyte {to}, off, s[0:3], 0 offset:{lane & 13}|{WAIT}",
+            "buffer_store_dwordx2 v[10:11], off, s[0:3], 0|" if rng.random() < 0.3 else
+            f"buffer_load_dwordx2 v[11:12], off, s[0:3], 0 offset:{lane & 4}|{WAIT}",
+            f"ds_read2_b32 v[11:12], v2 offset0:{lane & 1} offset1:{lane & 2}|{WAIT}",
+            f"global_load_dwordx2 v[11:12], v[6:7], off offset:{8 * lane}|{WAIT}",
             f"v_readfirstlane_b32 s21, {a}|", f"v_mov_b32_dpp {to}, {a} row_shr:1 row_mask:0xf bank_mask:0xf|",
             f"ds_bpermute_b32 {to}, v3, {a}|{WAIT}", f"ds_permute_b32 {to}, v2, {a}|{WAIT}",
             f"ds_swizzle_b32 {to}, {a} offset:0x801f|{WAIT}", exec_mask, "s_mov_b64 exec, -1|",
@@ -358,7 +380,8 @@ class Run:
     """A run of a program by one wave, in which `changed` lanes get another value from the load."""
 
     def __init__(self, text: str, changed: int) -> None:
-        self.made = program(text, "gfx900", size=(64, 1, 1), lds_bytes=1024)
+        self.made = program(text, "gfx900", size=(64, 1, 1), lds_bytes=1024, **PRIVATE)
+        self.made.memory.map(SCRATCH, Ram(0x2000), name="scratch")
         self.changed = changed
         self.trace: list[tuple[int, int]] = []
         self.loads: set[int] = set()

@@ -114,7 +114,8 @@ class Event:
     `site` is the number of the instruction: instructions are numbered when they first access memory.
     `is_coherent` is True for a load that bypasses the caches (glc), `is_in_group` for a load that is coherent within
     its work-group only. `is_single` is True if only one lane is active.
-    `clock` is the clock that the event releases to its work-group, `published` the one that it releases to others."""
+    `clock` is the clock that the event releases to its work-group, `published` the one that it releases to others, and
+    `released` the one that it releases to packets: without the stores that the wave had not waited for."""
 
     wave: WaveClock
     epoch: int
@@ -126,6 +127,7 @@ class Event:
     is_single: bool
     clock: Clock
     published: Clock
+    released: Clock
 
     def allows(self, other: Event, space: str) -> bool:
         """Return True if the accesses of both events may be atomic in the source code; then they do not race.
@@ -339,7 +341,7 @@ class EventDetector:
         """Record that a packet has read these bytes; see `LaunchClocks.read_by_packet`."""
         places: Places = np.arange(address, address + size, dtype=np.uint64)
         atomics = self._published["global"]
-        clocks = [each.clock for each in self._stores_at("global", places)]
+        clocks = [each.released for each in self._stores_at("global", places)]
         clocks += [atomics[place] for place in places.tolist() if place in atomics]
         return self.clocks.read_by_packet(queue, index, clocks)
 
@@ -370,7 +372,7 @@ class EventDetector:
         event = self._events[number]
         assert event is not None
         if releases:
-            event.clock = event.published = wave.released_with(event.epoch)
+            event.clock = event.published = event.released = wave.released_with(event.epoch)
         if stores and space != "LDS" and insn.target.has_xccs:
             self._publish(event, space, is_plain=access == STORE and not stores_through(insn))
         if stores and space == "global" and not releases and (access == ATOMIC or is_scoped_store(insn)):
@@ -413,7 +415,7 @@ class EventDetector:
             clock = wave.released()
             is_in_group = access == LOAD and is_group_load(insn)
             flags = is_coherent, is_in_group, is_single
-            event = Event(wave, wave.epoch, insn, site, access, *flags, clock, clock)
+            event = Event(wave, wave.epoch, insn, site, access, *flags, clock, clock, clock)
             self._events.append(event)
         return number
 

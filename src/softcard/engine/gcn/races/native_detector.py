@@ -695,7 +695,7 @@ class NativeDetector:
         place = self._addresses.ctypes.data, size, self._records.ctypes.data
         function("stored_records")(ctypes.addressof(self.race), SPACES.index("global"), *place)
         found = {_release(each) for each in self._records[:size].tolist()}
-        clocks = [self._ordered_by(each) for each in sorted(found) if each >> UID_AT >= self.race.watermark]
+        clocks = [self.released(each) for each in sorted(found) if each >> UID_AT >= self.race.watermark]
         atomics = self._published["global"]
         clocks += [atomics[each] for each in range(address, address + size) if each in atomics]
         return self.clocks.read_by_packet(queue, index, clocks)

@@ -162,7 +162,7 @@ class Code:
         self.private = self.node("phi", "private")
         """The value of private memory at any computed address, for values that track it; `phis` has what is stored."""
         self.frame: tuple[Expression, ...] | None = None
-        """What the constant addresses of the kernel's private memory are relative to; None before the first access."""
+        """The base of the kernel's constant addresses in private memory; None before the first access."""
         self.moved: set[Expression] = set()
         """The values that the kernel stores to computed addresses that may be in private memory."""
         self.reads_frame = False

@@ -44,6 +44,8 @@ CROSSING: Final = frozenset({"v_at", "push", "lane", "bits", "mask", "active", "
 """The operations whose result in one lane may depend on the operands in other lanes."""
 ACCESSES: Final = frozenset({"store", "atomic", "swap"})
 """The kinds of events by which a value gets out of its wave; their first expression is the address."""
+ADDS_LANE: Final = 1 << 23
+"""The bit in a buffer resource's last dword that adds the lane to the index, as in the buffer of private memory."""
 DEFERRED: Final = 128
 """The maximum number of pairs of instructions whose races a wave defers; further races are counted at once."""
 ROWS: Final = 4096
@@ -214,8 +216,8 @@ class LaneValues(Values):
             return isinstance(address, Node) or address >> 32 == dispatch.private_base >> 32
         if space != "global" or insn.form not in ("MUBUF", "MTBUF"):
             return False
-        last = self.s(insn["srsrc"] + 3)  # the private buffer's dwords are set by the launch, those of others loaded
-        return isinstance(last, Node) and last.op not in ("load", "argument")
+        last = self.s(insn["srsrc"] + 3)
+        return isinstance(last, Node) or last & ADDS_LANE != 0
 
     def _put_private(self, *values: Expression) -> None:
         """Record that these values are in private memory."""
