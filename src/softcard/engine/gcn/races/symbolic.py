@@ -569,12 +569,11 @@ class Values:
     # ---- memory ------------------------------------------------------------------------------------------------------
     def load(self, space: str, bits: int, address: Expression, where: Expression | None = None) -> list[Expression]:
         """Load per-lane values from memory."""
-        count = max(1, bits // 32)
-        slot = self._slot(space, address)
-        if slot is not None:
-            found = [self._in_active_lanes(self._get(*slot[:-1], slot[-1] + 4 * each)) for each in range(count)]
-            return found if bits >= 32 else [self.code.node("piece", bits, *found)]
-        return self._loaded(space, bits, address)
+        places = self._private(space, address, bits)
+        if places is None:
+            return self._loaded(space, bits, address)
+        found = [self._get_private(each) for each in places]
+        return found if bits >= 32 else [self.code.node("piece", bits, *found)]
 
     def _access(self) -> int:
         """Return the number of the next access to memory within the instruction."""
@@ -596,14 +595,32 @@ class Values:
         where: Expression | None = None,
     ) -> None:
         """Store per-lane values to memory."""
+        places = self._private(space, address, bits)
+        if places is None:
+            self._stored(space, bits, address, values)
+            return
+        for place, value in zip(places, values, strict=True):
+            stored = value if bits >= 32 else self.code.node("piece", bits, value, self._get(*place))
+            self._put_private(place, stored, where)
+
+    def _stored(self, space: str, bits: int, address: Expression, values: Sequence[Expression]) -> None:
+        """Record a store to memory that is not followed."""
+        self.events.append(Event("store", self.insn, (address, *values), None, space, bits))
+
+    def _get_private(self, place: Location) -> Expression:
+        """Return the value that the active lanes load from a dword of private memory."""
+        return self._in_active_lanes(self._get(*place))
+
+    def _put_private(self, place: Location, stored: Expression, where: Expression | None) -> None:
+        """Store a dword to a dword of private memory, in the lanes of the mask `where`."""
+        self.state[place] = self._after_write(place, stored)
+
+    def _private(self, space: str, address: Expression, bits: int) -> list[Location] | None:
+        """Return the dwords of private memory that an access of `bits` bits refers to, or None for other memory."""
         slot = self._slot(space, address)
         if slot is None:
-            self.events.append(Event("store", self.insn, (address, *values), None, space, bits))
-            return
-        for each, value in enumerate(values):
-            place = *slot[:-1], slot[-1] + 4 * each
-            stored = value if bits >= 32 else self.code.node("piece", bits, value, self._get(*place))
-            self.state[place] = self._after_write(place, stored)
+            return None
+        return [(*slot[:-1], slot[-1] + 4 * each) for each in range(max(1, bits // 32))]
 
     def _slot(self, space: str, address: Expression) -> tuple[Any, ...] | None:
         """Return the dword of private memory that an address refers to, or None for other memory."""

@@ -132,12 +132,10 @@ class LaneValues(Values):
     def load(self, space: str, bits: int, address: Expression, where: Expression | None = None) -> list[Expression]:
         """Load per-lane values from memory, in the lanes of the mask `where`."""
         self._decides(where)
-        slot = self._slot_of(space, address, bits)
-        if slot is not None:
-            self.code.reads_frame = True
-            found = [self._in_active_lanes(self._get(*each)) for each in slot]
-            return found if bits >= 32 else [self.code.node("piece", bits, *found)]
-        loaded = self._loaded(space, bits, address)
+        return super().load(space, bits, address, where)
+
+    def _loaded(self, space: str, bits: int, address: Expression) -> list[Expression]:
+        loaded = super()._loaded(space, bits, address)
         if self._may_be_private(space, address):
             return [self.code.node("private", each, self.code.private) for each in loaded]
         return loaded
@@ -147,20 +145,23 @@ class LaneValues(Values):
     ) -> None:
         """Store per-lane values to memory, in the lanes of the mask `where`."""
         self._decides(where)
-        code, slot = self.code, self._slot_of(space, address, bits)
-        if slot is not None:
-            for place, value in zip(slot, values, strict=True):
-                old = self._get(*place)
-                stored = value if bits >= 32 else code.node("piece", bits, value, old)
-                if where is not None:
-                    stored = self._of("select", 32, where, stored, old)
-                self._put_private(stored)
-                self.state[place] = self._after_write(place, stored)
-            return
-        self.events.append(Event("store", self.insn, (address, *values), None, space, bits))
+        super().store(space, bits, address, values, where)
+
+    def _stored(self, space: str, bits: int, address: Expression, values: Sequence[Expression]) -> None:
+        super()._stored(space, bits, address, values)
         if self._may_be_private(space, address):
-            code.moved.update(values)
-            self._put_private(*values)
+            self.code.moved.update(values)
+            self._hold(*values)
+
+    def _get_private(self, place: Location) -> Expression:
+        self.code.reads_frame = True
+        return super()._get_private(place)
+
+    def _put_private(self, place: Location, stored: Expression, where: Expression | None) -> None:
+        if where is not None:
+            stored = self._of("select", 32, where, stored, self._get(*place))
+        self._hold(stored)
+        super()._put_private(place, stored, where)
 
     def atomic(
         self,
@@ -179,10 +180,10 @@ class LaneValues(Values):
             return result
         operands = [each for each in (v, compare) if each is not None]
         self.code.moved.update(operands)
-        self._put_private(*operands)
+        self._hold(*operands)
         return self.code.node("private", result, self.code.private)
 
-    def _slot_of(self, space: str, address: Expression, bits: int) -> list[Location] | None:
+    def _private(self, space: str, address: Expression, bits: int) -> list[Location] | None:
         """Return the dwords of private memory at a constant address; None for other memory and computed addresses.
 
         The constant addresses of a kernel are relative to one frame: the flat aperture, or one buffer with one scalar
@@ -219,7 +220,7 @@ class LaneValues(Values):
         last = self.s(insn["srsrc"] + 3)
         return isinstance(last, Node) or last & ADDS_LANE != 0
 
-    def _put_private(self, *values: Expression) -> None:
+    def _hold(self, *values: Expression) -> None:
         """Record that these values are in private memory."""
         self.code.phis.setdefault(self.code.private, set()).update(values)
 
