@@ -464,7 +464,7 @@ class Gpu(RichDisplay):
             used = self._take(queue, use)
             given = values_by_name(kernel.image, hidden, borrowed.address) if hidden else {}
             printf = Printf.of(self.device, kernel.image, given)
-            hostcalls = self._hostcalls_of(kernel, used, given)
+            hostcalls = self._hostcalls_of(used) if template.makes_hostcalls and HOSTCALL not in given else None
             words = self._hidden_of(kernel, used, offsets, given, printf.address if printf else 0, hostcalls)
             segments = template.packer.pack(args, words, borrowed.address, group_bytes)
             stack = template.private_bytes if stack_bytes is None else private_bytes(kernel, stack_bytes)
@@ -498,7 +498,8 @@ class Gpu(RichDisplay):
         self.device.check_open()
         template, address = self._template(kernel, grid, group), self._arrays.address
         given, queue = values_by_name(kernel.image, hidden or {}, address), self._own()
-        words = self._hidden_of(kernel, queue, ORIGIN, given, hostcalls=self._hostcalls_of(kernel, queue, given))
+        hostcalls = self._hostcalls_of(queue) if template.makes_hostcalls and HOSTCALL not in given else None
+        words = self._hidden_of(kernel, queue, ORIGIN, given, hostcalls=hostcalls)
         return template.packer.pack(args, words, address, group_bytes)
 
     # ---- internals -----------------------------------------------------------------------------------------------
@@ -567,13 +568,8 @@ class Gpu(RichDisplay):
             found = self._hidden[key] = hidden_arguments(self.device, queue, offset, given, printf, hostcall)
         return found
 
-    def _hostcalls_of(self, kernel: Kernel, queue: Queue, given: Mapping[str, int]) -> Hostcalls | None:
-        """Return the hostcall buffer of a queue.
-
-        Return None if the kernel makes no hostcalls, or if the caller has provided a hostcall buffer in `given`.
-        """
-        if HOSTCALL in given or kernel.image.metadata is None or HOSTCALL not in kernel.image.metadata.hidden_kinds:
-            return None
+    def _hostcalls_of(self, queue: Queue) -> Hostcalls:
+        """Return the hostcall buffer of a queue; make it for the first kernel that needs one."""
         with self._lock:
             found = self._hostcalls.get(queue)
             if found is None or not found.is_valid:
@@ -636,8 +632,8 @@ class Gpu(RichDisplay):
     def _destroy_failed(self) -> None:
         """Destroy the queues that this object made, that have failed, and that no launch uses any more."""
         with self._lock:
-            for each in [each for each in self._mine if not each.is_active]:
-                if each not in self._users.values():
+            for each in tuple(self._mine):
+                if not each.is_active and each not in self._users.values():
                     self._mine.remove(each)
                     each.destroy()
 

@@ -229,6 +229,8 @@ class LaunchTemplate:
             dimensions, grid, group, kernel_object=kernel.address, acquire_scope=SYSTEM, release_scope=SYSTEM
         )
         self.packer = Packer(kernel.image, self.packet, pointer_bytes)
+        metadata = kernel.image.metadata
+        self.makes_hostcalls = metadata is not None and HOSTCALL in metadata.hidden_kinds
         self.private_bytes = private_bytes(kernel, None)
         """The private memory of a work-item in bytes, unless a launch requests a larger stack."""
         self.beyond = beyond(kernel, group)
