@@ -208,7 +208,7 @@ OPTIONAL = {
 LARGE = {"triton"}
 """Extras that `all` leaves out: Triton is a download of 286 MB."""
 OF_CALLERS = {"torch"}
-"""Packages whose objects callers pass, and which nobody needs otherwise."""
+"""Packages whose objects callers may pass. The product does not need these packages."""
 LOOKED_UP = {"pyarrow", "ziglang", "distributed", "bokeh", "cryptography"}
 NAMED_OTHERWISE = {"vcd": "pyvcd"}
 """Packages by the module that is imported of them, where that has another name."""

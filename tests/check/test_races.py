@@ -98,7 +98,7 @@ def test_bytes_of_one_dword_are_neighbours() -> None:
 
 
 USE = "v_cmp_eq_u32 vcc, 0, {0}|s_cbranch_vccz on|on:"
-"""A use of a register's value: a load whose value nobody uses does not race."""
+"""A branch that uses a register. The check reports a racing load only if the kernel uses the loaded value."""
 OWN = WAVE + "v_lshlrev_b32 v3, 2, v0|v_xor_b32 v7, 0x100, v3|"
 """v3: a place of a work-item's own in LDS, v7: that of one in the other wave."""
 ONE = WAVE + "v_mov_b32 v3, 0|v_mov_b32 v7, 0|"

@@ -43,7 +43,7 @@ def without(code: bytes, operation: int) -> bytes:
 
 
 def found_in(processor: str, code: bytes, kernels: tuple[str, ...] = KERNELS) -> dict[str, list[str]]:
-    """What the check finds in each kernel; both engines find the same."""
+    """Return the findings of the check by kernel; verify that both engines report the same findings."""
     found = []
     for engine in ("jit", "reference"):
         with Gpu.open(processor, check="races", engine=engine) as gpu:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import threading
 import time
@@ -202,8 +203,6 @@ def compiled_code() -> str:
 
 def size_of(file: BinaryIO) -> int | None:
     """Return the size of an open file; None if it is a pipe or a device."""
-    import stat
-
     try:
         about = os.fstat(file.fileno())
     except (OSError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""What users of Triton are told: findings, errors, printed text, and wrong input, each in the terms of their source."""
+"""Tests of the texts that users of Triton read: findings, errors, and printed text, with positions in their source."""
 
 import inspect
 import os

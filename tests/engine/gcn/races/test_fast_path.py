@@ -206,7 +206,9 @@ def test_scalars_of_waves_and_groups(storing: int, offset: int, before: str, beh
 
 
 def waves(first: str, second: str) -> str:
-    """What the first wave does, and the second one; in the end they use what they have loaded last."""
+    """Return code in which the first wave executes `first` and the other wave `second`.
+
+    At the end, both waves use the values that they loaded last."""
     use = "v_xor_b32 v6, v6, v7|v_cmp_eq_u32 vcc, s24, v6|s_cbranch_vccz end|"
     first, second = first + use, second.replace("again", "more") + use
     return f"s_cmp_lg_u32 s8, 0|s_cbranch_scc1 other|{first}s_endpgm|other:|{second}end:"
