@@ -85,6 +85,7 @@ def harts(check: str, rounds: int, quick: bool) -> list[Row]:
                 run = lambda d=device, b=buffers, k=kernel, n=instances, t=tail: d.launch(k, n, [*b, *t])  # noqa: E731
                 for _ in range(SETTLING // 4):
                     run()
+                    optimised()
                 sides.append((run, buffers[-1], device))
             assert not sides[1][2].findings
             plain, checked = alternate(rounds, *(lambda run=run: cpu(run) for run, _, _ in sides))
@@ -121,6 +122,7 @@ def beside_oclgrind(title: str, check: str, program: Sequence[str], quick: bool,
         code, x, y = gpu.compile(SAXPY), gpu.zeros(many), gpu.zeros(many)
         for _ in range(SETTLING):
             gpu.run(code, "saxpy", many, 256, [2.0, x, y])
+            optimised()
         theirs, ours = alternate(
             rounds,
             lambda: wall(lambda: subprocess.run(command, cwd=folder, check=True, capture_output=True)),

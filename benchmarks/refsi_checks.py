@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 import refsi_kernels
-from harness import FOLDER, Row, Samples, alternate, cpu, main
+from harness import FOLDER, Row, Samples, alternate, cpu, main, optimised
 from softcard.core.checks import INIT, RACES, WAITS
 from softcard.host.refsi.compile import compile_kernels, riscv_compilers
 from softcard.refsi import RefSi, demo_kernels
@@ -91,6 +91,7 @@ def measure_case(case: Case, check: str, program: bytes, rounds: int) -> Row:
             run, result = prepared(device, case, program)
             for _ in range(SETTLING):
                 run()
+                optimised()
             sides.append((run, result, device))
         assert not sides[1][2].findings, f"{case.kernel} is right: {sides[1][2].findings[0]}"
         plain, checked = alternate(rounds, *(lambda run=run: cpu(run) for run, _, _ in sides))
@@ -113,6 +114,7 @@ def measure_commands(case: refsi_kernels.Case, check: str, rounds: int) -> Row:
         address, size = refsi_kernels.buffer_of(bench, case)
         for _ in range(SETTLING):
             bench.run(address, size)
+            optimised()
         assert not bench.device.findings, f"{case.symbol} is right: {bench.device.findings[0]}"
         sides.append((bench, address, size))
     plain, checked = alternate(rounds, *(lambda s=s: cpu(lambda: s[0].run(*s[1:])) for s in sides))
