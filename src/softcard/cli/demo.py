@@ -228,7 +228,7 @@ def _mistakes(console: Console) -> None:
         except SoftcardError as error:
             _show(console, error)
         else:
-            raise ModelBug("the device executed a buffer with a wrong count")
+            raise ModelBug("the device executed a command buffer with a malformed command, expected an error")
         device.load_elf(demo_kernels())
         try:
             device.launch("broken", 8, [device.zeros(8), 5])

@@ -1,4 +1,4 @@
-"""`softcard trace` and `softcard report`: a trace in the format of another program, or as one HTML file."""
+"""`softcard trace` converts a trace to the format of another program; `softcard report` writes it as one HTML file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The run statistics of kernels and commands. They have the same names for all devices.
 
-Each result of a kernel is also logged by the logger ``softcard`` at level DEBUG."""
+The logger ``softcard`` also logs the statistics of each kernel run at level DEBUG."""
 
 from __future__ import annotations
 

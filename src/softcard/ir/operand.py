@@ -180,7 +180,7 @@ class Operand(str):
         like = a if isinstance(a, Operand) else b
         type = type or (like.type if isinstance(like, Operand) else "")
         if not type:
-            raise ModelBug(f"select of {a!r} and {b!r} needs a type, or an operand as one of them")
+            raise ModelBug(f"select of {a!r} and {b!r} needs a type because neither is an operand: pass a type")
         one, other = (each if isinstance(each, Operand) else constant(type, each) for each in (a, b))
         for each in (a, b):
             if isinstance(each, Operand) and each.type != type:

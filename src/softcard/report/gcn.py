@@ -81,7 +81,9 @@ def matrix_table() -> str:
         source = each.source
         shown = f"choice `{source.removeprefix('gcn/')}`" if source.startswith("gcn/") else source
         if found.setdefault(processor, shown) != shown:
-            raise ModelBug(f"{each.name} of {processor}: two sources in one row of the table")
+            raise ModelBug(
+                f"{each.name} of {processor} has the source {shown}, expected {found[processor]} as in its row"
+            )
     names = [name for name in PROCESSORS if TARGETS[name].matrix]
     rows = [(*kind, *(by.get(name, "-") for name in names)) for kind, by in cells.items()]
     return table(("A and B", "sums", *names), rows)

@@ -85,7 +85,7 @@ def test_what_does_not_go_together() -> None:
         load(data, snapshots=-1)
     with pytest.raises(
         WireError,
-        match="snapshots require engine='reference' or 'jit', not an engine object: the reference engine takes",
+        match="register snapshots require engine='reference' or 'jit', not an engine object: the device has to create",
     ):
         load(data, ReferenceEngine(), snapshots=1)
     with pytest.raises(WireError, match="engine is 'fast', expected 'jit' or 'reference'"):

@@ -216,7 +216,7 @@ OLD, NEW = "vadd-tonga-64-180005", "vadd-tonga-64-200406"
     [
         (b"", "file starts with nothing, expected 7f 45 4c 46 (ELF), at byte 0x0"),
         (b"MZ\0\0", "file starts with 4d 5a 00 00, expected 7f 45 4c 46 (ELF), at byte 0x0"),
-        (b"\x7fELF", "EI_CLASS must be 1 (32-bit) or 2 (64-bit), at byte 0x4"),
+        (b"\x7fELF", "EI_CLASS is missing, expected 1 (32-bit) or 2 (64-bit), at byte 0x4"),
         (vector(NEW)[:40], "FileHeader needs 64 bytes, but the data has 40 left"),
         (changed(NEW, 5, b"\2"), "EI_DATA is 0x2, expected 1 (little-endian), at byte 0x5"),
         (changed(NEW, 18, b"\x3e\0"), "e_machine is 0x3e, expected 0xaf5a or 0xaf5b (AMD OpenCL 2.0 program)"),

@@ -203,6 +203,6 @@ def test_v2_metadata_has_no_offsets():
     kernel = source("V2", "k", described=False)
     odd = KernelMetadata("k", "", (Argument("a", 3, 4, "by_value"),))
     with pytest.raises(
-        WireError, match="argument 'a' has offset 3, expected the first aligned offset from 0 on in V2 metadata"
+        WireError, match="argument 'a' has offset 3, expected in V2 metadata: the first multiple of its alignment"
     ):
         write_code_object("V2", "gfx803", [KernelSource("k", b"", kernel.header, odd)])

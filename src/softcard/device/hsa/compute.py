@@ -90,7 +90,8 @@ def chosen_engine(engine: Engine | str, settings: KernelSettings, tracepoints: T
         return make_engine(name, settings.tier, counting=counting, tracepoints=tracepoints)
     if tracepoints is not None:
         raise WireError(
-            "snapshots require engine='reference' or 'jit', not an engine object: the reference engine takes them"
+            "register snapshots require engine='reference' or 'jit', not an engine object: "
+            "the device has to create the reference engine that takes them"
         )
     if not callable(getattr(engine, "run", None)):
         raise WireError(f"engine is {engine!r}, expected 'jit', 'reference' or an engine object")

@@ -609,8 +609,9 @@ class HsaDevice(Device[Settings]):
         From this call on, a long kernel is interrupted from time to time. The device then calls `poll`, which may
         ring doorbells (`ring_doorbell`), and processes packets of other queues. This is for a driver whose programs
         wait in kernels for copies that other queues do. Waves of an interrupted kernel also get time while a kernel
-        that began later runs, so the later kernel may wait for their actions. A kernel that waits for packets after
-        the interrupted kernel in the same queue waits for ever. Raise `BeyondModel` with coherence "strict"."""
+        that began later runs, so the later kernel may wait for their actions. An interrupted kernel must not
+        wait for packets that follow it in its own queue, because they are processed after its end. Raise `BeyondModel`
+        if the coherence is "strict"."""
         if self._fences is not None:
             raise BeyondModel(f"concurrent kernels are not supported with coherence {STRICT!r}")
         meanwhile = self._processor.meanwhile = ConcurrentQueues(poll, self._executor, self._compute)

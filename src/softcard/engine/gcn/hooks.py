@@ -437,9 +437,9 @@ class Check:
         """Handle a wait of the host for a signal that no outstanding work can change."""
 
     def stale_accesses(self, found: list[Any]) -> list[Any]:
-        """Report those of the stale accesses `found` that concern the check; return the others.
+        """Report the stale accesses in `found` that this check looks for; return the rest.
 
-        The engine with delayed stores and incoherent caches (`strict`) has found them.
+        The engine with delayed stores and incoherent caches (`strict`) fills `found`.
         """
         return found
 
@@ -584,9 +584,9 @@ class Checks:
             each.host_blocks(address)
 
     def stale_accesses(self, found: list[Any]) -> list[Any]:
-        """Let the checks report those of the stale accesses `found` that concern them; return the others.
+        """Let each check report the stale accesses in `found` that it looks for; return the rest.
 
-        The engine with delayed stores and incoherent caches (`strict`) has found them.
+        The engine with delayed stores and incoherent caches (`strict`) fills `found`.
         """
         for each in self._of["stale_accesses"]:
             found = each.stale_accesses(found)

@@ -67,7 +67,9 @@ def read_elf(data: bytes, base: int = 0) -> Elf:
     check_magic(data, base)
     bits = {1: 32, 2: 64}.get(data[4]) if len(data) > 4 else None
     if bits is None:
-        raise wrong("EI_CLASS must be 1 (32-bit) or 2 (64-bit)", base + 4)
+        raise wrong(
+            f"EI_CLASS is {data[4] if len(data) > 4 else 'missing'}, expected 1 (32-bit) or 2 (64-bit)", base + 4
+        )
     found = Elf(data, bits, base)
     check_encoding(found.header.data_encoding, base)
     return found

@@ -359,8 +359,8 @@ def _yaml(kernels: Sequence[KernelMetadata]) -> str:
             align = next((n for n in (1, 2, 4, 8, 16) if align_up(end, n) == each.offset), 0)
             if not align:
                 raise WireError(
-                    f"argument {each.name!r} has offset {each.offset}, expected the first aligned offset from {end} on "
-                    "in V2 metadata"
+                    f"argument {each.name!r} has offset {each.offset}, expected in V2 metadata: the first multiple of "
+                    f"its alignment (1, 2, 4, 8 or 16) after the previous argument, which ends at {end}"
                 )
             end = each.offset + each.size
             kind = "".join(part.capitalize() for part in each.kind.replace("multigrid", "multi_grid").split("_"))

@@ -244,7 +244,7 @@ def change_dec(old: int, d: int, c: int, free: int) -> int:
 
 @inlined
 def change_mskor(old: int, d: int, c: int, free: int) -> int:
-    """Return the new value of "mskor": the old value with bits cleared by the second data and set by the data."""
+    """Return the new value of "mskor": the old value without the bits set in `c` and with the bits set in `d`."""
     return old & ~c | d
 
 

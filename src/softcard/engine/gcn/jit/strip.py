@@ -150,9 +150,9 @@ class Strip:
 
 
 def ends(nodes: Sequence[Node]) -> set[int]:
-    """Return the indices of the instructions that follow a strip-mined loop in a block.
+    """Return the indices of the instructions directly after each strip-mined loop of a block.
 
-    The indices follow from the instructions alone; at translation, loops may have to end at further instructions."""
+    Only the effects of the instructions are examined; the translator may have to end loops at other indices, too."""
     found, strip = {len(nodes)}, Strip()
     for index, node in enumerate(nodes):
         if strip.ends_before(node.effects) or strip.is_waited_for(node) or node.effects.phases > 1:

@@ -180,7 +180,7 @@ class Shapes:
             family.same = self._inside(family, none & is_any, access.bits // 8)
 
     def _inside(self, family: Family, condition: Operand, size: int) -> Operand:
-        """Emit `condition`; for LDS, also require that all accesses of the family lie within the work-group's LDS."""
+        """Return an i1: `condition`; for LDS, also that all accesses of the family lie within the work-group's LDS."""
         if family.example.space != "lds":
             return condition
         text = self.text

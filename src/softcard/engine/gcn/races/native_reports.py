@@ -134,7 +134,7 @@ def use_of(race: Race, record: int, pc: int) -> int:
 
 @inlined
 def deferred_at(wave: WaveRow, number: int) -> int:
-    """Return the host address of a wave's entry of deferred races with this number."""
+    """Return the host address of entry `number` of a wave's table of deferred races, which are reported later."""
     return wave.deferred + number * DEFERRED_BYTES
 
 

@@ -149,9 +149,10 @@ def against(row: HartRow, race: Race, record: int, synchronizes: int, waits: int
 
 @native
 def worst(row: HartRow, race: Race, word: int, mask: int, synchronizes: int, waits: int) -> int:
-    """Check an access against the events in one shadow word; return the largest result of `against`.
+    """Check an access against the events in one shadow word; return the most severe result.
 
-    `mask` contains the bytes that the access touches.
+    `against` gives the result for one event, `FINE` if they do not race; a greater number is more severe. `mask` has a
+    bit for each byte that the access touches.
     """
     if word >> SPLIT_AT == 0:
         return against(row, race, word & ~BYTES, synchronizes, waits) if word & mask else FINE

@@ -403,8 +403,7 @@ class NativeHartRaces(HartCheck):
         self.race.moving_count = moving.last = number
 
     def _move(self) -> None:
-        """Rebuild the table of DMA transfers without the transfers that happened before the next accesses of all
-        harts."""
+        """Rebuild the table of DMA transfers without those that happen before every later access of every hart."""
         self._moving = [each for each in self._moving if not self._is_over(each)]
         self._by_key = {each.key: each for each in self._moving}
         self.race.moving_count = 0

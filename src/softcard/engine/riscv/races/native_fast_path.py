@@ -243,7 +243,8 @@ def access_part(
     """Check and record an access of some bytes of a dword; return 0 on success.
 
     Return 1, with nothing changed, if `native_check.check` has to check the access. The check succeeds only if
-    each other byte of the dword has an event below the watermark or the event of this access."""
+    the last recorded access of every remaining byte of the dword is older than `watermark`, so that it happened before
+    all later accesses, or belongs to the same event as this access."""
     dword, mask, newest = host & ~3, (1 << size) - 1 << (host & 3), 0
     stored = U32[dword + stores]
     cell = dword + (loads if is_load else stores)

@@ -76,7 +76,7 @@ class _Plain:
 
     @staticmethod
     def sext(to: int, w: int, a: int) -> int:
-        """Extend one bit to `to` bits with its sign."""
+        """Return a number of `to` bits that are all equal to the bit `a`; `w` is 1."""
         return (1 << to) - 1 if a else 0
 
 
