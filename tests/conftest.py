@@ -85,6 +85,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--exhaustive", action="store_true", help="run all combinations of tests marked one_in(n)")
 
 
+@pytest.fixture(scope="session")
+def is_exhaustive(request: pytest.FixtureRequest) -> bool:
+    """True with ``--exhaustive``: tests with a number of random cases then run more of them."""
+    return bool(request.config.getoption("exhaustive"))
+
+
 def _is_among(item: pytest.Item, counts: Counter[tuple[object, ...]]) -> bool:
     """Whether a combination is one of those that are always run: the first of each n of its test."""
     marker = item.get_closest_marker("one_in")

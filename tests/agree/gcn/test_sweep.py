@@ -10,29 +10,23 @@ from tests.agree.gcn import sweep
 from tests.agree.gcn.sweep import NAMES
 
 
-@pytest.fixture
-def all_forms(request: pytest.FixtureRequest) -> bool:
-    """Whether combinations are all run."""
-    return bool(request.config.getoption("exhaustive"))
-
-
 @pytest.mark.slow(seconds=5)
 @pytest.mark.parametrize("name", NAMES)
-def test_every_operation_in_every_form_agrees(name: str, all_forms: bool) -> None:
-    wrong = sweep.results(name, all_forms).wrong
+def test_every_operation_in_every_form_agrees(name: str, is_exhaustive: bool) -> None:
+    wrong = sweep.results(name, is_exhaustive).wrong
     assert not wrong, f"{len(wrong)} cases, the first of them:\n{wrong[0]}"
 
 
 @pytest.mark.slow
-def test_every_operation_retires_on_both_engines(all_forms: bool) -> None:
-    reached = set().union(*(sweep.results(name, all_forms).reached for name in NAMES))
+def test_every_operation_retires_on_both_engines(is_exhaustive: bool) -> None:
+    reached = set().union(*(sweep.results(name, is_exhaustive).reached for name in NAMES))
     missing = {op.name for op in table.OPS if op not in reached and not sweep.unreached(op)}
     assert not missing
 
 
 @pytest.mark.slow
-def test_every_operation_is_translated_unless_listed(all_forms: bool) -> None:
-    translated = set().union(*(sweep.results(name, all_forms).translated for name in NAMES))
+def test_every_operation_is_translated_unless_listed(is_exhaustive: bool) -> None:
+    translated = set().union(*(sweep.results(name, is_exhaustive).translated for name in NAMES))
     missing = {
         op.name for op in table.OPS if op not in translated and not sweep.unreached(op) and not sweep.reference_only(op)
     }

@@ -18,7 +18,8 @@ from tests.isa.gcn.semantics import matrix_oracle as oracle
 from tests.isa.gcn.semantics.matrix_oracle import Array, Fields
 from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields, set_scales
 
-FEW, MANY = 8, 10_000
+FEW, SOME, MANY = 8, 1_000, 10_000
+"""Random matrices for each instruction; `MANY` with ``--exhaustive`` in place of `SOME`."""
 MIXED = [key for key in ALL if matrices()[key].n == 4 or matrices()[key].k in (2, 8, 16)][::5]
 MIXED += [key for key in ALL if matrices()[key].takes_formats]
 
@@ -64,15 +65,15 @@ def test_a_kernel_agrees_with_numpy(key: tuple[str, str]) -> None:
 @pytest.mark.slow
 @pytest.mark.one_in(61)
 @pytest.mark.parametrize("key", ALL, ids=IDS)
-def test_a_kernel_agrees_with_numpy_at_many_matrices(key: tuple[str, str]) -> None:
-    agree(key, MANY, 5)
+def test_a_kernel_agrees_with_numpy_at_many_matrices(key: tuple[str, str], is_exhaustive: bool) -> None:
+    agree(key, MANY if is_exhaustive else SOME, 5)
 
 
 @pytest.mark.slow(seconds=4)
 @pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].takes_formats], ids=str)
-def test_kernels_with_formats_agree_with_numpy_at_some_hundred_matrices(key: tuple[str, str]) -> None:
+def test_kernels_with_formats_agree_with_numpy_at_a_hundred_matrices(key: tuple[str, str], is_exhaustive: bool) -> None:
     """All pairs of formats; scales of all magnitudes and NaN."""
-    agree(key, 300, 20)
+    agree(key, SOME if is_exhaustive else 100, 20)
 
 
 @pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].is_scaled], ids=str)
