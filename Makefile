@@ -19,7 +19,7 @@ INPUTS := pyproject.toml Makefile tools/venv.sh
 # One more than there are processors, because some wait: for a guest, a socket, a limit of time.
 PYTEST := $(BIN)/python -m pytest
 SIDE_BY_SIDE = -n $(or $(JOBS),$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
-# The one waits for the network most of the time, the other uses one processor.
+# Side by side: packages into the environment and lint on one processor, programs that tests compare with on another.
 PREPARE = $(MAKE) --no-print-directory -j2 lint oracles
 SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -c docs/site
 # Something of every layer and interface, two thousand tests in less than 30 CPU seconds.
@@ -29,14 +29,14 @@ QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/t
 
 .PHONY: test quick exhaustive shuffle demo lint docs links wheel bench clean oracles rocblas
 
-test: $(DEV)
+test:
 	@$(PREPARE)
 	$(PYTEST) $(SIDE_BY_SIDE)
 
 quick: $(DEV)
 	$(PYTEST) -q -m "not slow" $(wildcard $(addprefix tests/,$(QUICK)))
 
-exhaustive: $(DEV)
+exhaustive:
 	@$(PREPARE)
 	$(PYTEST) $(SIDE_BY_SIDE) --exhaustive
 
@@ -87,7 +87,7 @@ $(USE): $(VENV)
 
 $(DEV): $(VENV)
 	@echo "installing softcard and its development tools into .venv"
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) --no-compile --editable '.[dev]'
 	@touch $(USE) $@
 
 clean:

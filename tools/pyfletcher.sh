@@ -30,7 +30,7 @@ make_kept() {
     echo "pyfletcher: installing the real Fletcher run-time and, if need be, a Python 3.9 (once, 80 MB to download)"
     last=$(start "$1") || return 1
     # Into a folder of their own, by this project's pip: bullseye's Python comes without one.
-    .venv/bin/python -m pip install --disable-pip-version-check --no-input --target "$1/packages" \
+    .venv/bin/python -m pip install --disable-pip-version-check --no-input --no-compile --target "$1/packages" \
         --python-version 3.9 --implementation cp --abi cp39 --only-binary :all: \
         --platform manylinux2014_x86_64 --platform manylinux_2_17_x86_64 'numpy<1.24' pyfletcher==0.0.20 \
         >"$1/pip.log" 2>&1 || { tail -n 20 "$1/pip.log" >&2; return 1; }

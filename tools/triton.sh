@@ -10,8 +10,8 @@ is_good() { [ -d "$1/triton" ]; }
 
 make_kept() {
     echo "triton: installing Triton for the tests (once, 286 MB to download)"
-    .venv/bin/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps --only-binary :all: \
-        --target "$1" triton==3.9.0 || return 1
+    .venv/bin/python -m pip install --disable-pip-version-check --no-input --no-compile --quiet --no-deps \
+        --only-binary :all: --target "$1" triton==3.9.0 || return 1
     rm -rf "$1/triton/profiler" "$1/triton/backends/nvidia/bin" "$1/bin"
 }
 
