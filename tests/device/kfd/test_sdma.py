@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from softcard.core.record import Record
+from softcard.device.hsa.pm4 import Function
 from softcard.device.kfd import sdma
 from softcard.device.kfd.events import QueueFailed
 from softcard.device.kfd.ioctls import (
@@ -22,7 +23,6 @@ from softcard.device.kfd.ioctls import (
     WaitEvents,
     boot_nanoseconds,
 )
-from softcard.device.kfd.sdma import Function
 from tests.device.kfd.rig import PAGE, Pages, Program, eventually, program
 
 VA = 0x7E00_0000_0000

@@ -9,6 +9,7 @@ from typing import Final
 from softcard.core.errors import BeyondModel, RuleError, SoftcardError
 from softcard.core.record import Record, bits, u32, u64
 from softcard.device.hsa.memory.atomics import Word
+from softcard.device.hsa.pm4 import COMPARES
 from softcard.device.kfd.address_space import AddressSpace
 from softcard.device.kfd.host_races import CopyEngineOrder
 from softcard.device.kfd.ioctls import boot_nanoseconds
@@ -47,18 +48,6 @@ class Atomic(IntEnum):
     Only the operation that run-time libraries use is defined."""
 
     ADD_64 = 47
-
-
-class Function(IntEnum):
-    """The comparisons that the SDMA packet POLL_REGMEM can wait for."""
-
-    ALWAYS = 0
-    LESS = 1
-    LESS_EQUAL = 2
-    EQUAL = 3
-    NOT_EQUAL = 4
-    GREATER_EQUAL = 5
-    GREATER = 6
 
 
 class Nop(Record, size=4):
@@ -194,15 +183,6 @@ COUNT_BITS: Final = 22
 """The number of bits of a packet's count before SDMA 4.4."""
 DWORDS: Final = 2
 """The value of a packet's field fill_size for a fill with dwords."""
-COMPARES: Final[dict[int, Callable[[int, int], bool]]] = {
-    Function.ALWAYS: lambda value, wanted: True,
-    Function.LESS: int.__lt__,
-    Function.LESS_EQUAL: int.__le__,
-    Function.EQUAL: int.__eq__,
-    Function.NOT_EQUAL: int.__ne__,
-    Function.GREATER_EQUAL: int.__ge__,
-    Function.GREATER: int.__gt__,
-}
 
 
 class SdmaQueue:
