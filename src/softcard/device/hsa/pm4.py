@@ -435,9 +435,8 @@ class _CacheCommands(Commands):
 
     def execute(self, opcode: int, body: list[int]) -> bool:
         """Execute one command of the ring; return False if it has to wait."""
-        known = Command.NOP, Command.INDIRECT_BUFFER, Command.ACQUIRE_MEM
-        if opcode not in known:
-            raise BeyondModel(f"PM4 command {command_name(opcode)} is not modelled, expected {_names(known)}")
+        if opcode not in (Command.NOP, Command.INDIRECT_BUFFER, Command.ACQUIRE_MEM):
+            raise BeyondModel(f"PM4 command {command_name(opcode)} is not modelled, expected ACQUIRE_MEM or NOP")
         return super().execute(opcode, body)
 
 
