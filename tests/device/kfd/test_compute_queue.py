@@ -140,6 +140,14 @@ def test_kernels(agent: str) -> None:
         assert there.words[:129].tolist() == [*range(1, 129), 0]
 
 
+def test_address_watch_without_watch_points() -> None:
+    """The exception for watched addresses (bit 13) never occurs if no address is watched."""
+    with program("gfx90a") as client:
+        there = Compute(client)
+        there.do(*there.registers(rsrc2=2 << USER_AT | GROUP_X | 1 << 13), dispatch())
+        assert there.words[:64].tolist() == list(range(1, 65))
+
+
 def test_registers_stay_between_dispatches() -> None:
     with program("gfx90a") as client:
         there = Compute(client)

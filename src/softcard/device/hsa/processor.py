@@ -36,7 +36,7 @@ from softcard.device.hsa.exceptions import PacketRefused, QueueError, code_of
 from softcard.device.hsa.fast_path import Templates
 from softcard.device.hsa.launch.first_state import Surroundings, launch
 from softcard.device.hsa.launch.plan import LaunchPlan, read_plan
-from softcard.device.hsa.launch.registers import ComputeRegisters, DispatchDirect, launch_registers
+from softcard.device.hsa.launch.registers import ComputeRegister, ComputeRegisters, DispatchDirect, launch_registers
 from softcard.device.hsa.memory.device_memory import DeviceMemory
 from softcard.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q, ending
 from softcard.device.hsa.packet_log import ROWS, PacketLog
@@ -452,7 +452,7 @@ class Processor:
 
     def _ran(self, plan: LaunchPlan, data: bytes, templates: Templates | None, dispatch: Dispatch) -> Statistics:
         """Run `dispatch` on the engine that the kernel needs; return the statistics of the run."""
-        if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
+        if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan.rsrc2)):
             if self._compute.fences is not None:
                 self._compute.fences.flush()
             if self._compute.events.tracepoints is not None:
@@ -530,7 +530,8 @@ class Processor:
         if self._compute.checks.tracker is not None:
             raise BeyondModel("the check 'races' is not supported for kernels of PM4 queues: use other checks")
         rsrc2 = registers.rsrc2
-        if int.from_bytes(rsrc2.pack(), "little") & _ANY_EXCEPTION:
+        word = registers[ComputeRegister.PGM_RSRC2]
+        if word & _ANY_EXCEPTION and self._exceptions(word):
             raise BeyondModel("kernels of PM4 queues that enable exceptions are not modelled")
         dispatch = launch_registers(
             self._surroundings(), registers, command, **self._options(), watch=watch,
@@ -580,14 +581,14 @@ class Processor:
             raise PacketRefused(mismatch, QueueError.INVALID_CODE, IS_PTR64)
         self._telemetry.lint("is-ptr64", f"packet {index}: {mismatch}", IS_PTR64)
 
-    def _exceptions(self, plan: LaunchPlan) -> Exceptions:
-        """Return the exceptions that the kernel's header enables and that an engine must check for.
+    def _exceptions(self, rsrc2: int) -> Exceptions:
+        """Return the exceptions that compute_pgm_rsrc2 enables and that an engine must check for.
 
         Memory violations are not included, because every engine always reports them."""
         from softcard.engine.gcn.reference.exceptions import Exceptions
 
-        enabled = Exceptions(plan.rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
-        if self._memory.watched and plan.rsrc2 >> _ADDRESS_WATCH_AT & 1:
+        enabled = Exceptions(rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
+        if self._memory.watched and rsrc2 >> _ADDRESS_WATCH_AT & 1:
             enabled |= Exceptions.ADDRESS_WATCH
         return enabled
 
