@@ -151,6 +151,17 @@ def test_boxes(copies: Copies) -> None:
     assert (copies.data.bytes[PAGE : 2 * PAGE].view(np.uint16) == expected).all()
 
 
+def test_writes(copies: Copies) -> None:
+    """A packet that contains the dwords to store; it may wrap around in the ring."""
+    words = copies.data.bytes.view(np.uint32)
+    copies.do(sdma.Nop(count=RING // 4 - 6), bytes(4 * (RING // 4 - 6)))
+    copies.do(
+        sdma.Write(address=copies.data.address + 4, count=copies.count(3)), np.arange(7, 10, dtype="<u4").tobytes(),
+        sdma.Fence(address=copies.data.address + 20, data=99),
+    )  # fmt: skip
+    assert words[:6].tolist() == [0, 7, 8, 9, 0, 99]
+
+
 def test_fills_fences_sums_and_clocks(copies: Copies) -> None:
     base, words = copies.data.address, copies.data.bytes.view(np.uint64)
     words[8] = (1 << 64) - 2
@@ -203,6 +214,7 @@ def test_interrupts(copies: Copies) -> None:
     ("packet", "message"),
     [
         (b"\x0f\0\0\0", "SDMA packet 0000000f: opcode 15 is not modelled"),
+        (b"\2\1\0\0", "SDMA write of kind 1 is not modelled, only linear writes are"),
         (b"\1\7\0\0", "SDMA copy of kind 7 is not modelled, only linear and rectangular copies are"),
         (sdma.AtomicPacket(operation=3, address=VA, data=0), "SDMA atomic 3 is not modelled, only 47 (add, 64"),
         (sdma.ConstFill(fill_size=0, address=VA, data=0, count=3), "SDMA fill of size 0 is not modelled, only 2 (dw"),

@@ -26,6 +26,7 @@ class Opcode(IntEnum):
 
     NOP = 0
     COPY = 1
+    WRITE = 2
     FENCE = 5
     TRAP = 6
     POLL_REGMEM = 8
@@ -57,6 +58,17 @@ class Nop(Record, size=4):
     sub_opcode: int = bits(15, 8, default=0)
     count: int = bits(29, 16, default=0)
     reserved_30: int = bits(31, 30, default=0)
+
+
+class Write(Record, size=16):
+    """The first four dwords of an SDMA packet that stores dwords; the dwords to store follow."""
+
+    opcode: int = bits(7, 0, default=Opcode.WRITE)
+    sub_opcode: int = bits(15, 8, default=SubOpcode.LINEAR)
+    header_rest: int = bits(31, 16, default=0)
+    address: int = u64()
+    count: int = bits(19, 0)
+    count_rest: int = bits(31, 20, default=0)
 
 
 class CopyLinear(Record, size=28):
@@ -219,6 +231,7 @@ class SdmaQueue:
         self._handlers: dict[int, Callable[[bytes], int]] = {
             Opcode.NOP: self._nop,
             Opcode.COPY: self._copy,
+            Opcode.WRITE: self._write,
             Opcode.FENCE: self._fence,
             Opcode.TRAP: self._trap,
             Opcode.POLL_REGMEM: self._poll,
@@ -307,6 +320,17 @@ class SdmaQueue:
         packet = CopyLinear.parse(self._bytes(CopyLinear.size_bytes))
         self._move(packet.destination, packet.source, self._count(packet.count))
         return packet.size_bytes
+
+    def _write(self, header: bytes) -> int:
+        if header[1] != SubOpcode.LINEAR:
+            raise BeyondModel(f"SDMA write of kind {header[1]} is not modelled, only linear writes are")
+        packet = Write.parse(self._bytes(Write.size_bytes))
+        size = packet.size_bytes + 4 * self._count(packet.count)
+        data = self._bytes(size)[packet.size_bytes :]
+        self._space.store(packet.address, memoryview(bytearray(data)))
+        if self._order is not None and data:
+            self._order.stored(packet.address, len(data))
+        return size
 
     def _copy_rect(self, packet: CopyLinearRect) -> int:
         shift, extra = packet.element, 1
