@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from softcard.device.kfd.ioctls import (
     EventKind,
     Number,
     Refused,
+    UpdateQueue,
     WaitEvents,
     boot_nanoseconds,
 )
@@ -149,6 +151,18 @@ def test_boxes(copies: Copies) -> None:
             start = 3 + 16 * (2 + y) + 128 * (1 + z)
             expected[1 + 10 * y + 100 * z :][:5] = range(start, start + 5)
     assert (copies.data.bytes[PAGE : 2 * PAGE].view(np.uint16) == expected).all()
+
+
+def test_updates(copies: Copies) -> None:
+    """A queue without a ring is not served until it gets its ring back."""
+    update = {"queue_id": copies.made.queue_id, "ring_size": RING, "queue_percentage": 100, "queue_priority": 7}
+    copies.client.call(Number.UPDATE_QUEUE, UpdateQueue(ring_base_address=0, **update))
+    copies.put(sdma.Fence(address=copies.data.address, data=99))
+    time.sleep(0.01)
+    assert copies.data.bytes[0] == 0
+    copies.client.call(Number.UPDATE_QUEUE, UpdateQueue(ring_base_address=copies.ring.address, **update))
+    eventually(lambda: int(copies.read[0]) == copies.shown)
+    assert copies.data.bytes[0] == 99
 
 
 def test_writes(copies: Copies) -> None:

@@ -139,12 +139,12 @@ class AgentQueues:
             self._device.destroy_queue(queue)
 
     def set_active(self, number: int, active: bool) -> None:
-        """Resume serving a queue of AQL packets or PM4 commands if `active`, else stop serving it."""
+        """Resume serving a queue if `active`, else stop serving it."""
         queue = self._known[number]
-        if isinstance(queue, Queue) and queue.is_active != active:
-            self._device.set_active(queue, active)
-        elif isinstance(queue, ComputeQueue):
+        if not isinstance(queue, Queue):
             queue.is_active = active
+        elif queue.is_active != active:
+            self._device.set_active(queue, active)
 
     def find(self, number: int) -> AnyQueue | None:
         """Return the queue with this number; None if this agent has none."""

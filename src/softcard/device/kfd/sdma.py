@@ -221,6 +221,7 @@ class SdmaQueue:
         self.position = 0
         self.limit = 0
         self.error: SoftcardError | None = None
+        self.is_active = True
         self._space = space
         self._ring = ring
         self._read_pointer = read_pointer
@@ -257,7 +258,7 @@ class SdmaQueue:
     @property
     def has_work(self) -> bool:
         """True if submitted packets remain, whether they can run or have to wait."""
-        return self.error is None and self.position < self.limit
+        return self.error is None and self.is_active and self.position < self.limit
 
     def work(self) -> int:
         """Execute packets until one has to wait; return the number of packets executed."""
