@@ -65,6 +65,7 @@ CONTENTS = {
         "howto/qemu",
         "howto/hip",
         "howto/triton",
+        "howto/tinygrad",
         "howto/debugging",
     ],
     "Reference": [

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, WireError
+from softcard.core.lint import Lint
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.events import PacketStarted, QueueErrored, QueueInactivated
 from softcard.device.hsa.launch.first_state import Scratch
@@ -20,6 +21,7 @@ from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.queues.doorbells import legacy_value
 from softcard.device.hsa.queues.records import AmdQueue, AmdSignal, HsaQueue
 from softcard.device.hsa.queues.signals import Condition
+from softcard.image.hsa.records import KernelDescriptor
 from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch, flat_scratch
 
 Make = Callable[..., Bench]
@@ -248,9 +250,9 @@ def test_what_cannot_be_adopted(bench: Make) -> None:
     for slot in (-1, 1024):
         with pytest.raises(WireError, match=f"the doorbell number is {slot}, expected 0 to 1023"):
             device.adopt_queue(client.address, slot)
-    for size in (0, 3, 1 << 18):
+    for size in (0, 3, 1 << 21):
         with pytest.raises(
-            WireError, match=f"the size of the queue is {size} packets, expected a power of two from 2 to 131072"
+            WireError, match=f"the size of the queue is {size} packets, expected a power of two from 2 to 1048576"
         ):
             device.adopt_queue(client.address, size=size)
     with pytest.raises(
@@ -287,6 +289,61 @@ def test_where_rings_lie(bench: Make) -> None:
     with pytest.raises(RuleError, match=r"amd_queue_t at 0x666600010000 is not in RAM.*queue-handle"):
         device.adopt_queue(0x6666_0001_0000)
     assert len(device.queues) == 1
+
+
+@pytest.mark.parametrize("agent", ["gfx803", "gfx942"])
+def test_rings_of_the_caller(bench: Make, agent: str) -> None:
+    """A caller may pass address and size of a ring that amd_queue_t does not have; such rings may be large."""
+    rig = bench(agent)
+    client = Client(rig.device, base_address=0)
+    client.put(HsaQueue.offset_of("size"), bytes(4))
+    queue = rig.device.adopt_queue(client.address, size=client.size, ring=client.ring_address)
+    assert (queue.size, queue.ring_address) == (8, client.ring_address)
+    client.write(0, barrier())
+    rig.device.ring_doorbell(queue.slot, client.value(1))
+    assert client.read_index == 1
+    large = Client(rig.device, 1 << 18, 0x7F22_3450_0000)
+    assert rig.device.adopt_queue(large.address).size == 1 << 18
+
+
+def test_arguments_anywhere(bench: Make) -> None:
+    """Hardware does not check the alignment of kernel arguments, so on such a queue it is a lint only."""
+    rig = bench(listen=True)
+    client = Client(rig.device)
+    queue = rig.device.adopt_queue(client.address)
+    kernel, (cell, cells) = rig.kernel(COUNT), rig.words()
+    rig.device.memory.write(kernel + KernelDescriptor.offset_of("kernarg_size"), b"\x08")
+    queue.add_write_index(1)
+    client.write(0, dispatch(kernel, cell + 8))
+    rig.device.ring_doorbell(queue.slot, client.value(1))
+    assert (client.read_index, cells[:4].tolist()) == (1, [0, 0, 1, 0])
+    assert [each.check for each in rig.reported(Lint)] == ["kernarg-alignment"]
+
+
+def test_private_memory_by_what_hardware_reads(bench: Make) -> None:
+    """Without a size in amd_queue_t, private memory is that of the waves in compute_tmpring_size on all dies."""
+    rig = bench("gfx942", dynamic_scratch=False)
+    text = """
+    v_mov_b32 v0, 5
+    scratch_store_dword off, v0, off offset:4
+    s_waitcnt vmcnt(0)
+    scratch_load_dword v1, off, off offset:4
+    v_mov_b32 v2, 0
+    s_waitcnt vmcnt(0)
+    global_store_dword v2, v1, s[0:1]
+    s_endpgm
+    """
+    kernel, (cell, cells) = rig.kernel(text, rsrc2=1, accum_offset=8), rig.words()
+    waves, dies = 3, rig.device.agent.xccs
+    memory = rig.device.allocate(waves * dies << 10)
+    client = Client(rig.device)
+    client.put(AmdQueue.offset_of("compute_tmpring_size"), struct.pack("<I", waves | 1 << 12))
+    client.put(AmdQueue.offset_of("scratch_backing_memory_location"), memory.to_bytes(8, "little"))
+    queue = rig.device.adopt_queue(client.address)
+    assert queue.scratch(queue.scratch_words())[0] == Scratch(memory, waves * dies << 10)
+    client.write(0, dispatch(kernel, cell, private_segment_size=8))
+    rig.device.ring_doorbell(queue.slot, client.value(1))
+    assert (client.read_index, int(cells[0])) == (1, 5)
 
 
 class Registers:

@@ -9,13 +9,15 @@ import pytest
 
 from softcard.core.errors import AccessFault
 from softcard.device.hsa import rules
-from softcard.device.hsa.events import PacketCompleted, PacketStarted
+from softcard.device.hsa.events import InterruptSent, PacketBlocked, PacketCompleted, PacketStarted
 from softcard.device.hsa.exceptions import QueueError
 from softcard.device.hsa.queues.packets import PacketType, Pm4IbPacket
 from tests.device.hsa.rig import Bench, barrier, dispatch
 
 Make = Callable[..., Bench]
 NOP, INDIRECT_BUFFER, WRITE_DATA, RELEASE_MEM, ACQUIRE_MEM = 0x10, 0x3F, 0x37, 0x49, 0x58
+WAIT_REG_MEM, SET_SH_REG, PRED_EXEC = 0x3C, 0x76, 0x23
+EQUAL, MEMORY = 3, 1 << 4
 AGENTS = pytest.mark.parametrize("agent", ["gfx700", "gfx803", "gfx900"])
 
 
@@ -99,11 +101,17 @@ def test_strict_memory(bench: Make) -> None:
 @AGENTS
 def test_refused(bench: Make, agent: str) -> None:
     """The queue's error names the command; nothing of the packet is done."""
+    level = agent[3]
     cases = [
-        (command(WRITE_DATA, 0, 0, 0, 0), "PM4 command WRITE_DATA is not modelled, expected ACQUIRE_MEM or NOP"),
-        (command(INDIRECT_BUFFER, 0, 0, 0), "PM4 command INDIRECT_BUFFER is not modelled"),
-        ((0x1234,), "0x00001234 at dword 0 is not the header of a PM4 command"),
-        ((*INVALIDATE, 0xC005_5800), "PM4 command ACQUIRE_MEM at dword 7 has 7 dwords, but the buffer ends at dword 8"),
+        (
+            command(WRITE_DATA, 0, 0, 0, 0),
+            "WRITE_DATA to destination 0 is not modelled"
+            if level == "9"
+            else "PM4 command WRITE_DATA is not modelled, expected ACQUIRE_MEM or NOP (on GFX7 and GFX8), at dword 0",
+        ),
+        (command(INDIRECT_BUFFER, 0, 0, 0), "INDIRECT_BUFFER in an indirect buffer is not modelled"),
+        ((0x1234,), "0x00001234 is not the header of a PM4 command, expected type 2 or 3 in bits 31:30"),
+        ((*INVALIDATE, 0xC005_5800), "PM4 command ACQUIRE_MEM has 7 dwords, but only 1 were submitted"),
     ]
     for words, text in cases:
         there = Pm4(bench, agent, *words)
@@ -159,7 +167,7 @@ def test_packets_of_gfx9(bench: Make) -> None:
     there = Pm4(bench, "gfx900", *INVALIDATE)
     for jump, text in [
         (command(ACQUIRE_MEM, 0, 0, 0), "the vendor packet has PM4 command ACQUIRE_MEM, expected INDIRECT_BUFFER"),
-        ((*command(INDIRECT_BUFFER, 0, 0), 2 << 30), "INDIRECT_BUFFER has 3 dwords, expected 4"),
+        ((*command(INDIRECT_BUFFER, 0, 0), 2 << 30), "INDIRECT_BUFFER has 2 dwords after its header, expected 3"),
         ((0, 0, 0, 0), "0x00000000 at dword 0 is not the header of a PM4 command"),
     ]:
         there.rig.errors.clear()
@@ -169,3 +177,71 @@ def test_packets_of_gfx9(bench: Make) -> None:
     there.rig.errors.clear()
     there.rig.queue.submit(eight.packet())  # a slot of commands: a packet of some format here
     assert there.rig.errors[0][0] == QueueError.INVALID_VENDOR_PACKET
+
+
+class Cells:
+    """Commands of GFX9 that access the dwords from `address` on, which `words` has."""
+
+    def __init__(self, rig: Bench) -> None:
+        self.address, self.words = rig.words()
+
+    def write(self, number: int, value: int) -> tuple[int, ...]:
+        return command(WRITE_DATA, 5 << 8, *self._at(number), value)
+
+    def wait(self, number: int, value: int) -> tuple[int, ...]:
+        return command(WAIT_REG_MEM, EQUAL | MEMORY, *self._at(number), value, 0xFF, 4)
+
+    def release(self, number: int, value: int, data: int = 1, interrupt: int = 0) -> tuple[int, ...]:
+        return command(RELEASE_MEM, 0x14 | 5 << 8, data << 29 | interrupt << 24, *self._at(number), value, 0, 3)
+
+    def _at(self, number: int) -> tuple[int, int]:
+        place = self.address + 4 * number
+        return place & 0xFFFF_FFFF, place >> 32
+
+
+def test_commands_between_packets(bench: Make) -> None:
+    """A buffer with a wait holds its queue; what precedes the wait is done once, other queues go on."""
+    there = Pm4(bench, "gfx942", listen=True)
+    rig, cells = there.rig, Cells(there.rig)
+    there.words = (
+        *cells.write(0, 7), *command(PRED_EXEC, 2 << 24 | 5), *cells.write(1, 9), *cells.wait(2, 5),
+        *cells.release(3, 11, interrupt=2), *INVALIDATE, *cells.release(4, 0, data=3),
+    )  # fmt: skip
+    rig.device.memory.write(there.address, np.array(there.words, "<u4").tobytes())
+    done = rig.device.create_signal(2)
+    rig.queue.submit(there.packet(signal=done.address), dispatch(rig.kernel(), signal=done))
+    assert (rig.queue.load_read_index(), cells.words[:4].tolist()) == (0, [7, 0, 0, 0])
+    (blocked,) = rig.reported(PacketBlocked)
+    assert blocked.why == "the command at dword 12 of its indirect buffer waits for memory"
+    cells.words[0], cells.words[2] = 0, 0x105
+    rig.new_queue().submit(barrier())
+    assert (done.load(), rig.errors, cells.words[:4].tolist()) == (0, [], [0, 0, 0x105, 11])
+    assert [event.event_id for event in rig.reported(InterruptSent)] == [3]
+
+
+def test_waits_in_snapshots(bench: Make) -> None:
+    """A packet whose buffer waits continues at the same command after `restore`."""
+    there = Pm4(bench, "gfx900")
+    rig, cells = there.rig, Cells(there.rig)
+    there.words = (*cells.write(0, 7), *cells.wait(1, 5), *cells.write(2, 9))
+    rig.device.memory.write(there.address, np.array(there.words, "<u4").tobytes())
+    rig.queue.submit(there.packet())
+    state = rig.device.snapshot()
+    for _ in range(2):
+        cells.words[:3] = (0, 5, 0)
+        rig.device.process()
+        assert (rig.queue.load_read_index(), cells.words[:3].tolist()) == (1, [0, 5, 9])
+        rig.device.restore(state)
+        assert rig.queue.load_read_index() == 0
+
+
+def test_what_packets_cannot_do(bench: Make) -> None:
+    """Kernels start with AQL packets; the check `races` takes commands for caches only."""
+    there = Pm4(bench, "gfx900", *command(SET_SH_REG, 0x240, 1))
+    there.rig.queue.submit(there.packet())
+    text = "PM4 command SET_SH_REG is not modelled, expected NOP, PRED_EXEC, WRITE_DATA, WAIT_REG_MEM, INDIRECT_BUFFER"
+    assert text in str(there.rig.errors[0][1])
+    there = Pm4(bench, "gfx900", *INVALIDATE, *command(WRITE_DATA, 5 << 8, 0, 0, 0), check="races")
+    there.rig.queue.submit(there.packet())
+    text = "WRITE_DATA is not modelled, expected ACQUIRE_MEM or NOP (with the check 'races'), at dword 7"
+    assert text in str(there.rig.errors[0][1])

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from softcard.core.limits import TimeLimit
+from softcard.device.hsa.queues.packets import PacketType, Pm4IbPacket
+from softcard.device.hsa.queues.records import AmdQueue
 from softcard.device.kfd.events import QueueFailed
 from softcard.device.kfd.ioctls import (
     AllocFlags,
@@ -136,6 +138,14 @@ def test_kernels(agent: str) -> None:
             command(WAIT, EQUAL | MEMORY, *halves(there.data.address + 4 * 127), 128, 0xFFFF, 4),
         )  # fmt: skip
         assert there.words[:129].tolist() == [*range(1, 129), 0]
+
+
+def test_address_watch_without_watch_points() -> None:
+    """The exception for watched addresses (bit 13) never occurs if no address is watched."""
+    with program("gfx90a") as client:
+        there = Compute(client)
+        there.do(*there.registers(rsrc2=2 << USER_AT | GROUP_X | 1 << 13), dispatch())
+        assert there.words[:64].tolist() == list(range(1, 65))
 
 
 def test_registers_stay_between_dispatches() -> None:
@@ -336,7 +346,7 @@ BAD: dict[str, tuple[list[tuple[int, ...]], str]] = {
     "type 0": ([(0x1234,)], "0x00001234 is not the header of a PM4 command, expected type 2 or 3"),
     "unknown": (
         [command(0x1E, 0)],
-        "PM4 command 0x1e is not modelled, expected one of NOP, PRED_EXEC, DISPATCH_DIRECT",
+        "PM4 command 0x1e is not modelled, expected NOP, PRED_EXEC, DISPATCH_DIRECT, SET_SH_REG",
     ),
     "half": ([(command(NOP, 0, 0)[0], 0)], "PM4 command NOP has 3 dwords, but only 2 were submitted"),
     "register": ([command(SET, 0x10, 1)], "registers 0x10 to 0x10 are not modelled, expected compute registers"),
@@ -422,3 +432,34 @@ def test_copy_engines_for_xgmi() -> None:
         ring: Pages = client.shared(PAGE)
         made = client.queue(3, ring, RING, client.shared(PAGE).address)
         assert made.queue_id == 1
+
+
+def test_commands_in_aql_queues() -> None:
+    """amd_queue_t has only what hardware reads: the ring is that of the ioctl. Commands notify the program."""
+    with program("gfx942") as client:
+        ring, header, data = client.shared(PAGE), client.shared(PAGE), client.shared(PAGE)
+        ring.bytes[::64] = PacketType.INVALID
+        words: Any = data.bytes.view(np.uint32)
+        queue = client.queue(2, ring, PAGE, header.address + AmdQueue.offset_of("read_dispatch_id"))
+        page = client.allocate(VA, 32768)
+        client.map(page.handle)
+        made = client.call(Number.CREATE_EVENT, CreateEvent(event_type=EventKind.SIGNAL, event_page_offset=page.handle))
+        inside = [
+            *command(WAIT, EQUAL | MEMORY, *halves(data.address), 5, 0xFF, 4),
+            *command(PREDICATE, 1 << 24 | 8), *release(data.address + 8, 9),
+            *release(VA + 8 * made.event_slot_index, made.event_id, interrupt=2),
+        ]  # fmt: skip
+        words[64 : 64 + len(inside)] = inside
+        packet = Pm4IbPacket(ib_jump_cmd=command(BUFFER, *halves(data.address + 256), 1 << 23 | len(inside)))
+        ring.bytes[:64] = np.frombuffer(packet.pack(), np.uint8)
+        header.bytes[AmdQueue.offset_of("write_dispatch_id") :][:1] = 1
+        client.doorbell(queue)[0] = 0
+        read = header.bytes[AmdQueue.offset_of("read_dispatch_id") :][:8].view(np.uint64)
+        time.sleep(0.01)
+        assert (int(read[0]), int(words[2])) == (0, 0)
+        words[0] = 5
+        eventually(lambda: int(read[0]) == 1)
+        assert int(words[2]) == 9
+        event = np.frombuffer(bytearray(EventData(data=bytes(32), event_id=made.event_id).pack()), np.uint8)
+        asked = WaitEvents(events_ptr=int(event.ctypes.data), num_events=1, wait_for_all=0, timeout=60_000)
+        assert client.call(Number.WAIT_EVENTS, asked).wait_result == 0

@@ -10,11 +10,11 @@ import pytest
 
 from softcard.core.findings import Finding
 from softcard.device.hsa.device import HsaDevice
+from softcard.device.hsa.pm4 import Function
 from softcard.device.kfd import host_races, sdma
 from softcard.device.kfd.events import KernelLint
 from softcard.device.kfd.host_races import MOST_BYTES, MOST_RUNS, PinnedOrder
 from softcard.device.kfd.ioctls import AllocFlags
-from softcard.device.kfd.sdma import Function
 from softcard.engine.gcn.hooks import LOAD, STORE
 from softcard.engine.gcn.races.watch import RaceWatch
 from tests.device.kfd.rig import PAGE, eventually, program

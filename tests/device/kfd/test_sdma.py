@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from softcard.core.record import Record
+from softcard.device.hsa.pm4 import Function
 from softcard.device.kfd import sdma
 from softcard.device.kfd.events import QueueFailed
 from softcard.device.kfd.ioctls import (
@@ -19,10 +21,10 @@ from softcard.device.kfd.ioctls import (
     EventKind,
     Number,
     Refused,
+    UpdateQueue,
     WaitEvents,
     boot_nanoseconds,
 )
-from softcard.device.kfd.sdma import Function
 from tests.device.kfd.rig import PAGE, Pages, Program, eventually, program
 
 VA = 0x7E00_0000_0000
@@ -151,6 +153,29 @@ def test_boxes(copies: Copies) -> None:
     assert (copies.data.bytes[PAGE : 2 * PAGE].view(np.uint16) == expected).all()
 
 
+def test_updates(copies: Copies) -> None:
+    """A queue without a ring is not served until it gets its ring back."""
+    update = {"queue_id": copies.made.queue_id, "ring_size": RING, "queue_percentage": 100, "queue_priority": 7}
+    copies.client.call(Number.UPDATE_QUEUE, UpdateQueue(ring_base_address=0, **update))
+    copies.put(sdma.Fence(address=copies.data.address, data=99))
+    time.sleep(0.01)
+    assert copies.data.bytes[0] == 0
+    copies.client.call(Number.UPDATE_QUEUE, UpdateQueue(ring_base_address=copies.ring.address, **update))
+    eventually(lambda: int(copies.read[0]) == copies.shown)
+    assert copies.data.bytes[0] == 99
+
+
+def test_writes(copies: Copies) -> None:
+    """A packet that contains the dwords to store; it may wrap around in the ring."""
+    words = copies.data.bytes.view(np.uint32)
+    copies.do(sdma.Nop(count=RING // 4 - 6), bytes(4 * (RING // 4 - 6)))
+    copies.do(
+        sdma.Write(address=copies.data.address + 4, count=copies.count(3)), np.arange(7, 10, dtype="<u4").tobytes(),
+        sdma.Fence(address=copies.data.address + 20, data=99),
+    )  # fmt: skip
+    assert words[:6].tolist() == [0, 7, 8, 9, 0, 99]
+
+
 def test_fills_fences_sums_and_clocks(copies: Copies) -> None:
     base, words = copies.data.address, copies.data.bytes.view(np.uint64)
     words[8] = (1 << 64) - 2
@@ -203,6 +228,7 @@ def test_interrupts(copies: Copies) -> None:
     ("packet", "message"),
     [
         (b"\x0f\0\0\0", "SDMA packet 0000000f: opcode 15 is not modelled"),
+        (b"\2\1\0\0", "SDMA write of kind 1 is not modelled, only linear writes are"),
         (b"\1\7\0\0", "SDMA copy of kind 7 is not modelled, only linear and rectangular copies are"),
         (sdma.AtomicPacket(operation=3, address=VA, data=0), "SDMA atomic 3 is not modelled, only 47 (add, 64"),
         (sdma.ConstFill(fill_size=0, address=VA, data=0, count=3), "SDMA fill of size 0 is not modelled, only 2 (dw"),

@@ -131,6 +131,13 @@ class CheckedAgents:
         running: dict[tuple[int, int], bool] = {}
         self._running.append(running)
 
+        def has_runtime(number: int) -> bool:
+            """Return True if an HSA run-time library made a queue: its amd_queue_t then describes the ring.
+
+            The kernels of other queues have no names in memory, because the program has loaded them itself."""
+            queue = next((each for each in agent.queues if each.number == number), None)
+            return queue is None or queue.record().hsa_queue.base_address != 0
+
         def hear(event: Event) -> None:
             with self._lock:
                 if isinstance(event, PacketCompleted):
@@ -139,7 +146,7 @@ class CheckedAgents:
                 elif isinstance(event, PacketStarted) and isinstance(event.packet, KernelDispatchPacket):
                     place = event.packet.kernel_object
                     if place not in own:
-                        own[place] = is_of_runtime(kernel_name(agent.memory, place))
+                        own[place] = has_runtime(event.queue) and is_of_runtime(kernel_name(agent.memory, place))
                     running[event.queue, event.index] = not own[place]
                     self._ran.others += own[place]
                     self._ran.kernels += not own[place]

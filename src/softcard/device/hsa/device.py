@@ -117,7 +117,7 @@ class HsaDevice(Device[Settings]):
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry, chosen.target)
         self._processor = processor = Processor(
             chosen, settings, memory, compute, scratch, executor.queues, clock, telemetry, calls, timestamps,
-            self.locators,
+            self.locators, self.interrupt,
         )  # fmt: skip
         self._table = table = QueueTable(chosen, memory, executor, processor, scratch, telemetry)
         self.doorbell_base = table.doorbell_base
@@ -478,18 +478,21 @@ class HsaDevice(Device[Settings]):
         size: int | None = None,
         on_error: OnError | None = None,
         agent_dispatch: AgentDispatchHandler | None = None,
+        *,
+        ring: int | None = None,
     ) -> Queue:
         """Return a queue for an amd_queue_t that the caller created at `address`, and process its packets.
 
         The amd_queue_t and its ring must be in memory that `map_at` mapped; this call does not write to them. `slot`
-        is the queue's hardware doorbell, or None for the first free one. `size` is in packets; None means the size in
-        hsa_queue_t. For a ring that legacy hardware maps twice, only the first half is needed. The caller announces
-        packets by a store to the doorbell or by `ring_doorbell`. `destroy_queue` does not free the memory.
+        is the queue's hardware doorbell, or None for the first free one. `ring` is the address of the ring, and `size`
+        its size in packets; None means the value in hsa_queue_t, which hardware does not read. For a ring that legacy
+        hardware maps twice, only the first half is needed. The caller announces packets by a store to the doorbell or
+        by `ring_doorbell`. `destroy_queue` does not free the memory.
 
         Raise `WireError` for an invalid size or slot, `RuleError` for a slot in use and wrong alignment ("AMD AQL
         Queue Object amd_queue_t"), `AccessFault` for unmapped memory."""
         self.check_open()
-        queue = self._table.adopt(self, address, slot, size)
+        queue = self._table.adopt(self, address, slot, size, ring)
         queue.on_error, queue.agent_dispatch = on_error, agent_dispatch
         return queue
 

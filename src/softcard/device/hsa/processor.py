@@ -36,11 +36,11 @@ from softcard.device.hsa.exceptions import PacketRefused, QueueError, code_of
 from softcard.device.hsa.fast_path import Templates
 from softcard.device.hsa.launch.first_state import Surroundings, launch
 from softcard.device.hsa.launch.plan import LaunchPlan, read_plan
-from softcard.device.hsa.launch.registers import ComputeRegisters, DispatchDirect, launch_registers
+from softcard.device.hsa.launch.registers import ComputeRegister, ComputeRegisters, DispatchDirect, launch_registers
 from softcard.device.hsa.memory.device_memory import DeviceMemory
 from softcard.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q, ending
 from softcard.device.hsa.packet_log import ROWS, PacketLog
-from softcard.device.hsa.pm4 import Pm4
+from softcard.device.hsa.pm4 import PacketCommands
 from softcard.device.hsa.queues.aql_queue import Queue
 from softcard.device.hsa.queues.packets import (
     BARRIER_BIT,
@@ -70,7 +70,7 @@ from softcard.isa.gcn.state import NOTE_SIZE, NOTE_STORE
 from softcard.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:
-    from softcard.engine.gcn.hooks import Tracker
+    from softcard.engine.gcn.hooks import Checks, Tracker
     from softcard.engine.gcn.reference.exceptions import Exceptions
 
 _EXCEPTIONS_AT: Final = Rsrc2.slot("enable_exception_ieee_754_fp_invalid_operation").spec.low
@@ -115,6 +115,7 @@ class Processor:
         calls: WaveCalls,
         timestamps: Timestamps,
         locators: Locators,
+        interrupt: Callable[[int], None],
     ) -> None:
         self.fault_handler: Callable[[Queue, AccessFault], bool] | None = None
         """The function that is called for a kernel's memory fault; see `HsaDevice.fault_handler`."""
@@ -156,7 +157,9 @@ class Processor:
         self._last_version = -1
         self._clock = clock
         self._ticks = clock.data
-        self._pm4 = Pm4(memory.gpu, compute.fences)
+        self._pm4 = PacketCommands(
+            memory.gpu, compute.fences, interrupt, timestamps.now, only_caches=_only_caches(agent, compute.checks)
+        )
         self._telemetry = telemetry
         self._probes = telemetry.probes
         self._log = PacketLog(telemetry, 32 if settings.small else 64)
@@ -449,7 +452,7 @@ class Processor:
 
     def _ran(self, plan: LaunchPlan, data: bytes, templates: Templates | None, dispatch: Dispatch) -> Statistics:
         """Run `dispatch` on the engine that the kernel needs; return the statistics of the run."""
-        if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
+        if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan.rsrc2)):
             if self._compute.fences is not None:
                 self._compute.fences.flush()
             if self._compute.events.tracepoints is not None:
@@ -473,7 +476,9 @@ class Processor:
         if known is not None and known[0] == said:
             return known[1:]
         scratch, descriptor = queue.scratch(said)
-        around = self._surroundings(queue=queue.address, scratch=scratch, descriptor=descriptor)
+        around = self._surroundings(
+            queue=queue.address, scratch=scratch, descriptor=descriptor, takes_any_kernarg=queue.is_adopted
+        )
         options = self._options() | {
             "watch": queue.watch,
             "on_hint": self._calls.hint_of(queue.device.interrupt),
@@ -525,7 +530,8 @@ class Processor:
         if self._compute.checks.tracker is not None:
             raise BeyondModel("the check 'races' is not supported for kernels of PM4 queues: use other checks")
         rsrc2 = registers.rsrc2
-        if int.from_bytes(rsrc2.pack(), "little") & _ANY_EXCEPTION:
+        word = registers[ComputeRegister.PGM_RSRC2]
+        if word & _ANY_EXCEPTION and self._exceptions(word):
             raise BeyondModel("kernels of PM4 queues that enable exceptions are not modelled")
         dispatch = launch_registers(
             self._surroundings(), registers, command, **self._options(), watch=watch,
@@ -575,14 +581,14 @@ class Processor:
             raise PacketRefused(mismatch, QueueError.INVALID_CODE, IS_PTR64)
         self._telemetry.lint("is-ptr64", f"packet {index}: {mismatch}", IS_PTR64)
 
-    def _exceptions(self, plan: LaunchPlan) -> Exceptions:
-        """Return the exceptions that the kernel's header enables and that an engine must check for.
+    def _exceptions(self, rsrc2: int) -> Exceptions:
+        """Return the exceptions that compute_pgm_rsrc2 enables and that an engine must check for.
 
         Memory violations are not included, because every engine always reports them."""
         from softcard.engine.gcn.reference.exceptions import Exceptions
 
-        enabled = Exceptions(plan.rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
-        if self._memory.watched and plan.rsrc2 >> _ADDRESS_WATCH_AT & 1:
+        enabled = Exceptions(rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
+        if self._memory.watched and rsrc2 >> _ADDRESS_WATCH_AT & 1:
             enabled |= Exceptions.ADDRESS_WATCH
         return enabled
 
@@ -616,7 +622,12 @@ class Processor:
             self._pm4.slot(data)
             return 0
         if data[2] == AmdFormat.PM4_IB and not self._agent.is_legacy:
-            self._pm4.packet(data)
+            progress = queue.progress
+            position = self._pm4.packet(data, progress.buffer_position)
+            progress.buffer_position = position or 0
+            if position is not None:
+                self._block(queue, index, f"the command at dword {position} of its indirect buffer waits for memory")
+                return None
             return 0
         if data[2] != AmdFormat.BARRIER_VALUE:
             text = f"the vendor packet has format {data[2]}, expected {AmdFormat.BARRIER_VALUE:d} (barrier value)"
@@ -687,6 +698,7 @@ class Processor:
 
         A `ModelBug` is also raised. Programs do not handle it, so the user has to see it even if no thread waits."""
         code = code_of(error)
+        queue.progress.buffer_position = 0
         self._locators.place(error)
         error.at("AQL packet", index).at("queue", queue.number)
         if isinstance(error, StepLimit | TimeLimit):
@@ -728,6 +740,13 @@ class Processor:
     def _log_packet(self, queue: Queue, index: int, data: bytes) -> None:
         """Emit the event of the start of packet `index`, and the lints about it."""
         self._probes.emit_all(self._log.started(queue.number, index, data, self._ticks[0]))
+
+
+def _only_caches(agent: Agent, checks: Checks) -> str:
+    """Return the reason why PM4 commands between AQL packets may only concern caches; "" if there is none."""
+    if agent.is_legacy:
+        return "on GFX7 and GFX8"
+    return "" if checks.tracker is None else "with the check 'races'"
 
 
 def _what_failed(cause: BaseException) -> SoftcardError:

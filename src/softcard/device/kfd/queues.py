@@ -12,7 +12,7 @@ from softcard.core.errors import AccessFault, SoftcardError
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.exceptions import QueueError
 from softcard.device.hsa.queues.aql_queue import Queue
-from softcard.device.hsa.queues.packets import KernelDispatchPacket, PacketType
+from softcard.device.hsa.queues.packets import PACKET_BYTES, KernelDispatchPacket, PacketType
 from softcard.device.hsa.queues.records import AmdQueue
 from softcard.device.kfd.address_space import AddressSpace
 from softcard.device.kfd.compute_queue import ComputeQueue
@@ -94,11 +94,15 @@ class AgentQueues:
         """Adopt the program's ring of AQL packets as queue `number` of the HSA device.
 
         The ioctl passes the address of the read pointer. This is a field of the queue's amd_queue_t, so the address
-        of the amd_queue_t can be computed from it."""
+        of the amd_queue_t can be computed from it. The ring is that of the ioctl. Of a ring that legacy hardware maps
+        twice, the ioctl passes the size of both halves, so there the ring is that of the amd_queue_t."""
+        ring = None if self.node.is_legacy else arguments.ring_base_address
         try:
             return self._device.adopt_queue(
                 arguments.read_pointer_address - _READ_AT,
                 number,
+                None if ring is None else arguments.ring_size // PACKET_BYTES,
+                ring=ring,
                 on_error=lambda queue, code, error: self._stopped(queue, number, code, error),
             )
         except AccessFault as error:
@@ -135,12 +139,12 @@ class AgentQueues:
             self._device.destroy_queue(queue)
 
     def set_active(self, number: int, active: bool) -> None:
-        """Resume serving a queue of AQL packets or PM4 commands if `active`, else stop serving it."""
+        """Resume serving a queue if `active`, else stop serving it."""
         queue = self._known[number]
-        if isinstance(queue, Queue) and queue.is_active != active:
-            self._device.set_active(queue, active)
-        elif isinstance(queue, ComputeQueue):
+        if not isinstance(queue, Queue):
             queue.is_active = active
+        elif queue.is_active != active:
+            self._device.set_active(queue, active)
 
     def find(self, number: int) -> AnyQueue | None:
         """Return the queue with this number; None if this agent has none."""

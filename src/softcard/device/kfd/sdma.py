@@ -9,6 +9,7 @@ from typing import Final
 from softcard.core.errors import BeyondModel, RuleError, SoftcardError
 from softcard.core.record import Record, bits, u32, u64
 from softcard.device.hsa.memory.atomics import Word
+from softcard.device.hsa.pm4 import COMPARES
 from softcard.device.kfd.address_space import AddressSpace
 from softcard.device.kfd.host_races import CopyEngineOrder
 from softcard.device.kfd.ioctls import boot_nanoseconds
@@ -25,6 +26,7 @@ class Opcode(IntEnum):
 
     NOP = 0
     COPY = 1
+    WRITE = 2
     FENCE = 5
     TRAP = 6
     POLL_REGMEM = 8
@@ -49,18 +51,6 @@ class Atomic(IntEnum):
     ADD_64 = 47
 
 
-class Function(IntEnum):
-    """The comparisons that the SDMA packet POLL_REGMEM can wait for."""
-
-    ALWAYS = 0
-    LESS = 1
-    LESS_EQUAL = 2
-    EQUAL = 3
-    NOT_EQUAL = 4
-    GREATER_EQUAL = 5
-    GREATER = 6
-
-
 class Nop(Record, size=4):
     """An SDMA packet that does nothing; the next `count` dwords are skipped as well."""
 
@@ -68,6 +58,17 @@ class Nop(Record, size=4):
     sub_opcode: int = bits(15, 8, default=0)
     count: int = bits(29, 16, default=0)
     reserved_30: int = bits(31, 30, default=0)
+
+
+class Write(Record, size=16):
+    """The first four dwords of an SDMA packet that stores dwords; the dwords to store follow."""
+
+    opcode: int = bits(7, 0, default=Opcode.WRITE)
+    sub_opcode: int = bits(15, 8, default=SubOpcode.LINEAR)
+    header_rest: int = bits(31, 16, default=0)
+    address: int = u64()
+    count: int = bits(19, 0)
+    count_rest: int = bits(31, 20, default=0)
 
 
 class CopyLinear(Record, size=28):
@@ -194,15 +195,6 @@ COUNT_BITS: Final = 22
 """The number of bits of a packet's count before SDMA 4.4."""
 DWORDS: Final = 2
 """The value of a packet's field fill_size for a fill with dwords."""
-COMPARES: Final[dict[int, Callable[[int, int], bool]]] = {
-    Function.ALWAYS: lambda value, wanted: True,
-    Function.LESS: int.__lt__,
-    Function.LESS_EQUAL: int.__le__,
-    Function.EQUAL: int.__eq__,
-    Function.NOT_EQUAL: int.__ne__,
-    Function.GREATER_EQUAL: int.__ge__,
-    Function.GREATER: int.__gt__,
-}
 
 
 class SdmaQueue:
@@ -229,6 +221,7 @@ class SdmaQueue:
         self.position = 0
         self.limit = 0
         self.error: SoftcardError | None = None
+        self.is_active = True
         self._space = space
         self._ring = ring
         self._read_pointer = read_pointer
@@ -239,6 +232,7 @@ class SdmaQueue:
         self._handlers: dict[int, Callable[[bytes], int]] = {
             Opcode.NOP: self._nop,
             Opcode.COPY: self._copy,
+            Opcode.WRITE: self._write,
             Opcode.FENCE: self._fence,
             Opcode.TRAP: self._trap,
             Opcode.POLL_REGMEM: self._poll,
@@ -264,7 +258,7 @@ class SdmaQueue:
     @property
     def has_work(self) -> bool:
         """True if submitted packets remain, whether they can run or have to wait."""
-        return self.error is None and self.position < self.limit
+        return self.error is None and self.is_active and self.position < self.limit
 
     def work(self) -> int:
         """Execute packets until one has to wait; return the number of packets executed."""
@@ -327,6 +321,17 @@ class SdmaQueue:
         packet = CopyLinear.parse(self._bytes(CopyLinear.size_bytes))
         self._move(packet.destination, packet.source, self._count(packet.count))
         return packet.size_bytes
+
+    def _write(self, header: bytes) -> int:
+        if header[1] != SubOpcode.LINEAR:
+            raise BeyondModel(f"SDMA write of kind {header[1]} is not modelled, only linear writes are")
+        packet = Write.parse(self._bytes(Write.size_bytes))
+        size = packet.size_bytes + 4 * self._count(packet.count)
+        data = self._bytes(size)[packet.size_bytes :]
+        self._space.store(packet.address, memoryview(bytearray(data)))
+        if self._order is not None and data:
+            self._order.stored(packet.address, len(data))
+        return size
 
     def _copy_rect(self, packet: CopyLinearRect) -> int:
         shift, extra = packet.element, 1

@@ -98,7 +98,8 @@ class Surroundings:
     `queue` is the address of amd_queue_t. `descriptor` is the queue's scratch_resource_descriptor if it does not
     match `scratch`, else None. `shared_base` and `private_base` are the apertures: flat addresses whose upper
     halves select LDS and private memory. With `ptr32` (SH_MEM_CONFIG.PTR32, the small machine model) pointers
-    have 32 bits, and the apertures contain only these upper halves."""
+    have 32 bits, and the apertures contain only these upper halves. With `takes_any_kernarg`, the alignment of the
+    address of kernel arguments is not checked."""
 
     target: Target
     memory: GpuMemory
@@ -111,6 +112,7 @@ class Surroundings:
     lds_limit_bytes: int = 65536
     workgroup_limit: int = 1024
     xccs: int = 1
+    takes_any_kernarg: bool = False
 
     @property
     def v_sharp(self) -> tuple[int, int, int, int]:
@@ -138,7 +140,8 @@ def launch(
     plan = plan or read_plan(around.memory, packet.kernel_object, around.target)
     grid, group = packet.grid, packet.workgroup
     _check(around, packet, grid, group)
-    if packet.kernarg_address % KERNARG_BYTES and plan.has_arguments(around.memory, packet.kernel_object):
+    is_odd = packet.kernarg_address % KERNARG_BYTES and not around.takes_any_kernarg
+    if is_odd and plan.has_arguments(around.memory, packet.kernel_object):
         raise DispatchRefused(
             f"kernarg_address is {packet.kernarg_address:#x}, expected a multiple of {KERNARG_BYTES}",
             INVALID_PACKET,

@@ -21,10 +21,12 @@ from softcard.core.findings import FindingLog
 from softcard.core.limits import Watch
 from softcard.core.words import U64
 from softcard.device.hsa import rules
+from softcard.device.hsa.agents import Agent
 from softcard.device.hsa.exceptions import PacketRefused, QueueError
 from softcard.device.hsa.fast_path import Templates
 from softcard.device.hsa.interfaces import World
 from softcard.device.hsa.launch.first_state import Scratch
+from softcard.device.hsa.launch.registers import SCRATCH_GRANULE, TmpringSize
 from softcard.device.hsa.memory.atomics import Word
 from softcard.device.hsa.native_packets import Q
 from softcard.device.hsa.queues.packets import DEPENDENCIES, PACKET_BYTES, SIGNAL_AT, AgentDispatchPacket, PacketType
@@ -34,9 +36,12 @@ from softcard.device.hsa.queues.signals import Signal
 MIN_SIZE: Final = 2
 MAX_SIZE: Final = 1 << 17
 MOST_NOTED: Final = 4096
-_DESCRIPTOR_AT: Final = AmdQueue.offset_of("scratch_resource_descriptor")
-_SCRATCH_FIELDS: Final = struct.Struct("<4IQQ")
-"""The format of the consecutive fields of amd_queue_t with descriptor, location and size of private memory."""
+_TMPRING_AT: Final = AmdQueue.offset_of("compute_tmpring_size")
+_SCRATCH_FIELDS: Final = struct.Struct("<I4IQQ")
+"""The format of the consecutive fields of amd_queue_t that describe private memory.
+
+They are the number of waves and their size, the descriptor, the location, and the size of the memory.
+"""
 _PROPERTIES_AT: Final = AmdQueue.offset_of("queue_properties")
 _INACTIVE_AT: Final = AmdQueue.offset_of("queue_inactive_signal")
 _DOORBELL_AT: Final = HsaQueue.offset_of("doorbell_signal")
@@ -57,6 +62,8 @@ It has the progress, the private memory, the limit, and 1 while the queue is act
 
 class QueueOwner(World, Protocol):
     """The interface of an HSA device that its queues use."""
+
+    agent: Agent
 
     hidden_private_base: int
     """The base address of private memory on GFX7 and GFX8."""
@@ -127,6 +134,8 @@ class Progress:
     """True if the queue's error was reported in another way than by queue_inactive_signal."""
     packets: int = 0
     instructions: int = 0
+    buffer_position: int = 0
+    """The number of dwords of the next packet's indirect buffer that were executed; its next command has to wait."""
     interpreted: dict[int, int] = field(default_factory=dict)
     """The number of instructions of each packet that the reference engine executed, by packet index.
 
@@ -282,13 +291,17 @@ class Queue(RichDisplay):
 
     def scratch_words(self) -> bytes:
         """Return the bytes of amd_queue_t that describe private memory."""
-        return self.device.memory.read(self.address + _DESCRIPTOR_AT, _SCRATCH_FIELDS.size)
+        return self.device.memory.read(self.address + _TMPRING_AT, _SCRATCH_FIELDS.size)
 
     def scratch(self, said: bytes) -> tuple[Scratch | None, tuple[int, int, int, int]]:
         """Return the private memory that `said` describes, and the V# that kernels get for it.
 
-        `said` is the result of `scratch_words`."""
-        *words, location, size = _SCRATCH_FIELDS.unpack(said)
+        `said` is the result of `scratch_words`. If it has no size, as a program that writes only what hardware needs
+        may leave it, the size is that of the waves in compute_tmpring_size on all accelerator dies."""
+        tmpring, *words, location, size = _SCRATCH_FIELDS.unpack(said)
+        if not size:
+            its = TmpringSize.parse(tmpring.to_bytes(4, "little"))
+            size = its.waves * its.wave_size * SCRATCH_GRANULE * self.device.agent.xccs
         hidden = self.device.hidden_private_base
         scratch = None
         if size:

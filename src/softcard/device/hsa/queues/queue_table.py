@@ -19,7 +19,7 @@ from softcard.device.hsa.events import DoorbellRung, Lint
 from softcard.device.hsa.executor import Executor
 from softcard.device.hsa.memory.device_memory import DeviceMemory
 from softcard.device.hsa.native_packets import Q
-from softcard.device.hsa.queues.aql_queue import MAX_SIZE, MIN_SIZE, PacketProcessor, Queue, QueueOwner
+from softcard.device.hsa.queues.aql_queue import MIN_SIZE, PacketProcessor, Queue, QueueOwner
 from softcard.device.hsa.queues.doorbells import DOORBELL_BYTES, DOORBELLS, DoorbellPage, limit_of
 from softcard.device.hsa.queues.packets import PACKET_BYTES, PacketType
 from softcard.device.hsa.queues.queue_scratch import QueueScratch
@@ -36,6 +36,11 @@ from softcard.device.hsa.queues.records import (
 from softcard.isa.gcn.target import GFX9
 
 _LIMIT: Final = Q["limit"]
+MOST_ADOPTED: Final = 1 << 20
+"""The maximum size of an adopted queue in packets.
+
+It is that of the driver's rings, which is greater than the maximum that agents announce (`MAX_SIZE`).
+"""
 
 
 class QueueTable:
@@ -72,7 +77,9 @@ class QueueTable:
             self._enter(queue)
         return queue
 
-    def adopt(self, owner: QueueOwner, address: int, slot: int | None, size: int | None) -> Queue:
+    def adopt(
+        self, owner: QueueOwner, address: int, slot: int | None, size: int | None, ring_address: int | None
+    ) -> Queue:
         """Return a queue for an amd_queue_t that another program made; see `HsaDevice.adopt_queue`."""
         executor = self._executor
         with self.lock:
@@ -81,7 +88,7 @@ class QueueTable:
                 raise WireError(f"the doorbell number is {slot}, expected 0 to {DOORBELLS - 1}")
             if slot in self.doorbells:
                 raise RuleError(f"doorbell {slot} is in use by queue {self.doorbells[slot].number}")
-            ring, ring_address, size = self._found_ring(address, size)
+            ring, ring_address, size = self._found_ring(address, size, ring_address)
             queue = Queue(owner, self._processor, executor.created, slot, address, ring_address, size, ring)
             self._enter(queue)
         return queue
@@ -99,11 +106,11 @@ class QueueTable:
             self._executor.created += 1
             self._executor.queues.append(queue)
 
-    def _found_ring(self, address: int, size: int | None) -> tuple[NDArray[np.uint8], int, int]:
-        """Return the ring that the amd_queue_t at `address` describes: its bytes, its address and its size in packets.
+    def _found_ring(self, address: int, size: int | None, ring: int | None) -> tuple[NDArray[np.uint8], int, int]:
+        """Return the ring of the amd_queue_t at `address`: its bytes, its address and its size in packets.
 
-        If `size` is not None, it replaces the size that amd_queue_t contains. Raise an error if size, alignment
-        or memory of the ring are not valid."""
+        If `size` and `ring` are not None, they replace the size and the address that amd_queue_t contains. Raise an
+        error if size, alignment or memory of the ring are not valid."""
         gpu, size_bytes = self._memory.gpu, AmdQueue.size_bytes
         if address % QUEUE_ALIGNMENT:
             text = f"the address of amd_queue_t is {address:#x}, expected a multiple of {QUEUE_ALIGNMENT}"
@@ -115,11 +122,11 @@ class QueueTable:
             )
         its = AmdQueue.parse(gpu.read(address, size_bytes)).hsa_queue
         size = its.size if size is None else size
-        if size & size - 1 or not MIN_SIZE <= size <= MAX_SIZE:
+        if size & size - 1 or not MIN_SIZE <= size <= MOST_ADOPTED:
             raise WireError(
-                f"the size of the queue is {size} packets, expected a power of two from {MIN_SIZE} to {MAX_SIZE}"
+                f"the size of the queue is {size} packets, expected a power of two from {MIN_SIZE} to {MOST_ADOPTED}"
             )
-        ring = its.base_address
+        ring = its.base_address if ring is None else ring
         if ring % PACKET_BYTES:
             raise RuleError(
                 f"the address of the ring is {ring:#x}, expected a multiple of {PACKET_BYTES}", rule=rules.PACKET_SIZE
