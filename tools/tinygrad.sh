@@ -10,8 +10,8 @@ is_good() { [ -d "$1/tinygrad" ]; }
 
 make_kept() {
     echo "tinygrad: installing tinygrad for the tests (once, 3 MB to download)"
-    .venv/bin/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps --only-binary :all: \
-        --target "$1" tinygrad==0.14.0 || return 1
+    .venv/bin/python -m pip install --disable-pip-version-check --no-input --no-compile --quiet --no-deps \
+        --only-binary :all: --target "$1" tinygrad==0.14.0 || return 1
 }
 
 kept tinygrad build/tinygrad tools/tinygrad.sh || echo "tinygrad: it cannot be installed: its tests will be skipped"

@@ -39,9 +39,9 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     return {"PYTHONPATH": str(FOLDER), "CC": CLANG, "DEV": "AMD:LLVM", "CACHEDB": str(folder / "cache.db"), **more}
 
 
-def lines(there: Served, folder: Path, is_aql: bool) -> list[str]:
-    """What the program of all operations prints."""
-    done = there.run(sys.executable, str(PROGRAM), **environment(folder, AMD_AQL=str(int(is_aql))))
+def lines(there: Served, folder: Path, is_aql: bool, *names: str) -> list[str]:
+    """What the program of operations prints."""
+    done = there.run(sys.executable, str(PROGRAM), *names, **environment(folder, AMD_AQL=str(int(is_aql))))
     assert not done.returncode, done.stderr
     assert not there.seen(QueueFailed)
     return done.stdout.splitlines()
@@ -49,10 +49,11 @@ def lines(there: Served, folder: Path, is_aql: bool) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_aql", [True, False])
-def test_operations(is_aql: bool, tmp_path: Path) -> None:
-    """In queues of AQL packets, with PM4 commands between them, and in queues of PM4 commands."""
+def test_operations(is_aql: bool, tmp_path: Path, is_exhaustive: bool) -> None:
+    """In queues of AQL packets, with PM4 commands between them, and some in queues of PM4 commands."""
+    names = RIGHT if is_aql or is_exhaustive else ("copy", "large copy", "matmul", "jit")
     with served("gfx942", time_limit_seconds=TIMEOUT_S) as there:
-        assert lines(there, tmp_path, is_aql) == ["AMD gfx942", *(f"{name}: right" for name in RIGHT)]
+        assert lines(there, tmp_path, is_aql, *names) == ["AMD gfx942", *(f"{name}: right" for name in names)]
 
 
 def test_page(tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
-"""Operations of tinygrad on the device that the environment selects, compared with NumPy; one line for each."""
+"""Operations of tinygrad on the device that the environment selects, compared with NumPy; one line for each.
 
+Arguments are the names of the operations to execute; without arguments all are executed."""
+
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +67,8 @@ CASES: dict[str, tuple[Callable[[], Array], Array]] = {
 }  # fmt: skip
 
 print(Device.DEFAULT, Device[Device.DEFAULT].arch)
-for name, (run, expected) in CASES.items():
+for name in sys.argv[1:] or CASES:
+    run, expected = CASES[name]
     found = run()
     close = {"half": 2e-2, "double": 1e-6}.get(name, 1e-4)
     is_right = found.shape == expected.shape and np.allclose(found, expected, rtol=close, atol=close)
