@@ -17,7 +17,7 @@ from softcard.image.elf.layout import MACHINE_AMDGPU, MACHINE_RISCV, PT_LOAD
 from softcard.image.elf.lines import Lines, read_lines
 from softcard.image.elf.reader import ElfFile
 from softcard.image.hsa import targets
-from softcard.image.hsa.code_object import read_code_object
+from softcard.image.hsa.code_object import CodeObject, read_code_object
 from softcard.image.hsa.elf import HsaElf
 from softcard.image.riscv.program import ElfImage, read_elf
 from softcard.isa.gcn.target import TARGETS
@@ -157,7 +157,7 @@ class CodeOfTrace:
             objects = {each: kernel.address for each, kernel in code.kernels.items()}
             for base, kernels in self._loaded.items():
                 if kernels and all(objects.get(each) == at - base for each, at in kernels.items()):
-                    yield _of_code_object(known, targets.read_as(code.target), base)
+                    yield _of_code_object(known, code, base)
 
     def _of_harts(self, files: Files) -> Iterator[Listing]:
         for name, image, data in _executables(files):
@@ -174,7 +174,7 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _of_code_object(known: FileCode, agent: str, base: int) -> Listing:
+def _of_code_object(known: FileCode, code: CodeObject, base: int) -> Listing:
     """Return the listing of all functions of a code object that was loaded at `base`."""
     parts = [each for _, each in known.elf.program_headers() if each.type == PT_LOAD]
 
@@ -186,5 +186,13 @@ def _of_code_object(known: FileCode, agent: str, base: int) -> Listing:
                 return bytes(known.elf.data[at : at + min(size, each.vaddr + each.filesz - place)])
         raise AccessFault("outside of the code", address=address, access="read")
 
-    target = GcnText(TARGETS[agent])
-    return made_listing(known.file, target, known.functions(base), read, None, lambda pc: known.lines.at(pc - base))
+    functions = known.functions(base)
+    sized = {at for _, at, _ in functions}
+    starts = {base + at for each in code.kernels.values() for at in (each.address, each.entry)} | sized
+    ends = sorted(starts | {base + each.vaddr + each.filesz for each in parts})
+    for name, kernel in code.kernels.items():  # old compilers give kernels a symbol without the size of the code
+        entry = base + kernel.entry
+        if entry not in sized:
+            functions.append((name, entry, next((each for each in ends if each > entry), entry) - entry))
+    target = GcnText(TARGETS[targets.read_as(code.target)])
+    return made_listing(known.file, target, functions, read, None, lambda pc: known.lines.at(pc - base))
