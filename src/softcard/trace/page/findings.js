@@ -70,7 +70,7 @@ class FindingsPane {
     const pc = finding.pc || taken?.[3], code = pc ? codeAround(trace, pc, "failed") : null;
     const parts = [];
     if (taken) parts.push(heading("Registers", `${taken[2] ? `${taken[2]}, ` : ""}before the instruction`), ...registersAt(taken, found.lanes ?? []));
-    else if (found.no_registers) parts.push(heading("Registers", "unknown"), element("p", { class: "soft" }, found.no_registers));
+    else if (found.no_registers) parts.push(heading("Registers", "unknown"), element("p", { class: "soft" }, found.no_registers.replaceAll("--", "\u2011\u2011")));
     if (!taken && found.lanes?.length) parts.push(heading("Lanes", found.label), laneMap(null, found.lanes));
     else if (!taken && this.registers.any) { this.registers.dock(this.state); parts.push(this.registers.home); }
     if (!parts.includes(this.registers.home)) this.registers.dock(null);

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from softcard.core.errors import Registers
 from softcard.core.findings import Capture
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.launches import Launch, Launches
@@ -168,6 +169,12 @@ class Race:
     address: int
     space: str
     size: int
+    registers: Registers | None = None
+    """The registers before the instruction, if the race is the first deferred one of its key."""
+
+    def kept(self, lane: int | None) -> Registers | None:
+        """Return the registers that were kept when the race was deferred; `lane` is the lane of the race."""
+        return self.registers
 
     @property
     def between(self) -> str:
@@ -237,6 +244,8 @@ class EventDetector:
         """The number of accesses so far."""
         self.capture: Capture | None = None
         """A function that returns the registers before the present instruction; the observer of the waves sets it."""
+        self._kept: set[tuple[object, ...]] = set()
+        """The keys of deferred races of which one has registers."""
         self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
         """The clocks that atomics of the present work-group have released to it, by space and address.
 
@@ -394,8 +403,7 @@ class EventDetector:
         if others.any():
             races = self._races(event, others, space, addresses, size, owner, own)
             flow = self.flows.of(insn.pc) if access == LOAD else ESCAPING
-            now = [race for race in races if flow.escapes or not _defer(wave, race, flow)]
-            self._report(now, self.capture)
+            self._report([race for race in races if flow.escapes or not self._defer(wave, race, flow)], self.capture)
         for cells, at, chosen in self._cells[space].parts(flat):
             marks = every[chosen]
             if access == LOAD:
@@ -574,6 +582,15 @@ class EventDetector:
                 made.append(Race(self._serial, event, other, record & LANE_MASK, *place, space, size))
         return made
 
+    def _defer(self, wave: WaveClock, race: Race, flow: Flow) -> bool:
+        """Defer the race of a load, as `_defer` does; keep the registers of the first one for the report."""
+        if not _defer(wave, race, flow):
+            return False
+        if self.capture is not None and race.key not in self._kept:
+            self._kept.add(race.key)
+            race.registers = self.capture(None if is_scalar(race.event.insn) else race.lane)
+        return True
+
     def _report(self, races: Sequence[Race], capture: Capture | None = None) -> None:
         """Report races; report the races of one access with one event together.
 
@@ -587,7 +604,8 @@ class EventDetector:
             self.reporter.report(
                 _racing_access(first.event, lanes),
                 _racing_access(first.other, () if is_scalar(first.other.insn) else (first.other_lane,)),
-                first.between, first.space, first.address, first.size, len(some), capture, WAS_DEFERRED,
+                first.between, first.space, first.address, first.size, len(some),
+                capture if first.registers is None else first.kept, WAS_DEFERRED,
             )  # fmt: skip
 
     # ---- the host ------------------------------------------------------------------------------------------------

@@ -49,11 +49,11 @@ Their relaxed atomic loads and stores are plain ones in machine code, so two acc
 atomic.
 """
 IN_COMPILED_CODE: Final = (
-    "Compiled code found this race and kept only the two accesses, not the registers: --engine reference keeps them."
+    "Compiled code found this race and kept only the two accesses; --engine reference shows the registers too."
 )
 """The reason why the registers of a race are unknown on the JIT engine."""
 WAS_DEFERRED: Final = (
-    "The race counted only when a later instruction used the loaded value, so the registers at the load are lost."
+    "The race counted when a later instruction used the loaded value, and other races were kept with registers."
 )
 """The reason why the registers of a race of a load may be unknown on the reference engine."""
 WORD_BYTES: Final = 8
