@@ -267,7 +267,16 @@ def test_spec_reports_every_error(capfd: pytest.CaptureFixture[str]) -> None:
         assert driver.write(DRAM, b"good") == SUCCESS
         driver.run(CommandBuffer().copy_mem64(1, DRAM, DRAM + 8).finish())
     said = capfd.readouterr().err.splitlines()
-    assert said == []
+    note = "   = note: reported by the driver library of Softcard"
+    assert said[:4] == [
+        "error[refsi/store-imm-address]: write of 8 bytes at 0x100: no memory there",
+        "  --> byte 0x0",
+        "   = note: at command 0 (STORE_IMM64), buffer 1",
+        note,
+    ]
+    assert said[4].startswith("   = rule: refsi/store-imm-address: the memory address must be accessible by the CMP")
+    assert said[5:7] == ["error[refsi/memory-map]: read of 8 bytes at 0x300: no memory there", note]
+    assert len(said) == 8
 
 
 def test_spec_has_no_g1(capfd: pytest.CaptureFixture[str]) -> None:
