@@ -51,7 +51,8 @@ class FindingsPane {
     const where = [found.at, found.source ? found.code : "", found.source ? "" : found.label].filter((each) => each && each !== found.id);
     const insn = found.insn ?? rowAt(trace, finding.pc)?.row[1];
     const excerpt = found.source ? excerptOf(withContext(trace, found.source), found.label) : insn ? instructionOf(insn, found.label) : "";
-    const rule = this.rules.get(finding.rule);
+    const known = this.rules.get(finding.rule), hasOwn = (found.notes ?? []).some(({ kind }) => kind === "rule");
+    const rule = known && (known[2] || !hasOwn) ? known : null; // rules of machine code have no text here
     const notes = (found.notes ?? []).filter(({ kind }) => kind !== "rule" || !rule);
     return [head, where.length ? element("p", { class: "where" }, ...where.flatMap((each, number) => [number ? " · " : "", element("code", {}, each)])) : "",
       excerpt, ...notes.map(noteOf), rule ? ruleNote(rule) : "", this.reported(finding)];
