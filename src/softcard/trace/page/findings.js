@@ -3,6 +3,7 @@
 
 const AROUND = 6; // instructions before and after that of a finding
 const CONTEXT = 4; // lines before and after that of a finding
+const COLUMNS = 84; // of an excerpt; a longer label is below its carets
 const LANES_OF_WAVE = 64;
 
 class FindingsPane {
@@ -93,9 +94,11 @@ function excerptOf({ file, line, parts, lines }, label = "") {
   const [before, marked, after] = parts;
   const rows = lines.flatMap(([number, text]) => {
     if (number !== line) return [sourceRow(number, text)];
-    const under = marked ? element("div", { class: "carets" }, element("i", {}), element("span", {}, before.replace(/[^\t]/g, " ") + "^".repeat([...marked].length) + (label ? ` ${label}` : "")))
-      : label ? element("div", { class: "carets" }, element("i", {}), element("span", {}, before.replace(/\S.*$/, "") + label)) : "";
-    return [element("div", { class: "here" }, element("i", {}, String(number)), element("span", {}, before, marked ? element("b", {}, marked) : "", after)), under];
+    const blank = before.replace(/[^\t]/g, " "), carets = "^".repeat([...marked].length), isLong = before.length + marked.length + label.length >= COLUMNS;
+    const row = (said) => element("div", { class: "carets" }, element("i", {}), element("span", {}, said));
+    const under = marked && isLong ? [row(blank + carets), row(" ".repeat(Math.max(0, Math.min(before.length, COLUMNS - label.length))) + label)]
+      : marked ? row(blank + carets + (label ? ` ${label}` : "")) : label ? element("div", { class: "carets" }, element("i", {}), element("span", {}, before.replace(/\S.*$/, "") + label)) : "";
+    return [element("div", { class: "here" }, element("i", {}, String(number)), element("span", {}, before, marked ? element("b", {}, marked) : "", after)), ...[under].flat()];
   });
   return element("div", { class: "excerpt", tabindex: "0", "aria-label": file }, element("div", {}, ...rows));
 }
