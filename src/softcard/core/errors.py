@@ -219,19 +219,22 @@ MOST_SUGGESTED = 3
 """The maximum number of similar names that a message suggests."""
 MOST_SIMILAR = 10
 """The number of similar names of which a message suggests the most similar ones."""
+LEAST_SIMILAR = 0.6
+"""The similarity from which on a name is suggested, if the caller gives none."""
 AS_SIMILAR = 0.07
 """The difference from the highest similarity, between 0 and 1, up to which a name is suggested."""
 
 
-def close_to(name: str, known: Iterable[str]) -> str:
+def close_to(name: str, known: Iterable[str], least: float = LEAST_SIMILAR) -> str:
     """Return the question at the end of a message whether one of up to three names in `known` was meant.
 
     These are the names most similar to `name`; of equally similar ones, first those with more equal letters.
-    Return "" if no name is similar.
+    Return "" if no name has a similarity of `least` or more, on a scale from 0 to 1.
     """
     from difflib import SequenceMatcher, get_close_matches  # few programs get names wrong
 
-    near = {each: SequenceMatcher(None, each, name).ratio() for each in get_close_matches(name, known, n=MOST_SIMILAR)}
+    found = get_close_matches(name, known, MOST_SIMILAR, least)
+    near = {each: SequenceMatcher(None, each, name).ratio() for each in found}
     best = [each for each, ratio in near.items() if ratio >= max(near.values()) - AS_SIMILAR]
     best.sort(key=lambda each: (near[each], sum(map(eq, each, name))), reverse=True)
     return did_you_mean(best[:MOST_SUGGESTED])

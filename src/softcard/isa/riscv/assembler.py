@@ -103,6 +103,10 @@ def word_of(name: str, operands: str, pc: int | None = None) -> int:
     return table.encode(name, table.read(row, operands, pc) | ordering)
 
 
+SIMILAR: Final = 0.75
+"""The similarity from which on a mnemonic is suggested: many mnemonics have letters in common."""
+
+
 def row_of(name: str, others: Iterable[str] = ()) -> Row[Spec]:
     """Return the table entry of a 32-bit instruction.
 
@@ -112,7 +116,7 @@ def row_of(name: str, others: Iterable[str] = ()) -> Row[Spec]:
     table = _table(base)
     if base not in table:
         known = [row.name for each in (BASE, VECTOR, FURTHER, HALFWORDS) for row in each]
-        raise WireError(f"unknown instruction {name!r}{close_to(name, (*known, *others))}")
+        raise WireError(f"unknown instruction {name!r}{close_to(name, (*known, *others), SIMILAR)}")
     return table[base]
 
 

@@ -20,6 +20,8 @@ __all__ = ["assemble", "assemble_one", "encode", "encode_insn", "is_label"]
 
 _LABEL: Final = re.compile(rf"\s*({LABEL})\s*:(?!:)")
 _COMMENT: Final = re.compile(r";.*|//.*|#.*")
+SIMILAR: Final = 0.75
+"""The similarity from which on a mnemonic is suggested: many mnemonics have letters in common."""
 _SUFFIXES: Final = ("_e32", "_e64", "_sdwa", "_dpp")
 
 
@@ -106,7 +108,7 @@ def candidates(target: Target, name: str) -> Iterator[tuple[Op, str]]:
 def _hint(target: Target, name: str) -> str:
     """Return an addition to the message about an unknown mnemonic: a processor that has it, or similar mnemonics."""
     other = next((each for each in TARGETS.values() if any(candidates(each, name))), None)
-    return close_to(name, mnemonics(target)) if other is None else f", which {other} has"
+    return close_to(name, mnemonics(target), SIMILAR) if other is None else f", which {other} has"
 
 
 def _suffix(form: str) -> str:
