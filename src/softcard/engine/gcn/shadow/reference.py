@@ -21,8 +21,9 @@ from softcard.engine.gcn.shadow.uses import Touch, WaveLanes
 from softcard.engine.shadow.bits import ShadowBits
 from softcard.engine.shadow.integers import Shadowed
 from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.execute import execute
+from softcard.isa.gcn.semantics.execute import execute, selector_values
 from softcard.isa.gcn.semantics.matrix.table import Use
 from softcard.isa.gcn.state import FULL, LDS_BASE, LDS_SIZE, PRIVATE_BASE, SHARED_BASE
 from softcard.isa.gcn.state import LANES as LANE_COUNT
@@ -133,6 +134,8 @@ class ReferenceKind(Kind):
 
         insn = self.lanes.insn
         try:
+            if insn.op.selectors is not None:
+                insn = insn.specific(selector_values(Builder(cast("Any", self.lanes.base)), insn))
             return registers_read(insn, self.lanes.base.view.wave, lane, text(insn))
         except (SoftcardError, IndexError):
             return None
