@@ -53,6 +53,7 @@ READS = {
     ("refsi encode", "file"): ["refsi", "encode", "FILE"],
     ("refsi lint", "file"): ["refsi", "lint", "FILE"],
     ("refsi play", "script"): ["refsi", "play", "FILE"],
+    ("report", "code"): ["report", CODE, "--code", "FILE"],
     ("report", "path"): ["report", "FILE"],
     ("rv64", "program"): ["rv64", "FILE"],
     ("rv64", "stdin"): ["rv64", "--stdin", "FILE", CODE],
