@@ -21,7 +21,8 @@ LAYERS = (
     ("image",),
     ("device",),
     ("host",),
-    ("trace", "check", "attach", "report"),
+    ("trace", "check", "report"),
+    ("attach",),
     ("campaign",),
     ("cli", "testing"),
 )

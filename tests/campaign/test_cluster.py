@@ -168,7 +168,7 @@ def test_a_kernel_that_there_is_not_is_reported_with_its_line(tmp_path: Path, ca
     task = next(parse_plan(file.read_text(), str(file), tmp_path).tasks())
     assert main(["campaign", str(file), "--only", task.id]) == 2
     err = capsys.readouterr().err
-    assert err == f"{file}:4: error: unknown kernel 'scal'; close to it: scale\n   |\n 4 | kernels = [\"scal\"]\n"
+    assert err == f"{file}:4: error: unknown kernel 'scal'; did you mean 'scale'?\n   |\n 4 | kernels = [\"scal\"]\n"
     assert main(["campaign", str(file)]) == 2
     assert capsys.readouterr().err == "error: --output is missing: give the folder for the results\n"
     file.write_text("[[matrix]\n")

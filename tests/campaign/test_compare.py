@@ -120,7 +120,7 @@ def test_columns_of_one_campaign() -> None:
         (
             "engin=jit",
             "engine=jit",
-            "unknown column 'engin=jit'; close to it: engine: expected NAME=VALUE with a NAME of program, ",
+            "unknown column 'engin=jit', expected NAME=VALUE with a NAME of program, ",
         ),
         ("engine", "engine=jit", "unknown column 'engine'"),
         ("engine=jit", "options=-O0", "'engine=jit' and 'options=-O0' must name the same columns"),
@@ -146,6 +146,7 @@ def test_the_command(tmp_path: Path, capsys: Capture) -> None:
     assert main(["compare", a, "seed=0", "seed=5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"common": 1, "counts": {}, "differences": []}
     assert main(["compare", a, "sed=0", "seed=5"]) == 2
-    assert "unknown column 'sed=0'; close to it: seed: expected NAME=VALUE" in capsys.readouterr().err
+    assert "unknown column 'sed=0', expected NAME=VALUE with a NAME of program, " in (err := capsys.readouterr().err)
+    assert "; did you mean 'seed'?" in " ".join(err.split())
     assert main(["compare", str(tmp_path), b]) == 2
     assert f"{tmp_path} has no folder results, expected the output of a campaign" in capsys.readouterr().err

@@ -120,7 +120,7 @@ def test_hypothesis_decides_instead_of_a_seed(data: st.DataObject) -> None:
 
 
 def test_a_strategy_of_no_generator() -> None:
-    with pytest.raises(WireError, match="unknown generator 'opncl'; close to it: opencl"):
+    with pytest.raises(WireError, match="unknown generator 'opncl'; did you mean 'opencl'"):
         generated_programs("opncl")
 
 

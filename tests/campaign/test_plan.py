@@ -102,8 +102,8 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
     [
         ("[campaign\n", "Expected ']' at the end of a table declaration, at line c.toml:1:10"),
         ("[campaign]\nname = 7\n" + MATRIX, "name is 7, expected a string, at line c.toml:2"),
-        ("[campaign]\nnam = ''", "unknown key nam; close to it: name, at line c.toml:2"),
-        ("[campain]\n", "unknown key campain; close to it: campaign, at line c.toml:1"),
+        ("[campaign]\nnam = ''", "unknown key nam; did you mean 'name'? at line c.toml:2"),
+        ("[campain]\n", "unknown key campain; did you mean 'campaign'? at line c.toml:1"),
         ("[campaign]\ntime-limit = 0\n" + MATRIX,
          "time-limit is 0, expected a number of seconds for one task, up to 86400, at line c.toml:2"),
         ("[campaign]\n\nbatch = 0\n" + MATRIX, "batch is 0, expected a whole number from 1 to 10000, at line c.toml:3"),
@@ -113,7 +113,7 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
          "combinations is 3, expected a whole number from 1 to 2, at line c.toml:3"),
         ("[campaign]\n", "expected a table [[matrix]] with the programs to run, at line c.toml:1"),
         ("[[matrix]]\n", "programs is empty, expected files or generate:NAME, at line c.toml:1"),
-        (MATRIX + "engines = ['jti']\n", "unknown value 'jti' of engines; close to it: jit, at line c.toml:3"),
+        (MATRIX + "engines = ['jti']\n", "unknown value 'jti' of engines; did you mean 'jit'? at line c.toml:3"),
         (MATRIX + "inputs = ['x']\n",
          "unknown value 'x' of inputs, expected the NAME of a table [inputs.NAME], at line c.toml:3"),
         (MATRIX + "agents = 'gfx900'\n", "agents is 'gfx900', expected a list of strings, at line c.toml:3"),
@@ -124,7 +124,7 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
         (MATRIX + MATRIX + "seeds = [true]\n",
          "seeds is [True], expected a list of numbers, or the first and the last like \"0..99\", at line c.toml:5"),
         ("[[matrix]]\nprograms = ['generate:opncl']",
-         "unknown generator 'opncl'; close to it: opencl, at line c.toml:2"),
+         "unknown generator 'opncl'; did you mean 'opencl'? at line c.toml:2"),
         ("[[matrix]]\nprograms = ['no.cl']", "cannot read program no.cl: No such file or directory, at line c.toml:2"),
         ("[[matrix]]\nprograms = ['no*.cl']", "no file matches no*.cl, at line c.toml:2"),
         (MATRIX + "[inputs]\na = 1", "inputs.a is 1, expected a table, at line c.toml:1"),
@@ -137,7 +137,7 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
          "or the first and the last like \"0..99\", at line c.toml:3"),
         ("[campaign]\n" + "batch" + ".a" * 5000 + " = 1\n" + MATRIX,
          "batch is a value that is too large to show, expected a whole number from 1 to 10000, at line c.toml:1"),
-        (MATRIX + "[inputs.a]\nargument = []", "unknown key argument; close to it: arguments, at line c.toml:4"),
+        (MATRIX + "[inputs.a]\nargument = []", "unknown key argument; did you mean 'arguments'? at line c.toml:4"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_reported_with_its_line(text: str, message: str, tmp_path: Path) -> None:

@@ -124,6 +124,8 @@ def test_what_cannot_be_reduced() -> None:
 
 def test_the_command(tmp_path: Path, capsys: Capture) -> None:
     pytest.importorskip("pyarrow")
+    assert main(["triage", str(tmp_path / ("a" * 300))]) == 2  # no folder can have this name
+    assert "expected the output of a campaign" in " ".join(capsys.readouterr().err.split())
     assert main(["triage", str(tmp_path)]) == 2
     assert "expected the output of a campaign" in capsys.readouterr().err
     Dataset(tmp_path).append([row(1, "-O0", digest="x"), row(1, "-O2"), row(1, "-O3")])

@@ -77,6 +77,8 @@ def test_a_bug_is_found_and_its_corrected_version_is_not(programs: dict[int, byt
         assert found.kind == CASES[name], found
         assert found.source.endswith(f"/init_rv64.c:{line}"), found
         assert ORIGINS.get(name, "") in found.message
+        assert found.registers is not None, found
+        assert (found.registers.pc, found.registers.instruction) == (found.pc, found.insn)
         reported.append((found.at, found.insn, found.message, found.count))
     assert reported[0] == reported[1]
 
@@ -173,3 +175,38 @@ def test_refused() -> None:
         BeyondModel, match="check 'init' requires memory of the class Ram or SharedRam, not made by `ram`"
     ):
         RefSiDevice(check="init", ram=lambda size: Ram(size))
+
+
+PRINTS = """
+#include <softcard_refsi.h>
+
+void prints(unsigned long i, const int *x, int *y)
+{
+    volatile int values[2];
+    volatile double number;
+    values[1] = x[i];
+    refsi_printf("%d %d\\n", values[0], values[1]); /* BUG */
+    refsi_printf("%x\\n", values[1]);
+    refsi_printf("%g %s\\n", number, "text"); /* BUG */
+    y[i] = values[1];
+}
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_undefined_values_that_are_printed_are_reported_once_at_the_call(tmp_path: Path, engine: str) -> None:
+    """Not in the source of refsi_printf, and also after many calls, which translated code only counts elsewhere."""
+    if not riscv_compilers():
+        pytest.skip("no compiler for RV64 is installed")
+    (tmp_path / "prints.c").write_text(PRINTS)
+    program = compile_kernels(tmp_path / "prints.c", options=["-g"])
+    with RefSi.open(check="init", engine=engine) as device:
+        device.load_elf(program)
+        device.launch("prints", 20, [device.array(np.arange(20, dtype=np.int32)), device.zeros(20, np.int32)])
+        findings = device.findings
+    lines = [str(number) for number, line in enumerate(PRINTS.splitlines(), 1) if "BUG" in line]
+    assert [(each.kind, each.source.rpartition(":")[2], each.count) for each in findings] == [
+        ("undefined-argument", line, 20) for line in lines
+    ]
+    assert all(each.message == "an undefined value is an argument of refsi_printf" for each in findings)

@@ -159,7 +159,7 @@ def test_names_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks_of("lanes,all") == frozenset(CHECKS)
     with pytest.raises(
         WireError,
-        match=r"unknown check 'memroy', expected some of .*, races, lanes, waits, sync, all; close to it: memory",
+        match=r"unknown check 'memroy', expected some of .*, races, lanes, waits, sync, all; did you mean 'memory'",
     ):
         Gpu.open("gfx900", check="memroy")
     monkeypatch.setenv("SOFTCARD_CHECK", "memory")

@@ -16,6 +16,7 @@ from softcard.core.findings import Finding, FindingError, FindingLog, Level
 from softcard.engine.gcn.hooks import Checks
 from softcard.engine.gcn.races import events as module
 from softcard.engine.gcn.races import layout, tables
+from softcard.engine.gcn.races.reporter import IN_COMPILED_CODE
 from softcard.engine.gcn.races.watch import RaceWatch
 from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.engine import JitEngine
@@ -72,6 +73,23 @@ def test_both_accesses_are_named() -> None:
     assert found.other == f"pc {found.pc:#x} (flat_store_dword v[4:5], v2), lane 63, wave 0, work-group 0,0,0"
     assert found.suggestion == "add a barrier between the accesses, or use atomics"
     assert found.count == 64
+
+
+def test_registers_of_the_later_access() -> None:
+    """The reference engine keeps them; the JIT engine says why it does not."""
+    text = "v_mov_b32 v0, 0x200000|v_mov_b32 v1, 0|v_mov_b32 v2, s0|flat_store_dword v[0:1], v2|s_endpgm"
+    shown = []
+    for engine in (ReferenceEngine(), JitEngine()):
+        made, found = program(text, "gfx803", groups=[(0, 0, 0), (1, 0, 0)], size=(64, 1, 1)), list[Finding]()
+        watch = RaceWatch(made.memory, FindingLog(found))
+        watch.begin()
+        engine.run(replace(made, checks=Checks(watch)))
+        shown.append(of_finding(found[0]))
+    held = shown[0].registers
+    assert held is not None
+    assert (held.scalars, held.vectors) == ({"exec": (1 << 64) - 1}, {"v0": 0x200000, "v1": 0, "v2": 1})
+    assert (held.lane, shown[0].no_registers) == (0, "")
+    assert (shown[1].registers, shown[1].no_registers) == (None, IN_COMPILED_CODE)
 
 
 def test_stores_of_what_is_there_already_are_reported_where_that_is_asked_for() -> None:

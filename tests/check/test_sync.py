@@ -69,6 +69,9 @@ def test_planted(case: Planted, name: str) -> None:
     assert (first.unit, first.lanes) == (f"wave {case.wave}", case.lanes)
     assert first.level is (Level.WARNING if case.kind == DIVERGENT else Level.ERROR)
     assert first.suggestion == SUGGESTION
+    assert first.registers is not None
+    assert (first.registers.pc, first.registers.instruction) == (first.pc, "s_barrier")
+    assert all(not first.registers["exec"] >> lane & 1 for lane in case.lanes)  # these lanes did not take part
     other = pc_of(case, name, "<")
     if other is not None:
         assert first.other == f"pc {other:#x} (entry + {other - CODE:#x})"

@@ -133,17 +133,17 @@ def test_lint_options(capsys: Capture, tmp_path: Path) -> None:
 
 USAGE = {
     ("nonsense",): "error: no such command 'nonsense'\n   = note: usage: softcard [OPTIONS] COMMAND [ARGS]...\n",
-    ("rnu",): "error: no such command 'rnu'; close to it: run\n",
-    ("refsi", "decod"): "error: no such command 'decod'; close to it: decode",
+    ("rnu",): "error: no such command 'rnu'; did you mean 'run'?\n",
+    ("refsi", "decod"): "error: no such command 'decod'; did you mean 'decode'",
     ("refsi", "lint", "--as", "poem"): "error: invalid value for '--as': 'poem' is not one of 'auto', 'binary', ",
     ("serve", "acceldev"): "error: missing option '--vfio-user'",
     ("run", CODE, "saxpy", "--gird", "64"): "--grid",
-    ("run", CODE, "saxyp"): "unknown kernel 'saxyp'; close to it: saxpy",
+    ("run", CODE, "saxyp"): "unknown kernel 'saxyp'; did you mean 'saxpy'",
     ("run", CODE, "saxpy", "--time-limit", "-1"): "--time-limit is -1, expected a number of seconds above 0",
-    ("describe", "refis"): "close to it: refsi",
+    ("describe", "refis"): "did you mean 'refsi'",
     ("describe", "refsi", "--json", "--format", "svd"): "--json and --format svd choose the format of the same output",
-    ("disasm", "--agent", "gfx99", "--word", "0"): "; close to it: gfx909, ",
-    ("exec", "--agent", "gfx9o0", "true"): "; close to it: gfx950, ",
+    ("disasm", "--agent", "gfx99", "--word", "0"): "; did you mean 'gfx909'",
+    ("exec", "--agent", "gfx9o0", "true"): "; did you mean 'gfx950'",
     ("exec", "--time-limit", "1", "true"): "--time-limit requires --device rocm, --device refsi or --agent NAME",
     ("exec", "--error-exitcode", "3", "true"): "--error-exitcode requires --check, with at least one of memory, ",
     (
@@ -154,7 +154,7 @@ USAGE = {
         "-o",
         "-",
     ): "--output is -, expected a folder: the command writes several",
-    ("exec", "--device", "rcom", "true"): "; close to it: rocm",
+    ("exec", "--device", "rcom", "true"): "; did you mean 'rocm'",
     ("refsi", "decode", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
     ("refsi", "lint", "/"): "cannot read /: Is a directory",
     ("refsi", "play", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
@@ -395,13 +395,13 @@ def test_a_narrow_terminal(tmp_path: Path) -> None:
     (tmp_path / "bad.bin").write_bytes(BAD.to_bytes())
     for arguments, status, text in (
         (["--help"], 0, "Show the content of a file."),
-        (["rnu"], 2, "error: no such command 'rnu'; close to it: run"),
+        (["rnu"], 2, "error: no such command 'rnu'; did you mean 'run'"),
         (
             ["check", "bad.bin", "--as", "refsi"],
             1,
             "error[header-opcode]: header 0x00000000c0000a00: unknown opcode 10",
         ),
-        (["check", "bed.bin"], 2, "error: cannot read bed.bin: No such file or directory; close to it: bad.bin"),
+        (["check", "bed.bin"], 2, "error: cannot read bed.bin: No such file or directory; did you mean 'bad.bin'"),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "softcard", *arguments], capture_output=True, text=True, check=False, cwd=tmp_path,

@@ -70,6 +70,24 @@ def test_a_report_of_what_the_device_saw(capfd: Capture, host: str, tmp_path: Pa
     assert "unfinished" not in content(report)
 
 
+@pytest.mark.parametrize("name", ["no-such-program", "garbage"])
+def test_nothing_is_written_if_the_program_cannot_run(capfd: Capture, tmp_path: Path, name: str) -> None:
+    program = tmp_path / name
+    if name == "garbage":
+        program.write_bytes(b"\x7fELF")
+        program.chmod(0o755)
+    (tmp_path / "old.html").write_text("old")
+    for report in (tmp_path / "new.html", tmp_path / "old.html"):
+        code, out, err = run(capfd, "--report", str(report), "--trace-file", str(tmp_path / "t.jsonl"), str(program))
+        assert (code, out) == (2, "")
+        assert err.startswith(f"error: cannot run {program}: "), err
+        assert "report" not in err
+    assert not (tmp_path / "new.html").exists()
+    assert (tmp_path / "old.html").read_text() == "old"
+    if name != "garbage":
+        assert {each.name for each in tmp_path.iterdir()} == {"old.html"}
+
+
 def test_a_report_of_devices_that_a_program_opens(capfd: Capture, tmp_path: Path) -> None:
     report, script = tmp_path / "run.html", tmp_path / "script"
     script.write_text("open m\ncb 0x10000000000 0 \n")

@@ -53,6 +53,7 @@ READS = {
     ("refsi encode", "file"): ["refsi", "encode", "FILE"],
     ("refsi lint", "file"): ["refsi", "lint", "FILE"],
     ("refsi play", "script"): ["refsi", "play", "FILE"],
+    ("report", "code"): ["report", CODE, "--code", "FILE"],
     ("report", "path"): ["report", "FILE"],
     ("rv64", "program"): ["rv64", "FILE"],
     ("rv64", "stdin"): ["rv64", "--stdin", "FILE", CODE],
@@ -276,7 +277,7 @@ def test_a_misspelt_file(capsys: Capture, tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("kernels.co", "kernel.co", "unlike"):
         (tmp_path / name).write_bytes(b"")
     missing = tmp_path / "kernle.co"
-    expected = f"error: cannot {verb} {missing}: No such file or directory; close to it: kernel.co, kernels.co\n"
+    expected = f"error: cannot {verb} {missing}: No such file or directory; did you mean 'kernel.co' or 'kernels.co'?\n"
     assert run(capsys, [*command, str(missing)]) == (2, expected)
     monkeypatch.setattr(files, "MOST_NEAR", 0)
     assert run(capsys, [*command, str(missing)]) == (2, f"{expected.partition(';')[0]}\n")

@@ -227,7 +227,7 @@ def test_a_processor_that_is_not_modelled_is_not_disassembled() -> None:
             "file starts with 22 22 22 60, expected code object, AMD OpenCL 2.0 program, RISC-V ELF file, "
             "RefSi command",
         ),
-        ([str(VECTORS / "v2.co"), "--kernel", "scael"], 1, "code object has no kernel 'scael'; close to it: scale"),
+        ([str(VECTORS / "v2.co"), "--kernel", "scael"], 1, "code object has no kernel 'scael'; did you mean 'scale'"),
         ([str(VECTORS / "v2.co"), "--agent", "gfx1"], 2, "unknown agent 'gfx1', expected one of gfx700"),
     ],
 )

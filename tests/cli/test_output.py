@@ -11,7 +11,7 @@ from rich.text import Text
 
 from softcard.cli import main
 from softcard.cli import output as module
-from softcard.cli.output import Output, escaping, exact
+from softcard.cli.output import Output, escaping, exact, show_line
 from softcard.cli.tables import Terminal
 from softcard.hsa import bare_code_object
 
@@ -169,3 +169,37 @@ def test_a_drained_queue_lets_others_write_to_the_stream():
     waiting.join()
     assert stream.getvalue() == "first\n"
     output.close()
+
+
+SUMMARY = ("saxpy:", "56 wave instructions", "in 2.11 s, 27/s;", "800 bytes of arrays", "(AMD HSA, V5, gfx900, jit)")
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("", "saxpy: 56 wave instructions in 2.11 s, 27/s; 800 bytes of arrays (AMD HSA, V5, gfx900, jit)\n"),
+        (
+            "80",
+            "saxpy: 56 wave instructions in 2.11 s, 27/s; 800 bytes of arrays\n"
+            "  (AMD HSA, V5, gfx900, jit)\n",
+        ),
+        (
+            "40",
+            "saxpy: 56 wave instructions\n"
+            "  in 2.11 s, 27/s; 800 bytes of arrays\n"
+            "  (AMD HSA, V5, gfx900, jit)\n",
+        ),
+        (
+            "16",
+            "saxpy:\n  56 wave\n  instructions\n  in 2.11 s,\n  27/s;\n  800 bytes of\n  arrays\n  (AMD HSA, V5,\n"
+            "  gfx900, jit)\n",
+        ),
+    ],
+)  # fmt: skip
+def test_a_line_is_broken_between_phrases(
+    columns: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    show_line(*SUMMARY)
+    assert capsys.readouterr().out == expected

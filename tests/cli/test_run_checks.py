@@ -141,7 +141,7 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
     [
         (
             ["--check", "memroy"],
-            f"--check: unknown check 'memroy', expected some of {', '.join(CHECKS)}, all; close to it: memory",
+            f"--check: unknown check 'memroy', expected some of {', '.join(CHECKS)}, all; did you mean 'memory'",
         ),
         (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif, .json, .xml"),
         (["--findings", "a.json"], "--findings and --suppressions require --check"),

@@ -7,11 +7,16 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 from vcd.reader import TokenKind, tokenize
 
 from softcard.cli import main
+from softcard.host.hsa.gpu import Gpu
+from softcard.host.refsi.refsi import RefSi, demo_kernels
+from softcard.hsa import demo_code
 from softcard.trace import ChromeTrace, JsonlTrace, TextTrace
+from tests.cli.test_run import content
 from tests.trace.sample import EVENTS
 
 SIGNALS = [
@@ -154,3 +159,48 @@ def test_an_output_that_takes_nothing_is_not_blamed_on_the_trace(sample, monkeyp
         monkeypatch.setattr("sys.stdout", full)
         assert main(["trace", str(sample)]) == 2
     assert capsys.readouterr().err == "error: cannot write standard output: No space left on device\n"
+
+
+def traced_gpu(path: Path) -> bytes:
+    """Write the trace of a kernel of a GPU, and return its code object."""
+    code = demo_code("gfx900")
+    x, y = np.ones(64, np.float32), np.ones(64, np.float32)
+    with Gpu.open("gfx900") as gpu, JsonlTrace(path).follow(gpu):
+        gpu.run(code, "saxpy", grid=64, args=[2.0, x, y])
+    return code
+
+
+def traced_harts(path: Path) -> bytes:
+    code = demo_kernels()
+    with RefSi.open() as device, JsonlTrace(path).follow(device):
+        device.load_elf(code)
+        device.launch("vector_add", 4, [device.zeros(4, np.int32) for _ in range(3)])
+    return code
+
+
+@pytest.mark.parametrize(
+    ("traced", "kernel", "insn", "entry"),
+    [
+        (traced_gpu, '"saxpy"', "global_store_dword", "saxpy"),
+        (traced_harts, '"vector_add"', "c.jr ra", "0x"),
+    ],
+    ids=["gpu", "harts"],
+)
+def test_a_report_takes_code_from_files(traced, kernel, insn, entry, tmp_path, capsys):
+    trace, program, page = tmp_path / "run.jsonl", tmp_path / "program", tmp_path / "run.html"
+    program.write_bytes(traced(trace))
+    assert main(["report", str(trace), "-o", str(page)]) == 0
+    assert "whose code is not shown" in content(page)
+    assert main(["report", str(trace), "-o", str(page), "--code", str(program)]) == 0
+    shown = content(page)
+    assert "whose code is not shown" not in shown
+    assert kernel in shown
+    assert insn in shown
+    capsys.readouterr()
+    page.unlink()
+    program.write_bytes(demo_kernels() if entry == "saxpy" else demo_code("gfx900"))
+    assert main(["report", str(trace), "-o", str(page), "--code", str(program)]) == 2
+    assert capsys.readouterr().err.startswith(
+        f"error: {program} has no code that the trace names, expected the file with {entry}"
+    )
+    assert not page.exists()

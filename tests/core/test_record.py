@@ -291,7 +291,7 @@ def test_a_narrowed_record_has_the_same_fields_in_words_of_32_bits() -> None:
 def test_a_record_has_a_value_for_every_field_and_no_other() -> None:
     with pytest.raises(TypeError, match=r"^record Run has no value for context, flag, table$"):
         Run(kind=1)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"^record Run has no field contxt; close to it: context$"):
+    with pytest.raises(TypeError, match=r"^record Run has no field contxt; did you mean 'context'\?$"):
         Run(kind=1, contxt=2)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"^record Run has no field other$"):
         Run(kind=1, context=2, table=3, flag=0, other=4)  # type: ignore[call-arg]

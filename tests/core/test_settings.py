@@ -66,7 +66,7 @@ class Settings(DeviceSettings):
         ({"count": 0}, "count is 0, expected 1 or more"),
         ({"on_finding": "shout"}, "on_finding is 'shout', expected one of warn, keep, raise"),
         ({"lints": "loud"}, "lints is 'loud', expected one of warn, raise, off"),
-        ({"sped": "fast"}, "unknown setting sped, did you mean speed?"),
+        ({"sped": "fast"}, "unknown setting sped; did you mean 'speed'?"),
         ({"colour": 1}, "unknown setting colour, expected one of lints, on_finding, speed, count"),
     ],
 )
@@ -88,7 +88,7 @@ def test_settings_are_given_once() -> None:
 
 @EVERY
 def test_every_device_knows_its_settings(make: Callable[..., Any]) -> None:
-    with pytest.raises(WireError, match=r"unknown setting lint, did you mean lints\?"):
+    with pytest.raises(WireError, match=r"unknown setting lint; did you mean 'lints'\?"):
         make(lint="off")
     with pytest.raises(WireError, match="lints is 'no', expected one of warn, raise, off"):
         make(lints="no")

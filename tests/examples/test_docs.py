@@ -70,6 +70,7 @@ def normal(text: str) -> str:
     """Output of a run without what differs from machine to machine: addresses, times, what the compiler made."""
     text = re.sub(r"0x[0-9a-f]+", "0x_", text)
     text = re.sub(r"\n {6,}(?=\S)", " ", text)  # continued lines
+    text = re.sub(r"(/s;|bytes of arrays)\n  (?=\S)", r"\1 ", text)  # their length depends on the time
     text = re.sub(r"(= note: in \S+ \(pc 0x_\)): .*", r"\1", text)
     text = re.sub(r"[\d,]+ ((wave )?instructions)", r"_ \1", text)
     return re.sub(r"in [\d.,]+ m?s, [\d.,]+( M)?/s", "in _ s, _/s", text)

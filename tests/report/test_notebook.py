@@ -95,7 +95,7 @@ def test_assembly_of_each_device(shell: Shell) -> None:
         ("%%asm 1st gpu", "the cell begins with %%asm 1st gpu, expected %%asm NAME [DEVICE]: the name of"),
         ("%%asm a b c", "the cell begins with %%asm a b c, expected"),
         ("%%opencl code gpv", "no variable gpv exists: open a device, as in gpu = softcard.Gpu.open("),
-        ("%%opencl code gpv", "or give the name of its variable; close to it: gpu"),
+        ("%%opencl code gpv", "or give the name of its variable; did you mean 'gpu'"),
         ("%%opencl code 'gpu", "the cell begins with %%opencl code 'gpu, expected"),
         ("%%opencl code card", "%%opencl needs a Gpu, but the device is <RefSi"),
         ("%%asm code text", "%%asm needs a Gpu or a RefSi, but the device is 'text'"),

@@ -531,7 +531,7 @@ def test_found(softcard_gpu, n):
     ("options", "message"),
     [
         (["--softcard-check", "memry"], "unknown check memry, expected some of lints, coherence, memory, "),
-        (["--softcard-check", "memry"], "close to it: memory"),
+        (["--softcard-check", "memry"], "did you mean 'memory'"),
         (["--softcard-time-limit", "soon"], "soon is not a time limit, expected a number of seconds above 0"),
         (["--softcard-time-limit", "-1"], "-1 is not a time limit, expected a number of seconds above 0"),
         (["--softcard-engine", "fast"], "invalid choice: 'fast'"),
@@ -682,7 +682,7 @@ def test_settings_that_are_none_fail_their_test(pytester: Pytester) -> None:
     source = "import pytest\n@pytest.mark.softcard_gpu(engin='jit')\ndef test_none(softcard_gpu): pass"
     result = run(pytester, source)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*unknown setting engin, did you mean engine?"])
+    result.stdout.fnmatch_lines(["*unknown setting engin; did you mean 'engine'?"])
 
 
 def test_full_traces_show_everything(pytester: Pytester) -> None:

@@ -31,6 +31,11 @@ def test_files_inside_of_files() -> None:
     assert not list(embedded(b"", MACHINE_RISCV))
 
 
+def test_arguments_that_cannot_be_files(tmp_path: Path) -> None:
+    """Any argument of a program may name a file; a long one does not."""
+    assert Files([Path("a" * 300), Path("\0"), tmp_path, tmp_path / "missing"]).elf_files(MACHINE_AMDGPU) == []
+
+
 def test_code_objects(tmp_path: Path) -> None:
     program, other = tmp_path / "program", tmp_path / "other"
     program.write_bytes(b"\0" * 100 + demo_code("gfx900"))

@@ -35,6 +35,8 @@
 #define RECEIVE_FLAGS 0
 #endif
 
+#define GONE "the error of `" SERVER "` says why; start it again, and this program after it"
+
 #define SPIN_SECONDS 50e-6
 #define SLEEPS_AFTER_SPIN 15
 #define PATIENCE_MS 1000 /* after which is said that another host has the device */
@@ -66,12 +68,17 @@ struct reply {
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static OF_THREAD int connection = -1;
 
-LOCAL void say(const char *format, ...) {
+/* Print a diagnostic in the format of Softcard's commands: severity and sentence, a note that names the library, and a
+ * suggestion, or NULL. */
+__attribute__((format(printf, 3, 4))) LOCAL void say(const char *severity, const char *help, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fputs("softcard: ", stderr);
+    flockfile(stderr);
+    fprintf(stderr, "%s: ", severity);
     vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    fputs("\n   = note: reported by the library of `" SERVER "` in this program\n", stderr);
+    if (help) fprintf(stderr, "   = help: %s\n", help);
+    funlockfile(stderr);
     va_end(arguments);
 }
 
@@ -142,7 +149,7 @@ static int is_told;
 
 /* The server has one host program at a time: it is another's turn. */
 LOCAL void tell_of_waiting(void) {
-    if (!is_told) say("waiting for the device at %s: another host program has it", socket_path());
+    if (!is_told) say("note", NULL, "waiting for the device at %s: another host program has it", socket_path());
     is_told = 1;
 }
 
@@ -189,12 +196,12 @@ LOCAL int receive_files(int *files, size_t count) {
     return came == count;
 }
 
-/* Read the message of a reply and print it. */
+/* Read the message of a reply, which is one or more diagnostics, and print it. */
 LOCAL int receive_text(uint32_t size) {
     char text[4096];
     if (size >= sizeof text || !receive_all(text, size)) return 0;
     text[size] = '\0';
-    if (size) say("%s", text);
+    if (size) fprintf(stderr, "%s\n", text);
     return 1;
 }
 
@@ -228,8 +235,8 @@ LOCAL int call(const struct request *request, const void *data, size_t data_size
     if (is_sent && request->op == OP_HELLO) await_turn();
     else if (is_sent) await_reply();
     if (is_sent && receive_reply(reply) && reply->data_size <= room && receive_all(out, reply->data_size)) return 1;
-    if (unreadable) say("the %zu bytes at %p of this program cannot be read", data_size, data);
-    else say("the server has gone");
+    if (unreadable) say("error", NULL, "the %zu bytes at %p of this program cannot be read", data_size, data);
+    else say("error", GONE, "the server has gone");
     hang_up();
     return 0;
 }
@@ -286,11 +293,12 @@ LOCAL int open_connection(const char *path) {
 LOCAL int greet(uint32_t version, uint64_t magic) {
     const struct request hello = {OP_HELLO, version, magic, 0};
     const char *path = socket_path();
+    char start[512];
     struct reply reply = {0, 0, 0, 0};
-    if (!*path) say("set " SOCKET_VARIABLE " to the socket of `" SERVER "`");
-    else if (!open_connection(path))
-        say("no device at %s (%s): start it with `" SERVER " --socket %s`", path, strerror(errno), path);
-    else if (!is_own_server()) say("the server at %s is another user's, and is not used", path);
+    snprintf(start, sizeof start, "start it with `" SERVER " --socket %s`", path);
+    if (!*path) say("error", "set " SOCKET_VARIABLE " to the socket of `" SERVER "`", "no server is known");
+    else if (!open_connection(path)) say("error", start, "no device at %s (%s)", path, strerror(errno));
+    else if (!is_own_server()) say("error", start, "the server at %s is another user's, and is not used", path);
     else if (call(&hello, NULL, 0, -1, &reply, NULL, 0) && !reply.status) return 1;
     hang_up();
     return 0;

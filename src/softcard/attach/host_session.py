@@ -9,15 +9,18 @@ import struct
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, Final
 
+from softcard.core.diagnostics import Diagnostic, Note, of_error
 from softcard.core.errors import SoftcardError, WireError
 from softcard.core.event import Event
+from softcard.report.diagnostic_text import as_text
 
 # ---- messages --------------------------------------------------------------------------------------------------------
 # The message format between servers and the libraries in C that host programs load; ``host.h`` has the same layouts.
 #
-# A request is one call of the library. A reply has a message of `text_size` bytes for the host's standard error, then
+# A request is one call of the library. A reply has a diagnostic of `text_size` bytes for the host's user, then
 # `data_size` bytes; notes may come before it, with `text_size` bytes for the host's own output. Numbers are
 # little-endian. Both sides run on one machine and come from one installation, so versions are compared, not negotiated.
 
@@ -131,8 +134,9 @@ class HostSession(ABC):
                 "library "
                 "of the server's Softcard"
             )
-            self._reply(self.OTHER_VERSION, text=text)
-            raise StreamError(text)
+            error = StreamError(text)
+            self._reply(self.OTHER_VERSION, found=error)
+            raise error
         self._begin()
         self._reply(0)
 
@@ -184,6 +188,14 @@ class HostSession(ABC):
             self._fill(part)
             size -= len(part)
 
-    def _reply(self, status: int, value: int = 0, text: str = "", data: bytes = b"") -> None:
-        said = text.encode("utf-8", "replace")[:MAX_TEXT]
+    def _shown(self, found: SoftcardError | Diagnostic) -> str:
+        """Return an error or another diagnostic as text for the user of the host program."""
+        shown = of_error(found) if isinstance(found, SoftcardError) else found
+        return as_text([replace(shown, notes=(*shown.notes, Note(f"reported by the {self.LIBRARY} of Softcard")))])
+
+    def _reply(
+        self, status: int, value: int = 0, found: SoftcardError | Diagnostic | None = None, data: bytes = b""
+    ) -> None:
+        """Send a reply; the library prints the diagnostic `found` on standard error."""
+        said = b"" if found is None else self._shown(found).encode("utf-8", "replace")[:MAX_TEXT]
         self._socket.sendall(REPLY.pack(status, len(said), value, len(data)) + said + data)

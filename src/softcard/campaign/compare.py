@@ -123,8 +123,8 @@ def _parsed(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals or name not in COLUMNS:
             raise CampaignError(
-                f"unknown column {part!r}{close_to(name, COLUMNS)}: expected NAME=VALUE with a NAME of "
-                f"{', '.join(COLUMNS)}"
+                f"unknown column {part!r}, expected NAME=VALUE with a NAME of {', '.join(COLUMNS)}"
+                f"{close_to(name, COLUMNS)}"
             )
         found[name] = value
     return found

@@ -244,7 +244,7 @@ def compare(
 def _rows(folder: Path) -> list[Row]:
     from softcard.campaign.dataset import FOLDER, Dataset
 
-    if not (folder / FOLDER).is_dir():
+    if not os.path.isdir(folder / FOLDER):
         raise UsageError(f"{folder} has no folder {FOLDER}, expected the output of a campaign")
     return Dataset(folder).rows()
 
@@ -286,7 +286,7 @@ def triage(
     from softcard.campaign.task import CampaignError
     from softcard.campaign.triage import groups
 
-    if not (folder / RESULTS).is_dir():
+    if not os.path.isdir(folder / RESULTS):
         raise UsageError(f"{folder} has no folder {RESULTS}, expected the output of a campaign")
     try:
         found = [group for group in groups(Dataset(folder).rows()) if only in group.signature]

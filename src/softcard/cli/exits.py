@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from softcard import __version__
 from softcard.core.display import printable
-from softcard.core.errors import BeyondModel, ModelBug, NotInstalled, SoftcardError
+from softcard.core.errors import BeyondModel, ModelBug, NotInstalled, SoftcardError, did_you_mean
 
 LONGEST_LINE: Final = 2000
 FIRST: Final = 1000
@@ -116,7 +116,8 @@ def report_arguments(error: Any) -> None:
         return  # typer has printed the help
     text = error.format_message().removesuffix(".").replace("Value error, ", "")
     if found := _NEAR.search(text):
-        text = f"{text[: found.start()]}; close to it: {(found['near'] or found['options']).replace(chr(39), '')}"
+        near = (found["near"] or found["options"]).replace("'", "")
+        text = f"{text[: found.start()]}{did_you_mean(re.split(', | or ', near))}"
     context = getattr(error, "ctx", None)
     notes = []
     if found := _UNREADABLE.search(text):

@@ -11,7 +11,7 @@ import select
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TextIO, cast
 
@@ -19,6 +19,8 @@ from softcard.core.display import printable
 
 ROOM: Final = 4 << 20
 """The maximum number of characters that may be queued for writing."""
+INDENT: Final = "  "
+"""The indentation of the later lines of a text that a narrow terminal breaks."""
 GRACE_S: Final = 2.0
 """The time in seconds for which the end of the process waits until the reader has read the last lines."""
 
@@ -82,6 +84,41 @@ def escaping() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+def show_line(*phrases: str, to: TextIO | None = None) -> None:
+    """Print phrases as one line of text; on a narrow terminal, in several lines.
+
+    A line is broken between phrases where possible, or else between words; later lines are indented. In a pipe, the
+    line is not broken unless the environment variable COLUMNS gives a width.
+    """
+    stream = sys.stdout if to is None else to
+    if stream is not None and (stream.isatty() or "COLUMNS" in os.environ):
+        from rich.console import Console  # here, since its import takes a while
+
+        print("\n".join(broken(phrases, Console(file=stream).width)), file=stream)
+    else:
+        print(" ".join(phrases), file=stream)
+
+
+def broken(phrases: Sequence[str], width: int) -> list[str]:
+    """Return the phrases in lines of at most `width` columns; all lines but the first are indented.
+
+    Words are broken only if no line holds them.
+    """
+    from softcard.report.diagnostic_text import cells, fold
+
+    lines = [""]
+    for phrase in phrases:
+        joined = f"{lines[-1]} {phrase}".lstrip() if len(lines) == 1 else f"{lines[-1]} {phrase}"
+        if cells(joined) <= width:
+            lines[-1] = joined
+            continue
+        room = max(1, width - len(INDENT))
+        first = room if lines != [""] else width
+        for part in fold(phrase, first, room):
+            lines = [part] if lines == [""] else [*lines, INDENT + part]
+    return lines
 
 
 class Output:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from softcard import __version__
+from softcard.cli.exits import UsageError
 from softcard.cli.files import is_standard_output, write_file, writing
 from softcard.cli.options import TEXT
-from softcard.cli.output import exact
+from softcard.cli.output import exact, show_line
 from softcard.core.diagnostics import DOCS_VARIABLE
 from softcard.core.display import count
 
@@ -57,20 +58,19 @@ class RunSummary:
     others: int = 0
     unfinished: int = 0
 
-    def line(self, findings: Sequence[Diagnostic]) -> str:
-        """Return a summary line of the kernels that ran, with the number of findings by check and kind."""
+    def parts(self, findings: Sequence[Diagnostic]) -> list[str]:
+        """Return the parts of a summary line: the kernels that ran, and the number of findings by check and kind."""
         others = f" (and {self.others:,} of the run-time library)" if self.others else ""
         kinds = sorted(Counter(each.check for each in findings).items())
         refused = "" if self.refused is None else count(self.refused, "launch", "launches")
         unfinished = f", {self.unfinished:,} did not finish" if self.unfinished else ""
         has_count = self.instructions is not None and not self.unfinished
-        parts = [
+        return [
             f"{count(self.kernels, 'kernel')} ran{others}{unfinished}",
             *([f"{refused} refused by the run-time library"] if refused else []),
             *([count(self.instructions or 0, "instruction")] if has_count else []),
             *(["findings: " + ", ".join(f"{kind} {number}" for kind, number in kinds)] if kinds else []),
         ]
-        return "; ".join(parts)
 
     def warnings(self) -> list[str]:
         """Return warnings about reasons why "no findings" may be misleading."""
@@ -117,8 +117,9 @@ def print_findings(
         print(file=to)
     for text in ran.warnings():
         show_diagnostics([Diagnostic(Level.WARNING, "", text)], to)
-    print(ran.line(found), file=to)
-    print(count(len(found), "finding") if found else ran.verdict(), file=to)
+    *parts, last = ran.parts(found)
+    show_line(*(f"{each};" for each in parts), last, to=to)
+    show_line(count(len(found), "finding") if found else ran.verdict(), to=to)
     annotate(program, found, to)
 
 
@@ -206,7 +207,8 @@ class Report:
 def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
     """Provide a report, or None without a `path`.
 
-    When the block ends, the report is written to `path` if it has events of a device."""
+    When the block ends, the report is written to `path` if it has events of a device, and if the block has not raised
+    `UsageError`: then nothing has run."""
     if path is None:
         yield None
         return
@@ -217,13 +219,17 @@ def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
         was_empty = not path.stat().st_size
     report = Report(title, os.environ.get(DOCS_VARIABLE, ""))
     message = "report: no device was used, no report was written"
+    has_run = True
     try:
         yield report
+    except UsageError:
+        message, has_run = "", False
+        raise
     except BaseException:
         message = ""  # the error is enough
         raise
     finally:
-        if report.is_empty:
+        if report.is_empty or not has_run:
             if was_empty:
                 path.unlink()
             if message:

@@ -15,14 +15,17 @@ import typer
 
 from softcard import __version__
 from softcard.cli.exits import UsageError
-from softcard.cli.files import is_standard_output, open_file, print_written, reading, write_file, writing
+from softcard.cli.files import is_standard_output, open_file, print_written, read_file, reading, write_file, writing
 from softcard.cli.progress import BYTES, counted, progress, size_of
 from softcard.core.diagnostics import DOCS_VARIABLE
 from softcard.core.errors import WireError
 from softcard.trace import ChromeTrace, JsonlTrace, TextTrace
+from softcard.trace.code import Listing
+from softcard.trace.executed_code import CodeOfTrace
 from softcard.trace.page_file import write_page
 from softcard.trace.reading import Record, read_records
 from softcard.trace.speedscope import SpeedscopeTrace
+from softcard.trace.timeline import Timeline
 from softcard.trace.vcd import VcdTrace
 from softcard.trace.writer import TraceWriter
 
@@ -121,6 +124,9 @@ _WRITERS: Final[dict[Form, Callable[[TextIO, str], TraceWriter]]] = {
 }
 
 
+MOST_NAMES: Final = 8
+"""The maximum number of kernels that a message names."""
+
 # ---- report ----------------------------------------------------------------------------------------------------------
 
 
@@ -128,6 +134,14 @@ def report(
     path: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace in JSON lines; - for standard input.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("report.html"),
     title: Annotated[str, typer.Option("--title", help="Heading of the page; by default the name of the trace.")] = "",
+    code: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--code",
+            metavar="FILE",
+            help="Show the code of this program or code object, which the traced device had loaded; can be repeated.",
+        ),
+    ] = None,
     docs: Annotated[
         str,
         typer.Option(
@@ -143,10 +157,34 @@ def report(
     A timeline of commands, packets, DMA, harts and interrupts, memory and registers at any time, executed code with
     counts, and mistakes with the clauses of the rules.
 
-    Example: softcard report run.jsonl -o report.html
+    A trace has no code of GPUs and harts. --code FILE takes it from the program
+    that was loaded: a code object, a RISC-V program, or a host program that
+    contains one.
+
+      softcard report run.jsonl -o report.html
+
+      softcard report run.jsonl --code kernels.co
     """
     refuse_own_input(path, output)
+    for each in code or ():
+        read_file(each)  # the usual error for a file that cannot be read, before the trace is read
+    traced = CodeOfTrace()
     with records(path) as events:
-        text = write_page(events, title or ("standard input" if str(path) == "-" else path.name), __version__, docs)
+        timeline = Timeline(traced.observe(events))
+    listings = [listing for each in code or () for listing in _code_in(each, traced)]
+    name = title or ("standard input" if str(path) == "-" else path.name)
+    text = write_page(timeline, name, __version__, docs, listings)
     write_file(output, text)
     print_written(output, f"{output}: {len(text) / 1e6:.1f} MB")
+
+
+def _code_in(path: Path, traced: CodeOfTrace) -> list[Listing]:
+    """Return the listings of the code in a file that the trace names; raise `UsageError` if it has none of it."""
+    found = traced.listings(path)
+    if not found:
+        names = traced.names()
+        some = ", ".join(names[:MOST_NAMES]) + ", ..." * (len(names) > MOST_NAMES)
+        raise UsageError(
+            f"{path} has no code that the trace names, expected the file with {some or 'a kernel: none ran'}"
+        )
+    return found

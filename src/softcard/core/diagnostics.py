@@ -29,6 +29,10 @@ STDIN: Final = "<stdin>"
 """The name of standard input in messages."""
 FREED: Final = ("use-after-free", "double-free", "invalid-free")
 """The kinds of findings for which it matters where the allocation was freed."""
+NO_CODE: Final = "The finding concerns no single instruction of a kernel, so it has no registers."
+"""The usual reason why a finding without an instruction has no registers."""
+WENT_ON: Final = "The check reports after the wave or hart has gone on, so the registers at the instruction are lost."
+"""The usual reason why the registers of a finding with an instruction are unknown."""
 RACES: Final = ("races", "lanes")
 """The checks whose findings are about a pair of accesses, in either order."""
 
@@ -160,6 +164,8 @@ class Diagnostic(RichDisplay):
     lanes: tuple[int, ...] = ()
     registers: Registers | None = field(default=None, repr=False)
     """The registers before the instruction; None if they are unknown."""
+    no_registers: str = ""
+    """The reason why the registers of a finding's instruction are unknown, as a sentence."""
     is_text_input: bool = False
     """True if the position is in a text that the user wrote for Softcard, so that it comes first in messages."""
 
@@ -248,6 +254,7 @@ def of_finding(found: Finding) -> Diagnostic:
         group=found.group,
         lanes=found.lanes,
         registers=found.registers,
+        no_registers="" if found.registers is not None else found.no_registers or (WENT_ON if found.pc else NO_CODE),
     )
 
 
@@ -328,6 +335,7 @@ def of_error(error: SoftcardError, file: str = "") -> Diagnostic:
 
 
 _POSITION: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:(?P<column>\d+))?")
+_DOTTED: Final = re.compile(r"\w+(\.\w+)+(?!\S)")
 _LINE_OF: Final = re.compile(r"(?P<line>\d+) of (?P<file>.+)")
 """The location of a line of a Python kernel."""
 
@@ -353,7 +361,7 @@ def _error_location(error: SoftcardError, file: str) -> tuple[Location, bool, li
             if not column:
                 column = int(found["column"] or 0) if found else line.column
             return (
-                replace(location, column=column, width=end - start if error.operands else 0),
+                replace(location, column=column, width=end - start if error.operands else _word_size(text, start)),
                 True,
                 [line, *([of_file] if of_file and not found else [])],
             )
@@ -387,6 +395,12 @@ def _statement_span(line: str, statement: str, operands: Sequence[tuple[str, int
         if part is not None:
             first, last = span = part.span()
     return span
+
+
+def _word_size(line: str, start: int) -> int:
+    """Return the size of a mnemonic, such as ``vle32.v``, or of another word with dots; 0 for other text."""
+    found = _DOTTED.match(line, start)
+    return 0 if found is None else len(found[0])
 
 
 def _operand_spans(line: str, start: int, end: int) -> list[tuple[int, int]]:

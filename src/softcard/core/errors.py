@@ -25,8 +25,9 @@ cause."""
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import eq
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from softcard.core.display import printable
@@ -100,10 +101,11 @@ class SoftcardError(Exception):
         return self
 
     def __str__(self) -> str:
-        parts = [self.message, *map(str, self.path)]
+        rest = [*map(str, self.path)]
         if self.rule is not None:
-            parts.append(f"[{self.rule.id}: {self.rule.clause}]")
-        return printable(", ".join(parts))
+            rest.append(f"[{self.rule.id}: {self.rule.clause}]")
+        after = " " if self.message.endswith("?") else ", "  # a question is a sentence by itself
+        return printable(after.join(filter(None, (self.message, ", ".join(rest)))))
 
     def in_full(self) -> str:
         """Return the message with registers on lines of their own."""
@@ -213,12 +215,35 @@ class ModelBug(SoftcardError):
         return lines_of(self, whole=True)
 
 
-def close_to(name: str, known: Iterable[str]) -> str:
-    """Return an addition to a message that suggests names in `known` similar to `name`; "" without similar names."""
-    from difflib import get_close_matches  # few programs get names wrong
+MOST_SUGGESTED = 3
+"""The maximum number of similar names that a message suggests."""
+MOST_SIMILAR = 10
+"""The number of similar names of which a message suggests the most similar ones."""
+LEAST_SIMILAR = 0.6
+"""The similarity from which on a name is suggested, if the caller gives none."""
+AS_SIMILAR = 0.07
+"""The difference from the highest similarity, between 0 and 1, up to which a name is suggested."""
 
-    near = get_close_matches(name, known, n=3)
-    return f"; close to it: {', '.join(near)}" if near else ""
+
+def close_to(name: str, known: Iterable[str], least: float = LEAST_SIMILAR) -> str:
+    """Return the question at the end of a message whether one of up to three names in `known` was meant.
+
+    These are the names most similar to `name`; of equally similar ones, first those with more equal letters.
+    Return "" if no name has a similarity of `least` or more, on a scale from 0 to 1.
+    """
+    from difflib import SequenceMatcher, get_close_matches  # few programs get names wrong
+
+    found = get_close_matches(name, known, MOST_SIMILAR, least)
+    near = {each: SequenceMatcher(None, each, name).ratio() for each in found}
+    best = [each for each, ratio in near.items() if ratio >= max(near.values()) - AS_SIMILAR]
+    best.sort(key=lambda each: (near[each], sum(map(eq, each, name))), reverse=True)
+    return did_you_mean(best[:MOST_SUGGESTED])
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """Return the question at the end of a message whether one of `names` was meant; "" if there are none."""
+    *others, last = map(repr, names) if names else ("",)
+    return f"; did you mean {' or '.join(filter(None, (', '.join(others), last)))}?" if last else ""
 
 
 install(SoftcardError, but=ModelBug)

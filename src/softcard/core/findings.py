@@ -30,6 +30,10 @@ class Level(StrEnum):
     """The level of a remark that need not concern a mistake."""
 
 
+Capture = Callable[[int | None], Registers | None]
+"""The type of a function that returns the registers before an instruction; its argument is the lane of vectors."""
+
+
 @dataclass(slots=True, eq=False)
 class Finding(RichDisplay):
     """A mistake of a kernel or of the host that a check found, with its location and number of occurrences.
@@ -78,8 +82,10 @@ class Finding(RichDisplay):
     count: int = 1
     registers: Registers | None = field(default=None, repr=False)
     """The registers before the instruction of the first occurrence; None if they are unknown."""
-    capture: Callable[[int | None], Registers | None] | None = field(default=None, repr=False)
+    capture: Capture | None = field(default=None, repr=False)
     """A function that returns the registers; `FindingLog.note` calls it for new findings, with the first lane."""
+    no_registers: str = field(default="", repr=False)
+    """The reason why the registers are unknown, as a sentence; "" if they are known or no instruction is concerned."""
     seen: int = field(default=0, repr=False)
     """The number of the finding's latest occurrence, counted over all occurrences of the device's findings."""
 

@@ -21,7 +21,7 @@ from softcard.core.checks import (
     read_suppressions,
 )
 from softcard.core.checks import WARN as WARN_OF_FINDINGS
-from softcard.core.errors import BeyondModel, WireError
+from softcard.core.errors import BeyondModel, WireError, close_to
 from softcard.core.findings import Finding, FindingLog
 from softcard.core.limits import checked_time_limit, default_time_limit
 from softcard.core.lint import LINTS, WARN
@@ -124,11 +124,8 @@ class DeviceSettings:
         known = [each.name for each in fields(cls)]
         for name in options:
             if name not in known:
-                from difflib import get_close_matches
-
-                near = get_close_matches(name, known, 1)
-                meant = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-                raise WireError(f"unknown setting {name}, {meant}")
+                meant = close_to(name, known) or f", expected one of {', '.join(known)}"
+                raise WireError(f"unknown setting {name}{meant}")
         usual: dict[str, object] = {name: value for name, value in _USUAL.items() if name in known}
         chosen: dict[str, Any] = usual | dict(options)
         return cls(**chosen)

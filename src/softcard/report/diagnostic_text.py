@@ -185,23 +185,32 @@ class _Layout:
             yield self._text.assemble(indent if number else begin, line)
 
     def _fold(self, text: Text, first: int, others: int = 0) -> Iterator[Text]:
-        """Yield `text` in lines of at most `first`, then `others` columns; words are broken only if they do not fit."""
-        width, start, end, at = max(1, first), 0, 0, 0
-        plain = text.plain
-        while start < len(plain):
-            end, at = start, start
-            while at < len(plain):
-                after = _end_of_word(plain, at)
-                if _cells(plain[start:after]) > width:
-                    break
-                end, at = after, after
-            if end == start:  # a word that no line holds
-                end = start + _fitting(plain[start:], width)
+        for start, end in _folds(text.plain, first, others or first):
             yield text[start:end]
-            start = end
-            while start < len(plain) and plain[start] == " ":
-                start += 1
-            width = max(1, others or first)
+
+
+def fold(text: str, first: int, others: int) -> list[str]:
+    """Return `text` in lines of at most `first`, then `others` columns; words are broken only if no line holds them."""
+    return [text[start:end] for start, end in _folds(text, first, others)]
+
+
+def _folds(plain: str, first: int, others: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each line of a text that is folded as `fold` describes."""
+    width, start, end, at = max(1, first), 0, 0, 0
+    while start < len(plain):
+        end, at = start, start
+        while at < len(plain):
+            after = _end_of_word(plain, at)
+            if cells(plain[start:after]) > width:
+                break
+            end, at = after, after
+        if end == start:  # a word that no line holds
+            end = start + _fitting(plain[start:], width)
+        yield start, end
+        start = end
+        while start < len(plain) and plain[start] == " ":
+            start += 1
+        width = max(1, others)
 
 
 def _end_of_word(text: str, at: int) -> int:
@@ -213,7 +222,8 @@ def _end_of_word(text: str, at: int) -> int:
     return at
 
 
-def _cells(text: str) -> int:
+def cells(text: str) -> int:
+    """Return the number of columns of text on a terminal."""
     from rich.cells import cell_len
 
     return cell_len(text)
@@ -223,7 +233,7 @@ def _fitting(text: str, width: int) -> int:
     """Return the number of characters at the start of `text` that `width` columns hold, at least 1."""
     used = 0
     for number, each in enumerate(text):
-        used += _cells(each)
+        used += cells(each)
         if used > width:
             return max(1, number)
     return len(text)

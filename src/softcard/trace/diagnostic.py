@@ -67,6 +67,7 @@ def diagnostic_record(found: Diagnostic) -> dict[str, Any]:
             "pc": None if position.pc is None else hex(position.pc),
             "code": demangled(code),
             "insn": position.insn,
+            "no_registers": found.no_registers,
             "source": _source(position, AROUND),
             "notes": [_note(each) for each in found.all_notes()],
         }

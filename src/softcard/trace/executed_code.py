@@ -5,19 +5,24 @@ searched for an ELF file with the same code. If one is found, its functions, lin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from softcard.core.errors import AccessFault, SoftcardError
-from softcard.device.kfd.code_files import CodeFiles
+from softcard.device.kfd.code_files import CodeFiles, FileCode
 from softcard.device.kfd.loaded_code import LoadedCode
 from softcard.image.elf.embedded import Files
-from softcard.image.elf.layout import MACHINE_RISCV
+from softcard.image.elf.layout import MACHINE_AMDGPU, MACHINE_RISCV, PT_LOAD
 from softcard.image.elf.lines import Lines, read_lines
 from softcard.image.elf.reader import ElfFile
+from softcard.image.hsa import targets
+from softcard.image.hsa.code_object import CodeObject, read_code_object
+from softcard.image.hsa.elf import HsaElf
 from softcard.image.riscv.program import ElfImage, read_elf
 from softcard.isa.gcn.target import TARGETS
 from softcard.trace.code import GAP, Extent, GcnText, Listing, RiscvText, functions_of, made_listing
+from softcard.trace.reading import Record
 
 HALFWORD: Final = 2
 """The size of the smallest RISC-V instruction in bytes."""
@@ -107,3 +112,87 @@ def _is_known(start: int, end: int, read: Fetch) -> bool:
         return start >= end or bool(read(start, end - start))
     except SoftcardError:
         return False
+
+
+# ---- the code of a trace ---------------------------------------------------------------------------------------------
+
+
+class CodeOfTrace:
+    """The code that the events of a trace name, and the listings of files that have this code.
+
+    Events do not contain code. Those of AMD GPUs have the address of each loaded code object and of its kernels, those
+    of RefSi the entries of kernels.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: dict[int, dict[str, int]] = {}
+        """By the address of each loaded code object: its kernels, with the addresses of their kernel objects."""
+        self._entries: set[int] = set()
+
+    def observe(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records of a trace, and take from them which code was loaded and executed."""
+        for record in records:
+            kernels, address, entry = (record.get(name) for name in ("kernels", "address", "entry"))
+            if record["event"] == "code-loaded" and isinstance(kernels, dict) and (base := _number(address)):
+                self._loaded[base] = {name: at for name, at in kernels.items() if isinstance(at, int)}
+            elif record["event"] == "kernel-launch" and (start := _number(entry)):
+                self._entries.add(start)
+            yield record
+
+    def names(self) -> list[str]:
+        """Return the names of the loaded kernels, and the entries of kernels without a name."""
+        return [*dict.fromkeys(name for each in self._loaded.values() for name in each), *map(hex, self._entries)]
+
+    def listings(self, path: Path) -> list[Listing]:
+        """Return the listings of the code in a file at the addresses of the trace; [] if none of it was loaded."""
+        files = Files([path])
+        return [*self._of_gpu(files), *self._of_harts(files)]
+
+    def _of_gpu(self, files: Files) -> Iterator[Listing]:
+        for name, data in files.elf_files(MACHINE_AMDGPU):
+            try:
+                code, known = read_code_object(data), FileCode(name, HsaElf(data))
+            except SoftcardError:
+                continue
+            objects = {each: kernel.address for each, kernel in code.kernels.items()}
+            for base, kernels in self._loaded.items():
+                if kernels and all(objects.get(each) == at - base for each, at in kernels.items()):
+                    yield _of_code_object(known, code, base)
+
+    def _of_harts(self, files: Files) -> Iterator[Listing]:
+        for name, image, data in _executables(files):
+            functions = functions_of(image)
+            if self._entries & {at for _, at, _ in functions}:
+                lines = read_lines(ElfFile(data, image.bits))
+                yield made_listing(name, RiscvText(), functions, image.read, None, lines.at)
+
+
+def _number(value: object) -> int:
+    """Return the number that a trace has as a number or as hexadecimal text; 0 for other values."""
+    if isinstance(value, str) and value.startswith("0x"):
+        return int(value, 16)
+    return value if isinstance(value, int) else 0
+
+
+def _of_code_object(known: FileCode, code: CodeObject, base: int) -> Listing:
+    """Return the listing of all functions of a code object that was loaded at `base`."""
+    parts = [each for _, each in known.elf.program_headers() if each.type == PT_LOAD]
+
+    def read(address: int, size: int) -> bytes:
+        place = address - base
+        for each in parts:
+            if each.vaddr <= place < each.vaddr + each.filesz:
+                at = each.offset + place - each.vaddr
+                return bytes(known.elf.data[at : at + min(size, each.vaddr + each.filesz - place)])
+        raise AccessFault("outside of the code", address=address, access="read")
+
+    functions = known.functions(base)
+    sized = {at for _, at, _ in functions}
+    starts = {base + at for each in code.kernels.values() for at in (each.address, each.entry)} | sized
+    ends = sorted(starts | {base + each.vaddr + each.filesz for each in parts})
+    for name, kernel in code.kernels.items():  # old compilers give kernels a symbol without the size of the code
+        entry = base + kernel.entry
+        if entry not in sized:
+            functions.append((name, entry, next((each for each in ends if each > entry), entry) - entry))
+    target = GcnText(TARGETS[targets.read_as(code.target)])
+    return made_listing(known.file, target, functions, read, None, lambda pc: known.lines.at(pc - base))

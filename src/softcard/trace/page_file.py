@@ -32,8 +32,9 @@ PACKAGES: Final = {
 }
 """The Python package with the rules of each interface; rules of GCN code have none."""
 NO_CODE: Final = (
-    "Kernels ran whose code is not shown: the events of a trace do not include code. Reports of `run --report` and "
-    "`exec --report` show code (with counts, unless a check was on); in Python, follow the device, not its probes."
+    "Kernels ran whose code is not shown: the events of a trace do not include code. `softcard report TRACE --code "
+    "FILE` takes it from the program. Reports of `run --report` and `exec --report` show code (with counts, unless a "
+    "check was on); in Python, follow the device, not its probes."
 )
 PARTS: Final = (
     "data.js", "timeline.js", "panels.js", "findings.js", "snapshots.js", "strips.js", "code.js", "main.js",

@@ -113,7 +113,7 @@ def test_a_host_whose_mistake_is_reported(host: str, tmp_path: Path) -> None:
     with serving(tmp_path, "--kernel", "prim_map") as (path, said):
         done = run(path, host, "softcard")
     assert done.returncode == 1
-    assert "softcard: " in done.stderr
+    assert "reported by the platform library of Softcard" in done.stderr
     assert "gave status 1" in done.stderr
     assert "[fletcher/" in done.stderr
     assert [line for line in said if line.startswith("error[fletcher/")]
@@ -133,7 +133,8 @@ def test_a_kernel_that_fails_is_shown_with_its_traceback(host: str, tmp_path: Pa
     line = file.read_text(encoding="utf-8").splitlines().index("    raise ValueError('kaputt')") + 1
     with serving(tmp_path, "--kernel", f"{file}:largest", *options) as (path, said):
         done = run(path, host, "softcard", "3", "17")
-    assert f"the kernel's code raised ValueError: kaputt, at line {line} of {file} (largest)" in done.stderr
+    assert "error: the kernel's code raised ValueError: kaputt\n" in done.stderr
+    assert f" --> {file}:{line}\n" in done.stderr
     at = said.index("Traceback (most recent call last):")
     assert said[at + 1] == f'  File "{file}", line {line}, in largest'
     assert "ValueError: kaputt" in said[at + 2 : at + 5]
@@ -223,4 +224,4 @@ def test_the_real_runtime_hears_of_mistakes(tmp_path: Path) -> None:
     with serving(tmp_path, "--kernel", "prim_map") as (path, _):
         done = run(path, str(RUNTIME), str(HERE / "runtime_sum.py"), "softcard", "1")
     assert done.returncode != 0
-    assert "softcard: " in done.stderr
+    assert "reported by the platform library of Softcard" in done.stderr

@@ -267,11 +267,16 @@ def test_spec_reports_every_error(capfd: pytest.CaptureFixture[str]) -> None:
         assert driver.write(DRAM, b"good") == SUCCESS
         driver.run(CommandBuffer().copy_mem64(1, DRAM, DRAM + 8).finish())
     said = capfd.readouterr().err.splitlines()
-    assert len(said) == 2
-    assert "write of 8 bytes at 0x100: no memory there" in said[0]
-    assert "at command 0" in said[0]
-    assert "[refsi/store-imm-address" in said[0]
-    assert said[1].startswith("softcard: read of 8 bytes at 0x300: no memory there")
+    note = "   = note: reported by the driver library of Softcard"
+    assert said[:4] == [
+        "error[refsi/store-imm-address]: write of 8 bytes at 0x100: no memory there",
+        "  --> byte 0x0",
+        "   = note: at command 0 (STORE_IMM64), buffer 1",
+        note,
+    ]
+    assert said[4].startswith("   = rule: refsi/store-imm-address: the memory address must be accessible by the CMP")
+    assert said[5:7] == ["error[refsi/memory-map]: read of 8 bytes at 0x300: no memory there", note]
+    assert len(said) == 8
 
 
 def test_spec_has_no_g1(capfd: pytest.CaptureFixture[str]) -> None:
@@ -292,7 +297,11 @@ def test_spec_sees_code_that_was_written_through_a_pointer() -> None:
 
 def test_without_a_server(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert Driver(tmp_path / "nobody").handle is None
-    assert f"no device at {tmp_path / 'nobody'} (No such file or directory): start it with" in capfd.readouterr().err
+    assert capfd.readouterr().err == (
+        f"error: no device at {tmp_path / 'nobody'} (No such file or directory)\n"
+        "   = note: reported by the library of `softcard serve refsi` in this program\n"
+        f"   = help: start it with `softcard serve refsi --socket {tmp_path / 'nobody'}`\n"
+    )
 
 
 def test_a_server_that_goes_away_amid_a_kernel(capfd: pytest.CaptureFixture[str]) -> None:
@@ -304,7 +313,9 @@ def test_a_server_that_goes_away_amid_a_kernel(capfd: pytest.CaptureFixture[str]
         driver.write(CODE, FOREVER.to_bytes(4, "little"))
         driver.submit(endless())
     driver.wait()
-    assert "softcard: the server has gone" in capfd.readouterr().err
+    assert "error: the server has gone\n   = note: reported by the library of `softcard serve refsi`" in (
+        capfd.readouterr().err
+    )
     assert driver.read(DRAM, 8)[0] == driver.write(DRAM, b"x") == FAILURE
     assert driver.lib.refsiExecuteCommandBuffer(driver.handle, DRAM, 8) == FAILURE
     assert driver.lib.refsiFreeDeviceMemory(driver.handle, DRAM) == FAILURE

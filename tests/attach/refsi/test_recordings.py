@@ -43,7 +43,7 @@ def test_recording(player: str, server: Served, path: Path) -> None:
     if recording["rc"] < 0:  # the reference's process died here; this one is told why, and goes on
         assert lines[: len(recording["stdout"])] == recording["stdout"]
         assert len(lines) > len(recording["stdout"])
-        assert done.stderr.startswith("softcard: ")
+        assert done.stderr.startswith("error")
         assert done.returncode == 0
     else:
         assert (lines, done.stderr.splitlines()) == (recording["stdout"], recording["stderr"])

@@ -153,7 +153,7 @@ def test_programs_end_with_the_server(client: str) -> None:
         there.server.close()
         _, said = program.communicate(timeout=TIMEOUT_S)
     assert program.returncode == -signal.SIGABRT
-    assert said == "softcard: the server has gone, and the GPUs of this program with it\n"
+    assert said.startswith("error: the server has gone, and the GPUs of this program with it\n   = note: ")
 
 
 def test_without_a_server(client: str) -> None:

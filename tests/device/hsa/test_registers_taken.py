@@ -145,7 +145,7 @@ def test_hosts_choose_points_by_text():
         taken = [each for each in events if isinstance(each, RegistersTaken)]
         assert [each.pc for each in taken][:1] == [entry]
         assert len(taken) == 2
-        with pytest.raises(WireError, match="sax: unknown symbol 'sax'; close to it: saxpy"):
+        with pytest.raises(WireError, match="sax: unknown symbol 'sax'; did you mean 'saxpy'"):
             code.snapshot_at(["sax"])
     with Gpu.open("gfx900") as gpu, pytest.raises(WireError, match="the device takes no snapshots of registers"):
         gpu.load(demo_code("gfx900")).snapshot_at(["saxpy"])

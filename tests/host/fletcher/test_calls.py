@@ -54,6 +54,8 @@ def test_polling_has_the_name_of_release_0_0_20_too() -> None:
         kernel.start()
         kernel.poll_until_done(poll_interval_usec=1)
         assert kernel.get_return(np.dtype("int64")) == 7
+        with pytest.raises(WireError, match=r"unknown return type 'int3', expected .*; did you mean 'int.*'\?"):
+            kernel.get_return("int3")
 
 
 def test_all_names_of_the_real_library_are_there() -> None:

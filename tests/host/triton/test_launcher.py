@@ -221,7 +221,9 @@ def test_agent_of_an_environment_variable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SOFTCARD_AGENT", "gfx90a")
     assert chosen_agent() == "gfx90a"
     monkeypatch.setenv("SOFTCARD_AGENT", "gfx9a0")
-    with pytest.raises(WireError, match=r"SOFTCARD_AGENT is 'gfx9a0'.* expected one of gfx906, .*close to it: gfx950"):
+    with pytest.raises(
+        WireError, match=r"SOFTCARD_AGENT is 'gfx9a0'.* expected one of gfx906, .*did you mean 'gfx950'"
+    ):
         chosen_agent()
 
 

@@ -60,7 +60,7 @@ def test_kernels_of_committed_objects(path):
 
 def test_kernel_name_that_is_not_there():
     code = read_code_object(OBJECTS[0].read_bytes())
-    with pytest.raises(WireError, match="no kernel 'program_saxby'; close to it: program_saxpy"):
+    with pytest.raises(WireError, match="no kernel 'program_saxby'; did you mean 'program_saxpy'"):
         code.kernel("program_saxby")
     with pytest.raises(WireError, match=r"no kernel 'zzzz', it has program_"):
         code.kernel("zzzz")

@@ -207,7 +207,7 @@ def test_names() -> None:
     assert isa_of("rv64gc_zicond_zba1p0") is isa_of("RV64IMAFDC_Zba_Zicond")
     for name, reported in (
         ("rv32gc", "'rv32gc' must be an instruction set of 64-bit harts"),
-        ("rv64gc_zbx", "has the unknown extension 'Zbx'; close to it: Zb"),
+        ("rv64gc_zbx", "has the unknown extension 'Zbx'; did you mean 'Zb"),
         ("", "'' must be an instruction set"),
     ):
         with pytest.raises(WireError, match=re.escape(reported)):

@@ -56,7 +56,7 @@ static fstatus_t exchange(const struct request *request, const void *data, size_
                           void *out, size_t room) {
     struct reply reply = {0, 0, 0, 0};
     if (connection < 0) {
-        say("there is no device: platformInit was not called, or the server has gone");
+        say("error", "call platformInit first", "there is no device: platformInit was not called, or the server has gone");
         return STATUS_ERROR;
     }
     if (!call(request, data, data_size, file, &reply, out, room)) return STATUS_ERROR;
@@ -92,8 +92,8 @@ static fstatus_t bring(uint32_t op, const uint8_t *host, uint64_t size, uint64_t
 }
 
 static int refused(const char *function, int64_t size, int without_data) {
-    if (size < 0) say("%s: a size of %lld bytes, expected 0 or more", function, (long long)size);
-    else if (without_data && size) say("%s: no host address for %lld bytes", function, (long long)size);
+    if (size < 0) say("error", NULL, "%s: a size of %lld bytes, expected 0 or more", function, (long long)size);
+    else if (without_data && size) say("error", NULL, "%s: no host address for %lld bytes", function, (long long)size);
     else return 0;
     return 1;
 }

@@ -261,7 +261,7 @@ class Session(HostSession):
         except SoftcardError as error:
             self._emit(events.Refused(self.time, error))
             status = Status(error.status) if isinstance(error, StatusError) else Status.ERROR
-            self._reply(status, text=str(error))
+            self._reply(status, found=error)
         return True
 
     def _write_mmio(self, value: int, index: int, _size: int) -> None:

@@ -109,7 +109,7 @@ static refsi_result ask(struct request request, const void *data, size_t data_si
 /* A request that is not answered. */
 static refsi_result tell(struct request request) {
     if (send_all(&request, sizeof request)) return refsi_success;
-    say("the server has gone");
+    say("error", GONE, "the server has gone");
     hang_up();
     return refsi_failure;
 }
@@ -157,7 +157,7 @@ static int map(struct RefSiDevice *device) {
         else is_good = 0;
         close(files[each]);
     }
-    if (!is_good) say("the device's memory cannot be mapped: %s", strerror(errno));
+    if (!is_good) say("error", NULL, "the device's memory cannot be mapped: %s", strerror(errno));
     return is_good;
 }
 
@@ -224,7 +224,7 @@ EXPORT refsi_device_t refsiOpenDevice(refsi_device_family family) {
     for (EACH_DEVICE(device))
         if (device->family == (uint32_t)(family == REFSI_DEFAULT ? REFSI_M : family)) found = device;
     if (found && found->is_open && is_lost(found)) {
-        say("the device is gone with its server: shut it down before it is opened again");
+        say("error", "shut it down before it is opened again", "the device is gone with its server");
         found = NULL;
     } else if (found && !found->is_open) {
         found->is_open = is_connected() && opened(found);

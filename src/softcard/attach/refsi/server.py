@@ -28,6 +28,7 @@ from softcard.attach.refsi.messages import (
 )
 from softcard.attach.refsi.open_device import OpenDevice, Options
 from softcard.attach.server import SocketServer
+from softcard.core.diagnostics import Diagnostic as AnyDiagnostic
 from softcard.core.errors import BeyondModel, ModelBug, SoftcardError
 from softcard.core.event import Event
 from softcard.core.limits import Stopped, TimeLimit
@@ -165,7 +166,7 @@ class Session(HostSession):
         if isinstance(error, Stopped) or not (self._is_spec or isinstance(error, LOUD)):
             return
         self._emit(events.Told(self.time, error))
-        self._note(NOTE_ERR, f"softcard: {error.in_full()}\n".encode("utf-8", "replace"))
+        self._note(NOTE_ERR, f"{self._shown(error)}\n".encode("utf-8", "replace"))
 
     def _handle_event(self, event: Event) -> None:
         match event:
@@ -186,11 +187,13 @@ class Session(HostSession):
         if text in known or sum(each.startswith(f"{lint.check}: ") for each in known) >= WARNINGS_OF_EACH:
             return
         known.add(text)
-        self._note(NOTE_ERR, f"softcard: warning: {text}\n".encode("utf-8", "replace"))
+        self._note(NOTE_ERR, f"{self._shown(lint.diagnostic())}\n".encode("utf-8", "replace"))
 
-    def _reply(self, status: int, value: int = 0, text: str = "", data: bytes = b"") -> None:
+    def _reply(
+        self, status: int, value: int = 0, found: SoftcardError | AnyDiagnostic | None = None, data: bytes = b""
+    ) -> None:
         self._send_owed()
-        super()._reply(status, value, text, data)
+        super()._reply(status, value, found, data)
 
     def _head(self, status: int, size: int) -> None:
         """Send the header of a reply with `status`, which says that `size` bytes of data follow.
@@ -229,7 +232,7 @@ class Session(HostSession):
             opened = OpenDevice(FAMILIES[family], self._options, profile_level, vlen)
         except SoftcardError as error:
             self._emit(events.Told(self.time, error))
-            self._reply(Result.FAILURE, text=str(error))
+            self._reply(Result.FAILURE, found=error)
             return
         opened.device.probes.subscribe(self._handle_event, ConsoleOutput, HartFault, Diagnostic, BufferFinished, Lint)
         if self._options.on_open is not None:

@@ -21,8 +21,10 @@ from softcard.attach.rocm import messages
 from softcard.attach.rocm.messages import QUIET, SHARE, SHARED
 from softcard.attach.server import Connected, TurnedAway
 from softcard.attach.sockets import Listener, SocketError
+from softcard.core.diagnostics import Diagnostic
 from softcard.core.errors import NoHostMemory, SoftcardError
 from softcard.core.event import Event, Probes
+from softcard.core.findings import Level
 from softcard.device.kfd.client import ProcessMemory
 from softcard.device.kfd.device import KfdDevice
 from softcard.device.kfd.ioctls import MOST_BYTES, Refused
@@ -175,8 +177,9 @@ class Session(HostSession):
         try:
             ShimClient(pid, self._socket).read(mark, MARK_BYTES)
         except Refused as error:
-            text = f"the server cannot read this program's memory ({error.message}): start the program from the server"
-            self._reply(errno.EPERM, text=text + ", and allow process_vm_readv(2) in their container")
+            text = f"the server cannot read this program's memory ({error.message})"
+            advice = "start the program from the server, and allow process_vm_readv(2) in their container"
+            self._reply(errno.EPERM, found=Diagnostic(Level.ERROR, "", text, suggestion=advice))
             return False
 
         def client(shared: SharedMemory) -> ShimClient:
@@ -186,7 +189,7 @@ class Session(HostSession):
         try:
             number, _ = self._device.open(client, pid)
         except NoHostMemory as error:
-            self._reply(errno.ENOMEM, text=error.message)
+            self._reply(errno.ENOMEM, found=error)
             return False
         key = self._keys.add(number)
         try:

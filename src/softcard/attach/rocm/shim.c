@@ -165,7 +165,7 @@ static void *lend_hands(void *unused) {
         if (!send_all(&reply, sizeof reply)) break;
     }
     /* As a card that has fallen off the bus ends programs: what they wait for never comes, and they ask for ever. */
-    say("the server has gone, and the GPUs of this program with it");
+    say("error", GONE, "the server has gone, and the GPUs of this program with it");
     abort();
 }
 

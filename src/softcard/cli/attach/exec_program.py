@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -199,6 +201,7 @@ def exec_program(
     for path in code or ():
         with reading(path), path.open("rb") as file:
             file.read(1)
+    _check_program(program[0])
     title = Path(program[0]).name
     environment = dict(os.environ)
     with reporting(report, title) as gathered, ExitStack() as stack:
@@ -217,6 +220,21 @@ def exec_program(
     raise typer.Exit(status)
 
 
+def _check_program(program: str) -> None:
+    """Raise `UsageError` if a program does not exist or is not executable, before files and devices are opened."""
+    if shutil.which(program) is not None:
+        return
+    number = errno.ENOENT
+    if os.sep in program and os.path.lexists(program):
+        number = errno.EACCES if os.path.exists(program) else number
+    raise _not_started(program, OSError(number, os.strerror(number)))
+
+
+def _not_started(program: str, error: OSError) -> UsageError:
+    similar = near(program, error) if os.sep in program else ""
+    return UsageError(f"cannot run {program}: {error.strerror or error}{similar}")
+
+
 def _run(program: list[str], environment: Mapping[str, str]) -> int:
     """Run a program with these environment variables and return its exit status.
 
@@ -224,8 +242,7 @@ def _run(program: list[str], environment: Mapping[str, str]) -> int:
     try:
         started = subprocess.Popen(program, env=environment)
     except OSError as error:
-        similar = near(program[0], error) if os.sep in program[0] else ""
-        raise UsageError(f"cannot run {program[0]}: {error.strerror or error}{similar}") from None
+        raise _not_started(program[0], error) from None
     with _passed_on(started):
         status = started.wait()
     return SIGNALLED - status if status < 0 else status

@@ -44,7 +44,7 @@ from softcard.cli.options import (
     poison_of,
     time_limit_of,
 )
-from softcard.cli.output import exact
+from softcard.cli.output import exact, show_line
 from softcard.cli.progress import compiled_code, progress
 from softcard.cli.records import RunSummary, print_findings, reporting, write_findings
 from softcard.core.checks import default_checks
@@ -388,26 +388,29 @@ def _show(document: dict[str, Any]) -> None:
     if document["printed"]:
         text = document["printed"]
         print(text, end="" if text.endswith("\n") else "\n", file=exact(sys.stdout))
-    print(
-        f"{demangled(document['kernel'])}: {document['instructions']:,} {document['unit']} "
-        f"in {_time(document['seconds'])}, {_rate(document['rate'])}; {document['bytes']:,} bytes of arrays "
-        f"({document['interface']}, {document['agent']}, {document['engine']})"
+    show_line(
+        f"{demangled(document['kernel'])}:",
+        f"{document['instructions']:,} {document['unit']}",
+        f"in {_time(document['seconds'])}, {_rate(document['rate'])};",
+        f"{document['bytes']:,} bytes of arrays",
+        f"({document['interface']}, {document['agent']}, {document['engine']})",
     )
     if document["engine"] == "jit" and document["interpreted"] > max(NOTEWORTHY, document["instructions"] // 20):
-        print(
-            f"{document['interpreted']:,} of them one by one on the reference engine, which is slow: "
-            "the JIT could not translate them, or had not translated them yet"
+        show_line(
+            f"{document['interpreted']:,} of them one by one on the reference engine, which is slow:",
+            "the JIT could not translate them, or had not translated them yet",
         )
     for number, array in document["arrays"].items():
         size = 1
         for each in array["shape"]:
             size *= each
         more = " ..." if size > MOST_SHOWN else ""
-        print(f"argument {number}, {array['type']}{array['shape']}: {' '.join(map(str, array['first']))}{more}")
+        shown = [*map(str, array["first"][:-1]), f"{array['first'][-1]}{more}"]
+        show_line(f"argument {number}, {array['type']}{array['shape']}:", *shown)
     for number, text in document["expected"].items():
-        print(f"argument {number}: {f'differs from --expect: {text}' if text else 'is as expected'}")
+        show_line(f"argument {number}: {f'differs from --expect: {text}' if text else 'is as expected'}")
     if "engines" in document:
-        print(
+        show_line(
             f"engines differ: {document['engines']}"
             if document["engines"]
             else "the results of both engines are the same"

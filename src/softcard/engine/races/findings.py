@@ -48,7 +48,7 @@ class RaceFindings:
 
     def report(self, site: Hashable, finding: Finding) -> None:
         """Report the first race of a site: write the finding to the log."""
-        self._reported[site] = replace(finding)
+        self._reported[site] = replace(finding, capture=None)
         self.log.note(finding)
 
     def locate(self, finding: Finding) -> None:

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from softcard.core.display import RichDisplay, Rows
-from softcard.core.errors import RuleError, SoftcardError, WireError
+from softcard.core.errors import RuleError, SoftcardError, WireError, close_to
 from softcard.core.limits import Stopped
 from softcard.core.space import HostBytes, bytes_of_buffer
 from softcard.core.words import U32, mask
@@ -332,6 +332,12 @@ class Kernel:
 
         The cast is by value, not by bits, as in the original library.
         """
+        try:
+            np.dtype(nptype)
+        except TypeError:
+            names = [each for each in np.sctypeDict if isinstance(each, str)]
+            near = close_to(nptype, names) if isinstance(nptype, str) else ""
+            raise WireError(f"unknown return type {nptype!r}, expected a NumPy type such as 'int64'{near}") from None
         low = self._port.read_mmio(REG_RETURN0)
         high = self._port.read_mmio(REG_RETURN1)
         found: int | float = np.uint64(high << 32 | low).astype(nptype).item()

@@ -55,6 +55,7 @@ _FUNCTION: Final = re.compile(r"%(\w+)\(")
 _INDIRECT: Final = re.compile(r"(.*)\(\s*(\w+)\s*\)", re.DOTALL)
 INVERSE: Final = {"beq": "bne", "bne": "beq", "blt": "bge", "bge": "blt", "bltu": "bgeu", "bgeu": "bltu"}
 ADDRESSED: Final = ("la", "lla", "call", "tail", "jump")
+PSEUDO_NAMES: Final = (*PSEUDO, *ADDRESSED)
 JUMPS: Final = ("c.j", "c.beqz", "c.bnez")
 LOADS: Final = ("lb", "lh", "lw", "ld", "lbu", "lhu", "lwu")
 MOVES: Final = ("sb", "sh", "sw", "sd", "flw", "fld", "fsw", "fsd")
@@ -268,6 +269,8 @@ class RiscvMachine:
         """Return the machine code of an instruction; a branch that is out of range becomes two instructions."""
         if name in INVERSE or name == "jal":
             return self._branch(assembly, name, given, done)
+        if name not in HALFWORDS:
+            row_of(name, PSEUDO_NAMES)  # an unknown mnemonic is reported before its operands
         known = [self._number(assembly, name, each, done) for each in given]
         try:
             return self._encoded(assembly, name, known, done)

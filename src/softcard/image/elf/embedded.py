@@ -4,6 +4,7 @@ in a static library.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -53,7 +54,7 @@ class Files:
     """Host files that may contain device code; they are searched for embedded ELF files."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = [path for path in dict.fromkeys(paths) if path.is_file()]
+        self._paths = [path for path in dict.fromkeys(paths) if os.path.isfile(path)]
         self._found: dict[int, list[tuple[str, bytes]]] = {}
 
     def elf_files(self, machine: int) -> list[tuple[str, bytes]]:

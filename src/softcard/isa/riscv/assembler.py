@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from softcard.core.errors import WireError
+from softcard.core.errors import WireError, close_to
 from softcard.isa.riscv.insn import Insn, Spec
 from softcard.isa.riscv.rows import InsnTable, Row
 from softcard.isa.riscv.table import BASE, FURTHER, HALFWORDS, VECTOR, Expansion
@@ -97,15 +97,27 @@ def word_of(name: str, operands: str, pc: int | None = None) -> int:
     The mnemonic of an atomic may end in .aq, .rl, .aqrl. If `pc` is None, branch targets are relative, like ``.+8``. An
     invalid instruction raises `WireError`.
     """
+    row = row_of(name)
     name, ordering = _ordering(name)
     table = _table(name)
-    return table.encode(name, table.read(table[name], operands, pc) | ordering)
+    return table.encode(name, table.read(row, operands, pc) | ordering)
 
 
-def row_of(name: str) -> Row[Spec]:
-    """Return the table entry of a 32-bit instruction; raise `WireError` for an unknown mnemonic."""
-    name, _ = _ordering(name)
-    return _table(name)[name]
+SIMILAR: Final = 0.75
+"""The similarity from which on a mnemonic is suggested: many mnemonics have letters in common."""
+
+
+def row_of(name: str, others: Iterable[str] = ()) -> Row[Spec]:
+    """Return the table entry of a 32-bit instruction.
+
+    Raise `WireError` for an unknown mnemonic. The message suggests similar instructions, and similar names in `others`.
+    """
+    base, _ = _ordering(name)
+    table = _table(base)
+    if base not in table:
+        known = [row.name for each in (BASE, VECTOR, FURTHER, HALFWORDS) for row in each]
+        raise WireError(f"unknown instruction {name!r}{close_to(name, (*known, *others), SIMILAR)}")
+    return table[base]
 
 
 def _table(name: str) -> InsnTable[Spec]:

@@ -3,6 +3,7 @@
 
 const AROUND = 6; // instructions before and after that of a finding
 const CONTEXT = 4; // lines before and after that of a finding
+const COLUMNS = 84; // of an excerpt; a longer label is below its carets
 const LANES_OF_WAVE = 64;
 
 class FindingsPane {
@@ -51,7 +52,8 @@ class FindingsPane {
     const where = [found.at, found.source ? found.code : "", found.source ? "" : found.label].filter((each) => each && each !== found.id);
     const insn = found.insn ?? rowAt(trace, finding.pc)?.row[1];
     const excerpt = found.source ? excerptOf(withContext(trace, found.source), found.label) : insn ? instructionOf(insn, found.label) : "";
-    const rule = this.rules.get(finding.rule);
+    const known = this.rules.get(finding.rule), hasOwn = (found.notes ?? []).some(({ kind }) => kind === "rule");
+    const rule = known && (known[2] || !hasOwn) ? known : null; // rules of machine code have no text here
     const notes = (found.notes ?? []).filter(({ kind }) => kind !== "rule" || !rule);
     return [head, where.length ? element("p", { class: "where" }, ...where.flatMap((each, number) => [number ? " · " : "", element("code", {}, each)])) : "",
       excerpt, ...notes.map(noteOf), rule ? ruleNote(rule) : "", this.reported(finding)];
@@ -70,9 +72,10 @@ class FindingsPane {
     const pc = finding.pc || taken?.[3], code = pc ? codeAround(trace, pc, "failed") : null;
     const parts = [];
     if (taken) parts.push(heading("Registers", `${taken[2] ? `${taken[2]}, ` : ""}before the instruction`), ...registersAt(taken, found.lanes ?? []));
-    else if (found.lanes?.length) parts.push(heading("Lanes", found.label), laneMap(null, found.lanes));
-    else if (this.registers.any) { this.registers.dock(this.state); parts.push(this.registers.home); }
-    if (parts[0] !== this.registers.home) this.registers.dock(null);
+    else if (found.no_registers) parts.push(heading("Registers", "unknown"), element("p", { class: "soft" }, found.no_registers.replaceAll("--", "\u2011\u2011")));
+    if (!taken && found.lanes?.length) parts.push(heading("Lanes", found.label), laneMap(null, found.lanes));
+    else if (!taken && this.registers.any) { this.registers.dock(this.state); parts.push(this.registers.home); }
+    if (!parts.includes(this.registers.home)) this.registers.dock(null);
     if (code && !code.isAlone) parts.push(heading(pc.startsWith("0x") ? "Instructions" : "Commands", code.name), code.table);
     return parts;
   }
@@ -91,9 +94,11 @@ function excerptOf({ file, line, parts, lines }, label = "") {
   const [before, marked, after] = parts;
   const rows = lines.flatMap(([number, text]) => {
     if (number !== line) return [sourceRow(number, text)];
-    const under = marked ? element("div", { class: "carets" }, element("i", {}), element("span", {}, before.replace(/[^\t]/g, " ") + "^".repeat([...marked].length) + (label ? ` ${label}` : "")))
-      : label ? element("div", { class: "carets" }, element("i", {}), element("span", {}, before.replace(/\S.*$/, "") + label)) : "";
-    return [element("div", { class: "here" }, element("i", {}, String(number)), element("span", {}, before, marked ? element("b", {}, marked) : "", after)), under];
+    const blank = before.replace(/[^\t]/g, " "), carets = "^".repeat([...marked].length), isLong = before.length + marked.length + label.length >= COLUMNS;
+    const row = (said) => element("div", { class: "carets" }, element("i", {}), element("span", {}, said));
+    const under = marked && isLong ? [row(blank + carets), row(" ".repeat(Math.max(0, Math.min(before.length, COLUMNS - label.length))) + label)]
+      : marked ? row(blank + carets + (label ? ` ${label}` : "")) : label ? element("div", { class: "carets" }, element("i", {}), element("span", {}, before.replace(/\S.*$/, "") + label)) : "";
+    return [element("div", { class: "here" }, element("i", {}, String(number)), element("span", {}, before, marked ? element("b", {}, marked) : "", after)), ...[under].flat()];
   });
   return element("div", { class: "excerpt", tabindex: "0", "aria-label": file }, element("div", {}, ...rows));
 }

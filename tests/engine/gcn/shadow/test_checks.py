@@ -88,10 +88,14 @@ def test_found(target: str, engine: str) -> None:
         assert "offset 0xc0 of LDS, which are uninitialised" in found.message
         assert found.source.endswith(":7")
         assert found.kernel == "decides"
+        assert found.registers is not None  # the exact ones of the first use
+        assert (found.registers.pc, found.registers.instruction) == (found.pc, found.insn)
         assert reported(gpu.run(code, "copies", 256, 64, [y, 64])) == []
         (found,) = gpu.run(code, "copies", 256, 64, [y, 48]).findings
         assert (found.name, found.count) == ("init/undefined-result", 64)
         assert "the first is element 48" in found.message
+        assert found.registers is not None
+        assert (found.registers.pc, found.registers.lane) == (found.pc, found.lanes[0])
         assert reported(gpu.run(code, "private_array", 64, 64, [z, 16, 5])) == []
         ((name, count),) = reported(gpu.run(code, "private_array", 64, 64, [z, 8, 5]))
         assert (name, count) == ("init/undefined-exec", 32)

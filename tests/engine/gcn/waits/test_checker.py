@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from softcard.core.diagnostics import of_finding
 from softcard.core.findings import Finding, Level
 from softcard.engine.gcn.api import Dispatch, Statistics
 from softcard.engine.gcn.reference.engine import ReferenceEngine
@@ -151,6 +152,19 @@ def test_flat_accesses_that_only_lds_would_make_wrong_cost_one_glance() -> None:
     assert checked(body, name="gfx803", lds_bytes=LDS_BYTES, runs=2)[3] is None
     [each] = checked(body.replace("v[20:21]", "v[30:31]"), name="gfx803", lds_bytes=LDS_BYTES)[0]
     assert each.suggestion == "add s_waitcnt lgkmcnt(0) between the two instructions"
+
+
+def test_registers_and_wave_of_a_hazard() -> None:
+    ((found,), *_) = checked(BUGGY)
+    held = found.registers
+    assert held is not None
+    assert (held.pc, held.instruction) == (found.pc, "buffer_load_dword v4, off, s[12:15], s20")
+    assert held.scalars.keys() == {"exec", "s12", "s13", "s14", "s15", "s20"}
+    assert held["s12"] == 0x200000
+    assert (found.unit, found.group) == ("wave 0", "0,0,0")
+    (rare,) = checked(RARE.format(99999), runs=LAUNCHES)[0]
+    assert (rare.level, rare.registers) == (Level.NOTE, None)
+    assert of_finding(rare).no_registers == "No wave took this path, so there are no registers to show."
 
 
 def test_what_was_met_before_a_fault_is_reported() -> None:

@@ -90,7 +90,8 @@ def test_encodings(target, source, expected) -> None:  # type: ignore[no-untyped
     ("target", "source", "message"),
     [
         (GFX8, "v_nothing v1", "gfx803 has no instruction 'v_nothing'"),
-        (GFX7, "v_add_u16 v1, v2, v3", "gfx700 has no instruction 'v_add_u16'"),
+        (GFX7, "v_add_u16 v1, v2, v3", "gfx700 has no instruction 'v_add_u16', which gfx800 has"),
+        (GFX8, "v_ad_f32 v0, v1, v2", "gfx803 has no instruction 'v_ad_f32'; did you mean 'v_add_f32' or 'v_mad_f32'?"),
         (GFX8, "s_mov_b32 s1", "s_mov_b32 takes 2 operands here, not 1"),
         (GFX8, "s_mov_b32 s1, s2, s3", "s_mov_b32 takes 2 operands here, not 3"),
         (GFX8, "s_mov_b32 v1, s2", "'v1' must be a scalar register"),
@@ -152,7 +153,7 @@ def test_refusals(target, source, message) -> None:  # type: ignore[no-untyped-d
     with pytest.raises(WireError) as caught:
         assemble(target, source)
     assert message in str(caught.value)
-    assert str(caught.value).endswith(f", at line 1 ({source})")
+    assert str(caught.value).endswith(f" at line 1 ({source})")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from typing import Final
 
 from softcard.core.checks import SYNC
 from softcard.core.display import count
-from softcard.core.errors import SoftcardError
+from softcard.core.errors import Registers, SoftcardError
 from softcard.core.findings import Finding, Level
 from softcard.core.limits import TimeLimit
 from softcard.engine.gcn.api import Dispatch, StepLimit
@@ -116,6 +116,7 @@ def _finding(dispatch: Dispatch, group: int, kind: str, message: str, wave: Wave
     """Return a finding at the barrier where `wave` waits. The pc of that wave is the address after the barrier."""
     pc = wave.pc - BARRIER_BYTES
     x, y, z, _ = dispatch.groups[group].tolist()
+    held = Registers(pc, "s_barrier", {"exec": wave.s64(EXEC)})
     return Finding(
         SYNC,
         kind,
@@ -126,6 +127,7 @@ def _finding(dispatch: Dispatch, group: int, kind: str, message: str, wave: Wave
         unit=f"wave {wave.index}",
         group=f"{x},{y},{z}",
         suggestion=SUGGESTION,
+        registers=held,
     )
 
 

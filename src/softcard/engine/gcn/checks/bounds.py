@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_integer import Array, Value
 from softcard.engine.gcn.reference.lane_memory import Indices, Rows, shared
 from softcard.isa.gcn.asm.printer import text
-from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.encoding.decode import decode
 from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.execute import selector_values
 from softcard.isa.gcn.state import HW_ID, LANES, LDS_BASE, LDS_SIZE, PC
 
 if TYPE_CHECKING:
@@ -273,19 +271,14 @@ class CheckedAccesses(LaneAtomics):
 
     def _registers(self, lane: int | None) -> Registers | None:
         """Return the registers that the current instruction reads; None if it cannot be read or specialised."""
-        from softcard.engine.gcn.effects import registers_read  # few kernels have findings
-        from softcard.engine.gcn.reference.lanes import Lanes, View
+        from softcard.engine.gcn.reference.lanes import registers_at  # few kernels have findings
 
         wave = self.current.wave
         try:
             insn = self._fetch(wave.pc)
-            if insn.op.selectors is not None:
-                lanes = Lanes.of(self._dispatch, LaneAtomics(self.memory))
-                lanes.begin(View(wave), insn)
-                insn = insn.specific(selector_values(Builder(cast("Any", lanes)), insn))
-            return registers_read(insn, wave, lane, text(insn))
-        except (SoftcardError, IndexError):
+        except SoftcardError:
             return None
+        return registers_at(self._dispatch, wave, insn, lane)
 
 
 # ---- check -----------------------------------------------------------------------------------------------------------

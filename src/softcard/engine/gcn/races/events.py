@@ -11,12 +11,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from softcard.core.errors import Registers
+from softcard.core.findings import Capture
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.launches import Launch, Launches
 from softcard.engine.gcn.races.clocks import GroupClock, LaunchClocks, WaveClock, WriteBacks
 from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
+    WAS_DEFERRED,
     WAVES,
     WORD_BYTES,
     WORD_REACH,
@@ -166,6 +169,12 @@ class Race:
     address: int
     space: str
     size: int
+    registers: Registers | None = None
+    """The registers before the instruction, if the race is the first deferred one of its key."""
+
+    def kept(self, lane: int | None) -> Registers | None:
+        """Return the registers that were kept when the race was deferred; `lane` is the lane of the race."""
+        return self.registers
 
     @property
     def between(self) -> str:
@@ -233,6 +242,10 @@ class EventDetector:
         self._sites: dict[tuple[int, str], int] = {}
         self._serial = 0
         """The number of accesses so far."""
+        self.capture: Capture | None = None
+        """A function that returns the registers before the present instruction; the observer of the waves sets it."""
+        self._kept: set[tuple[object, ...]] = set()
+        """The keys of deferred races of which one has registers."""
         self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
         """The clocks that atomics of the present work-group have released to it, by space and address.
 
@@ -390,7 +403,7 @@ class EventDetector:
         if others.any():
             races = self._races(event, others, space, addresses, size, owner, own)
             flow = self.flows.of(insn.pc) if access == LOAD else ESCAPING
-            self._report([race for race in races if flow.escapes or not _defer(wave, race, flow)])
+            self._report([race for race in races if flow.escapes or not self._defer(wave, race, flow)], self.capture)
         for cells, at, chosen in self._cells[space].parts(flat):
             marks = every[chosen]
             if access == LOAD:
@@ -569,8 +582,19 @@ class EventDetector:
                 made.append(Race(self._serial, event, other, record & LANE_MASK, *place, space, size))
         return made
 
-    def _report(self, races: Sequence[Race]) -> None:
-        """Report races; report the races of one access with one event together."""
+    def _defer(self, wave: WaveClock, race: Race, flow: Flow) -> bool:
+        """Defer the race of a load, as `_defer` does; keep the registers of the first one for the report."""
+        if not _defer(wave, race, flow):
+            return False
+        if self.capture is not None and race.key not in self._kept:
+            self._kept.add(race.key)
+            race.registers = self.capture(None if is_scalar(race.event.insn) else race.lane)
+        return True
+
+    def _report(self, races: Sequence[Race], capture: Capture | None = None) -> None:
+        """Report races; report the races of one access with one event together.
+
+        `capture` returns the registers before the instruction; it is None for races that were deferred."""
         found: dict[tuple[int, int], list[Race]] = {}
         for race in races:
             found.setdefault((race.serial, id(race.other)), []).append(race)
@@ -581,6 +605,7 @@ class EventDetector:
                 _racing_access(first.event, lanes),
                 _racing_access(first.other, () if is_scalar(first.other.insn) else (first.other_lane,)),
                 first.between, first.space, first.address, first.size, len(some),
+                capture if first.registers is None else first.kept, WAS_DEFERRED,
             )  # fmt: skip
 
     # ---- the host ------------------------------------------------------------------------------------------------

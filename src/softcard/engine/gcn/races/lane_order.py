@@ -13,6 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from softcard.core.findings import Capture
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.races.events import AGAINST, ALSO_LOADED, LOADED, ROWS, STORED, UPDATED, Places, returns
 from softcard.engine.gcn.races.reporter import LANES_OF_WAVE, RacingAccess, Reporter
@@ -82,11 +83,13 @@ class LaneOrder:
         values: list[bytes],
         *,
         releases: bool,
+        capture: Capture | None = None,
     ) -> None:
         """Check accesses of `size` bytes at each address by these lanes, and record them.
 
         `of` is a pair: the wave's number in its work-group, and the work-group's coordinates. `values` has the bytes
-        that each lane stores; it is empty if they are not compared. `releases` is True if an atomic is a release."""
+        that each lane stores; it is empty if they are not compared. `releases` is True if an atomic is a release.
+        `capture` returns the registers before the instruction."""
         interval = self._interval(wave, of[1])
         mine = Access(insn, access, access == LOAD and (is_coherent_load(insn) or is_group_load(insn)))
         met: dict[int, tuple[Entry, int, set[int]]] = {}
@@ -111,7 +114,7 @@ class LaneOrder:
             self.reporter.report(
                 RacingAccess(insn, access, *of, tuple(sorted(who))),
                 RacingAccess(other.access.insn, other.access.access, *of, (other.lane,)),
-                LANES_OF_WAVE, space, address, size, len(who),
+                LANES_OF_WAVE, space, address, size, len(who), capture,
             )  # fmt: skip
 
     def _interval(self, wave: Any, group: tuple[int, int, int]) -> BarrierInterval:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from softcard.core.errors import Registers
 from softcard.engine.gcn.api import Dispatch
 from softcard.engine.gcn.hooks import LOAD, STORE, Observer, WaveView
 from softcard.engine.gcn.jit.layout import TRACKED
@@ -51,6 +52,7 @@ class RaceObserver(Observer):
         self.of: tuple[int, tuple[int, int, int]] = 0, (0, 0, 0)
         """The wave's number in its work-group, and the coordinates of the work-group."""
         self._watch = watch
+        self._dispatch = dispatch
         self._group: tuple[int, int, int] | None = None
 
     def begin(self, view: WaveView, group: tuple[int, int, int], insn: Insn, lanes: int | None) -> None:
@@ -66,6 +68,7 @@ class RaceObserver(Observer):
                 self._group = group
                 events.begin_group()
             self.wave = events.wave(view.wave.address, view.words[HW_ID] & WAVE, group)
+            events.capture = self._registers
         self.detector.leave(self.wave)
         self.of = int(view.words[HW_ID]) & WAVE, group
         self.insn = insn
@@ -139,7 +142,14 @@ class RaceObserver(Observer):
         """Check the accesses of the wave's lanes against each other; `values` has the bytes each lane stores."""
         assert self.lanes is not None
         where = space, addresses, size, lanes, values
-        self.lanes.check_access(self.wave, self.of, self.insn, access, *where, releases=releases)
+        order = self.lanes.check_access
+        order(self.wave, self.of, self.insn, access, *where, releases=releases, capture=self._registers)
+
+    def _registers(self, lane: int | None) -> Registers | None:
+        """Return the registers that the present instruction reads, before it is executed."""
+        from softcard.engine.gcn.reference.lanes import registers_at  # few kernels have findings
+
+        return registers_at(self._dispatch, self.current.wave, self.insn, lane)
 
     def _same(self, space: str, size: int, addresses: Places, data: list[Array]) -> Any:
         """Return a mask of the lanes for which the store, as a whole, leaves the bytes at their address unchanged.

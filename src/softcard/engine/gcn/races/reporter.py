@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from softcard.core.checks import LANES, RACES
-from softcard.core.findings import Finding, FindingLog
+from softcard.core.findings import Capture, Finding, FindingLog
 from softcard.engine.gcn.launches import Launch
 from softcard.engine.races.findings import RaceFindings, host_and, race_message
 from softcard.isa.gcn.asm.printer import text
@@ -48,6 +48,14 @@ DEVICE_LIBRARY: Final = "__ockl_"
 Their relaxed atomic loads and stores are plain ones in machine code, so two accesses by such functions are treated as
 atomic.
 """
+IN_COMPILED_CODE: Final = (
+    "Compiled code found this race and kept only the two accesses; --engine reference shows the registers too."
+)
+"""The reason why the registers of a race are unknown on the JIT engine."""
+WAS_DEFERRED: Final = (
+    "The race counted when a later instruction used the loaded value, and other races were kept with registers."
+)
+"""The reason why the registers of a race of a load may be unknown on the reference engine."""
 WORD_BYTES: Final = 8
 """The maximum size in bytes of a word that a kernel uses as a flag for the host."""
 WORD_REACH: Final = 4096
@@ -130,12 +138,22 @@ class Reporter:
         """The pairs of racing instructions not reported because both belong to AMD's device library."""
 
     def report(
-        self, one: RacingAccess, other: RacingAccess, between: str, space: str, address: int, size: int, count: int
+        self,
+        one: RacingAccess,
+        other: RacingAccess,
+        between: str,
+        space: str,
+        address: int,
+        size: int,
+        count: int,
+        capture: Capture | None = None,
+        no_registers: str = IN_COMPILED_CODE,
     ) -> None:
         """Report that `count` lanes of access `one` race with the earlier access `other`.
 
         The first racing lane accesses `size` bytes at `address`. `between` states whether the accesses are by
-        lanes of one wave, by waves of one work-group, of different work-groups, or of different kernels."""
+        lanes of one wave, by waves of one work-group, of different work-groups, or of different kernels.
+        `capture` returns the registers before the instruction of `one`; if it is None, `no_registers` says why."""
         sites = tuple((each.insn.pc, each.insn.words) for each in (other, one))
         made = partial(
             Finding,
@@ -145,6 +163,8 @@ class Reporter:
             unit=one.unit(between),
             group=one.where(between),
             count=count,
+            capture=capture,
+            no_registers=no_registers,
         )
         whose = suggestion = ""
         if between == KERNELS and one.launch is not None and other.launch is not None:

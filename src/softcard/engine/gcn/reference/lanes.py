@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
-from softcard.core.errors import BeyondModel, GuestFault
+from softcard.core.errors import BeyondModel, GuestFault, Registers, SoftcardError
 from softcard.engine.gcn.api import QUIET_HINTS, Dispatch, OnHint, OnTrap
 from softcard.engine.gcn.host_clock import HostClock
 from softcard.engine.gcn.matrix.stated import multiply
@@ -372,3 +372,22 @@ class Lanes(Composed, **PARTS):
             raise GuestFault(f"s_trap {number}: there is no trap handler")
         if not self.on_trap(self.view.wave, number):
             raise GuestFault(f"s_trap {number}: the trap handler stopped the wave")
+
+
+def registers_at(dispatch: Dispatch, wave: Wave, insn: Insn, lane: int | None) -> Registers | None:
+    """Return the registers that `insn`, which the wave executes next, reads; vector registers in lane `lane`.
+
+    Return None if the instruction cannot be specialised."""
+    from softcard.engine.gcn.effects import registers_read  # few kernels have findings
+    from softcard.isa.gcn.asm.printer import text
+    from softcard.isa.gcn.builder import Builder
+    from softcard.isa.gcn.semantics.execute import selector_values
+
+    try:
+        if insn.op.selectors is not None:
+            lanes = Lanes.of(dispatch, LaneAtomics(dispatch.memory))
+            lanes.begin(View(wave), insn)
+            insn = insn.specific(selector_values(Builder(cast("Any", lanes)), insn))
+        return registers_read(insn, wave, lane, text(insn))
+    except (SoftcardError, IndexError):
+        return None

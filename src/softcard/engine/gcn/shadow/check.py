@@ -21,7 +21,7 @@ from softcard.engine.gcn.shadow.launch import WaveShadowStarts, first_byte, star
 from softcard.engine.gcn.shadow.origins import origin_of
 from softcard.engine.gcn.shadow.program_memory import RESULT, ProgramMemory
 from softcard.engine.gcn.shadow.sources import is_source
-from softcard.engine.gcn.shadow.uses import Site, Touch, Use
+from softcard.engine.gcn.shadow.uses import NOT_FIRST, Site, Touch, Use
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import Wave
@@ -187,6 +187,7 @@ class ShadowCheck(Check):
             suggestion=QUOTIENT_SUGGESTION if use.what == "quotient" else SUGGESTION[use.kind],
             origin=origin,
             count=count,
+            registers=use.registers,
             **_who(use),
         )
 
@@ -240,6 +241,8 @@ class ShadowCheck(Check):
                 lanes=touch.wave_lanes.lanes,
                 unit=f"wave {touch.wave_lanes.wave}",
                 group=",".join(map(str, touch.wave_lanes.group)),
+                registers=self.device_shadow.uses.registers_of(touch),
+                no_registers=NOT_FIRST,
             )
         )
 

@@ -28,7 +28,7 @@ from softcard.isa.gcn.asm.printer import text
 if TYPE_CHECKING:
     from softcard.engine.gcn.api import Dispatch
     from softcard.engine.gcn.shadow.device_shadow import DeviceShadow, ShadowMemory
-    from softcard.engine.gcn.shadow.uses import Touch
+    from softcard.engine.gcn.shadow.uses import NOT_FIRST, Touch
 
 
 # ---- filled memory ---------------------------------------------------------------------------------------------------
@@ -430,6 +430,7 @@ class ProgramMemory:
                 access="write", space="global", address=touch.address, size=touch.size, pc=touch.pc,
                 insn="" if touch.insn is None else text(touch.insn), suggestion=STORED, lanes=touch.wave_lanes.lanes,
                 unit=f"wave {touch.wave_lanes.wave}", group=",".join(map(str, touch.wave_lanes.group)),
+                registers=self._device_shadow.uses.registers_of(touch), no_registers=NOT_FIRST,
             )
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from softcard.core.checks import INIT
+from softcard.core.errors import Registers, SoftcardError
 from softcard.engine.gcn.matrix.stated import undefine
 from softcard.engine.gcn.memory import Plain
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
@@ -19,8 +20,10 @@ from softcard.engine.gcn.shadow.sources import source_of
 from softcard.engine.gcn.shadow.uses import Touch, WaveLanes
 from softcard.engine.shadow.bits import ShadowBits
 from softcard.engine.shadow.integers import Shadowed
+from softcard.isa.gcn.asm.printer import text
+from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.execute import execute
+from softcard.isa.gcn.semantics.execute import execute, selector_values
 from softcard.isa.gcn.semantics.matrix.table import Use
 from softcard.isa.gcn.state import FULL, LDS_BASE, LDS_SIZE, PRIVATE_BASE, SHARED_BASE
 from softcard.isa.gcn.state import LANES as LANE_COUNT
@@ -115,7 +118,7 @@ class ReferenceKind(Kind):
         insn = self.lanes.insn
         if access is None:
             if self.lanes.counts:
-                self.uses.note(self.name, what, insn, wave_lanes)
+                self.uses.note(self.name, what, insn, wave_lanes, self._registers)
             return
         address, touches = access.address, []
         for lane in lanes or (0,):
@@ -123,7 +126,19 @@ class ReferenceKind(Kind):
             space, place = self._place(access.space, at)
             who = WaveLanes((lane,) if lanes else (), wave_lanes.wave, wave_lanes.group)
             touches.append(Touch(insn.pc, space, place, access.bits >> 3, who, insn))
-        self.uses.touch(self.name, what, touches)
+        self.uses.touch(self.name, what, touches, self._registers)
+
+    def _registers(self, lane: int | None) -> Registers | None:
+        """Return the registers that the present instruction reads."""
+        from softcard.engine.gcn.effects import registers_read  # few kernels have findings
+
+        insn = self.lanes.insn
+        try:
+            if insn.op.selectors is not None:
+                insn = insn.specific(selector_values(Builder(cast("Any", self.lanes.base)), insn))
+            return registers_read(insn, self.lanes.base.view.wave, lane, text(insn))
+        except (SoftcardError, IndexError):
+            return None
 
     def _place(self, space: str, address: int) -> tuple[str, int]:
         words = self.lanes.base.words

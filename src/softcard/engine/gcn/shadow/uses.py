@@ -12,8 +12,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from softcard.core.errors import Registers
+from softcard.core.findings import Capture
 from softcard.isa.gcn.insn import Insn
 
+NOT_FIRST: Final = (
+    "Only the first undefined value that an instruction stores is recorded with registers, and this one came later."
+)
+"""The reason why the registers at a store may be unknown."""
 QUOTA: Final = 64
 """The number of uses by one instruction that are recorded with lanes; further ones are only counted."""
 RENEWED: Final = 4
@@ -68,6 +74,8 @@ class Use:
     insn: Insn
     first: WaveLanes
     count: int = 0
+    registers: Registers | None = None
+    """The registers before the instruction of the first use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +112,18 @@ class Uses:
     """The number of recorded stores of undefined bits to global memory."""
     storing: dict[Site, Insn | None] = field(default_factory=dict, repr=False)
     """The instructions that stored undefined bits, by the key of the recorded use."""
+    at_stores: dict[int, tuple[WaveLanes, Registers | None]] = field(default_factory=dict, repr=False)
+    """The first store of undefined bits to global memory by each instruction, by pc: its lane and the registers."""
     _times: dict[Site, int] = field(default_factory=dict, repr=False)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def note(self, kind: str, what: str, insn: Insn, wave_lanes: WaveLanes) -> None:
-        """Record a use of a value with shadow bits set."""
+    def note(self, kind: str, what: str, insn: Insn, wave_lanes: WaveLanes, capture: Capture | None = None) -> None:
+        """Record a use of a value with shadow bits set; `capture` returns the registers before the instruction."""
         with self.lock:
             use = self.sites.get((kind, what, insn.pc))
             if use is None:
                 use = self.sites[kind, what, insn.pc] = Use(kind, what, insn, wave_lanes)
+                use.registers = capture and capture(wave_lanes.lanes[0] if wave_lanes.lanes else None)
             use.count += max(len(wave_lanes.lanes), 1)
             self._seen(kind, what, insn.pc)
 
@@ -141,11 +152,11 @@ class Uses:
             if not self.quiet[number, 0]:
                 self.quiet[number] = key, 0
 
-    def touch(self, kind: str, what: str, touches: list[Touch]) -> None:
+    def touch(self, kind: str, what: str, touches: list[Touch], capture: Capture | None = None) -> None:
         """Record the accesses of several lanes by one instruction.
 
         `what` is "loaded" for loads of memory with shadow bits set, "stored" for stores of values with shadow bits
-        set."""
+        set. `capture` returns the registers before the instruction."""
         with self.lock:
             self._seen(kind, what, touches[0].pc)
             if what == "loaded":
@@ -153,9 +164,17 @@ class Uses:
                 return
             if touches[0].space == "global":
                 self.stores += 1
+                if touches[0].pc not in self.at_stores:
+                    who = touches[0].wave_lanes
+                    self.at_stores[touches[0].pc] = who, capture and capture(who.lanes[0] if who.lanes else None)
                 self.storing[kind, what, touches[0].pc] = touches[0].insn
             if len(self.stored) < ACCESSES:
                 self.stored.update({(kind, each.space, each.address): each for each in touches})
+
+    def registers_of(self, touch: Touch) -> Registers | None:
+        """Return the registers before a store; None if it is not the first store by its instruction."""
+        who, registers = self.at_stores.get(touch.pc, (None, None))
+        return registers if who == touch.wave_lanes else None
 
     def watch_stores(self) -> None:
         """Let translated code record stores of undefined bits to global memory again, by side exits.

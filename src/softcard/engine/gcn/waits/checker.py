@@ -115,6 +115,7 @@ class WaitChecker(Check):
         """Run the first work-groups and the last one with scoreboards, the others as usual."""
         total, every = Statistics(), len(dispatch.groups)
         stepper = ObservingStepper(dispatch, self._count)
+        stepper.suspects = {each.after.pc for each in kernel.open.values()}
         if dispatch.checks.shadow is not None:
             dispatch.checks.shadow.follow()
         groups = Groups(dispatch, stepper)
@@ -157,7 +158,10 @@ class WaitChecker(Check):
             kernel.open.pop(key, None)
             if key not in kernel.reported:
                 kernel.reported.add(key)
-                self._report(kernel.finding(each, stepper.counts[key]))
+                found, first = kernel.finding(each, stepper.counts[key]), stepper.first[key]
+                found.unit, found.group = f"wave {first.wave}", ",".join(map(str, first.group))
+                found.registers = first.registers
+                self._report(found)
         if kernel.is_likely and kernel.observed < ENOUGH and kernel.launches < LAUNCHES:
             return
         for each in kernel.open.values():
@@ -165,6 +169,7 @@ class WaitChecker(Check):
                 text = f"on a path that no wave took in {count(kernel.launches, 'run')} that were checked"
                 found = kernel.finding(each)
                 found.level, found.message = Level.NOTE, f"{found.message}, {text}"
+                found.no_registers = "No wave took this path, so there are no registers to show."
                 self._report(found)
         kernel.open = {}
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, Final
 
+from softcard.core.errors import Registers
 from softcard.engine.gcn.api import Dispatch
 from softcard.engine.gcn.effects import effects
 from softcard.engine.gcn.memory import Plain
 from softcard.engine.gcn.reference.engine import OnRetire, Stepper
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_integer import Array
-from softcard.engine.gcn.reference.lanes import View
+from softcard.engine.gcn.reference.lanes import View, registers_at
 from softcard.engine.gcn.waits.board import Board, Missed
 from softcard.engine.gcn.waits.issue import LDS, MEMORY, Issue, issue_of
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.state import MODE, MODE_BITS, PTR32, Mode
+from softcard.isa.gcn.state import EXEC, MODE, MODE_BITS, PTR32, Mode
 from softcard.isa.gcn.target import Target
 
 # ---- scoreboards of waves --------------------------------------------------------------------------------------------
@@ -77,6 +79,15 @@ def noting(memory: LaneAtomics) -> set[str]:
     return reached
 
 
+@dataclass(frozen=True, slots=True)
+class FirstMiss:
+    """The first occurrence of a hazard: the wave, its work-group, and the registers before the second instruction."""
+
+    wave: int
+    group: tuple[int, int, int]
+    registers: Registers | None
+
+
 class ObservingStepper(Stepper):
     """A stepper of waves that also finds the hazards on their paths.
 
@@ -90,12 +101,24 @@ class ObservingStepper(Stepper):
         self.paths = Paths(dispatch.target)
         self.missed: dict[tuple[str, int, int], Missed] = {}
         self.counts: Counter[tuple[str, int, int]] = Counter()
+        self.first: dict[tuple[str, int, int], FirstMiss] = {}
+        """The wave that met each hazard first, by the key of the hazard."""
+        self.suspects: set[int] = set()
+        """The pcs of instructions that may need a wait, and that no wave has executed without one yet."""
 
     def _step(self, view: View, lanes: int | None) -> Insn:
-        mode = view.words[MODE]
+        mode, pc = view.words[MODE], view.wave.pc
         self.reached.clear()
+        held = None
+        if pc in self.suspects:
+            exec_ = view.wave.s64(EXEC)
+            lane = (exec_ & -exec_).bit_length() - 1 if exec_ else None
+            held = registers_at(self.dispatch, view.wave, self.fetch(pc), lane)
         insn = super()._step(view, lanes)
         for missed in self.paths.step(view.wave.address, insn, mode, frozenset(self.reached)):
-            self.missed.setdefault(missed.key, missed)
+            if missed.key not in self.missed:
+                self.missed[missed.key] = missed
+                self.first[missed.key] = FirstMiss(view.wave.index, self.lanes.current.group, held)
+                self.suspects.discard(pc)
             self.counts[missed.key] += 1
         return insn

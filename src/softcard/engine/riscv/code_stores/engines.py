@@ -21,11 +21,14 @@ from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import HartCheck, Machine
 from softcard.engine.riscv.pages import LIMIT, MASK64, PageTables
 from softcard.engine.riscv.reference import Cached, Context, ReferenceEngine
+from softcard.engine.riscv.tracepoints import registers_of
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import Hart
 
 KIND: Final = "fence-i"
+FETCHED_AHEAD: Final = "The code was fetched before the hart reached the instruction: the registers are not known yet."
+"""The reason why the registers of a finding may be unknown."""
 HALFWORD_BITS: Final = 1
 FENCE_I: Final = Rule(
     "riscv/fence-i",
@@ -157,6 +160,10 @@ class CodeStores(ReferenceEngine):
             made = Finding(WAITS, KIND, message, unit=f"hart {hart.index}", pc=cached.pc, rule=FENCE_I)
             made.other = f"pc {pc:#x}, hart {other}"
             made.suggestion = f"execute fence.i on hart {hart.index} before this instruction"
+            if hart.pc == cached.pc:
+                made.registers = registers_of(hart, hart.pc, shown)
+            else:
+                made.no_registers = FETCHED_AHEAD
             self._report(made)
 
 

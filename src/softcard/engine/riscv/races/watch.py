@@ -30,6 +30,7 @@ from softcard.engine.races.findings import FirstAccesses, RaceFindings, host_and
 from softcard.engine.races.tables import over_limit
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import Extents, HartCheck, Outstanding
+from softcard.engine.riscv.tracepoints import registers_of
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import Hart
@@ -107,6 +108,11 @@ class Suspect:
 OF_HARTS: Final = "add a barrier, or a flag with a fence on both sides, between the accesses; or use atomics"
 OF_HOST: Final = "wait for the command buffer before the host's access"
 HOST: Final = "the host"
+LATER: Final = (
+    "The race was found after the access, in compiled code or at the hart's next instruction, so the registers are "
+    "lost."
+)
+"""The reason why the registers of a race of harts may be unknown."""
 OF_TRANSFERS: Final = "wait for the transfer with DMADONESEQ before the access"
 
 
@@ -116,8 +122,10 @@ class Reporter:
     def __init__(self, log: FindingLog) -> None:
         self._findings = RaceFindings(log)
 
-    def report(self, suspect: Suspect) -> None:
-        """Report a race; if one of the same pair of instructions was reported already, only count it."""
+    def report(self, suspect: Suspect, hart: Hart | None = None) -> None:
+        """Report a race; if one of the same pair of instructions was reported already, only count it.
+
+        `hart` is about to make the second access; it is None if it has made that access before."""
         first, event = suspect.first, suspect.second
         kinds = first.agent.is_transfer, event.agent.is_transfer, event.agent.unit == HOST
         site = first.access, event.access, first.pc, event.pc, *kinds
@@ -135,6 +143,10 @@ class Reporter:
         found.access, found.space, found.address, found.size = event.access, "global", suspect.address, suspect.size
         found.other, found.conflict = where.place, where
         found.suggestion = OF_HOST if is_host else OF_TRANSFERS if is_transfer else OF_HARTS
+        if hart is not None:
+            found.registers = registers_of(hart, hart.pc, found.insn)
+        elif found.pc is not None:
+            found.no_registers = LATER
         self._findings.report(site, found)
 
 
@@ -360,8 +372,8 @@ class HartRaces(HartCheck):
         others: list[Event | None] = [cell.store for cell in cells]
         if access != READ:
             others += [each for cell in cells for each in cell.by_index()]
-        self._detector(event, others, address, size, same)
-        self._against_transfers(event, host, address, size)
+        self._detector(event, others, address, size, same, hart)
+        self._against_transfers(event, host, address, size, hart)
         if access != WRITE:
             for cell in cells:
                 if cell.store is not None and cell.store.agent is not agent:
@@ -407,6 +419,7 @@ class HartRaces(HartCheck):
         address: int,
         size: int,
         same: Callable[[], bool] | None = None,
+        hart: Hart | None = None,
     ) -> None:
         for other in dict.fromkeys(others):
             if other is None or event.agent.is_after(other) or (event.synchronizes and other.synchronizes):
@@ -419,16 +432,16 @@ class HartRaces(HartCheck):
             elif other.undecided and event.synchronizes:
                 other.agent.pending.append(suspect)
             elif not (event.undecided and other.undecided):
-                self._reporter.report(suspect)
+                self._reporter.report(suspect, hart)
 
-    def _against_transfers(self, event: Event, host: int, address: int, size: int) -> None:
+    def _against_transfers(self, event: Event, host: int, address: int, size: int, hart: Hart) -> None:
         for moving in self._moving:
             extents = moving.writes if event.access == READ else (*moving.writes, *moving.reads)
             if any(start < host + size and host < end for start, end in extents):
                 is_read = not any(start < host + size and host < end for start, end in moving.writes)
                 other = self._made(moving.agent, READ if is_read else WRITE)
                 if not event.agent.is_after(other):
-                    self._reporter.report(Suspect(other, event, address, size))
+                    self._reporter.report(Suspect(other, event, address, size), hart)
 
     def _decide(self, agent: Agent, *, acquires: bool) -> None:
         """Report the pending races of a hart's last load.

@@ -14,7 +14,7 @@ from softcard.core.space import Ram
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import HartCheck, Instrumentation
 from softcard.engine.riscv.shadow.reference import ReferenceShadow, ShadowedEvaluator
-from softcard.engine.riscv.shadow.uses import Origins, Site, Use, Uses
+from softcard.engine.riscv.shadow.uses import PRINTF, Origins, Site, Use, Uses
 from softcard.engine.riscv.shadow_layout import ShadowBlock, ShadowedRam, SharedShadowedRam
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.insn import Insn
@@ -27,6 +27,15 @@ WHAT: Final = {
 }
 SUGGESTION: Final = "write the value before, on every path that leads here"
 RESULT: Final = "undefined-result"
+NOT_FIRST: Final = (
+    "Only the first undefined value that an instruction stores is recorded with registers, and this one came later."
+)
+"""The reason why the registers at a store may be unknown."""
+IN_PRINTF: Final = "The value was used inside of refsi_printf, so the registers at the call are lost."
+"""The reason why the registers of a call of refsi_printf are unknown."""
+LONG_CALL, SHORT_CALL = 4, 2
+"""The sizes in bytes of calls: jal or jalr, and their compressed forms."""
+CALLS: Final = ("jal", "jalr")
 ZERO, RA, SP, A0 = 0, 1, 2, 10
 
 
@@ -96,7 +105,7 @@ class ShadowCheck(HartCheck):
         """Report uses of undefined values that were recorded since the last call."""
         blocks = list(self._blocks.values())
         for site, use in list(self.uses.sites.items()):
-            if use.what not in WHAT:
+            if use.what not in WHAT and use.what != PRINTF:
                 continue
             new = self.uses.count(site, blocks) - self._reported.get(site, 0)
             if new:
@@ -105,6 +114,8 @@ class ShadowCheck(HartCheck):
 
     def _finding(self, use: Use, count: int) -> Finding:
         code = partial(self._code, use.hart)
+        if use.what == PRINTF:
+            return _printed(use, count, code)
         origin = Origins(self._entry, self._defined, code, self.uses).of(use.pc, use.insn)
         origin = f"it comes from {origin}" if origin else ""
         message = f"an undefined value {WHAT[use.what]}" + (f": {origin}" if origin else "")
@@ -118,6 +129,7 @@ class ShadowCheck(HartCheck):
             suggestion=SUGGESTION,
             origin=origin,
             count=count,
+            registers=use.registers,
         )
 
     # ---- what the host reads back --------------------------------------------------------------------------------
@@ -155,8 +167,30 @@ class ShadowCheck(HartCheck):
                 unit=f"hart {store.hart.index}",
                 suggestion=SUGGESTION,
                 count=bad,
+                registers=store.registers,
+                no_registers=NOT_FIRST,
             )
         )
+
+
+def _printed(use: Use, count: int, code: Callable[[int], Insn | None]) -> Finding:
+    """Return the finding for an undefined argument of refsi_printf, at the call."""
+    sizes = (LONG_CALL, SHORT_CALL)
+    pc, call = next(
+        ((pc, found) for pc in (use.caller - size for size in sizes) if (found := code(pc)) and found.name in CALLS),
+        (use.caller - LONG_CALL, None),
+    )
+    return Finding(
+        INIT,
+        f"undefined-{PRINTF}",
+        "an undefined value is an argument of refsi_printf",
+        insn="" if call is None else text(call, pc),
+        pc=pc,
+        unit=f"hart {use.hart.index}",
+        suggestion=SUGGESTION,
+        count=count,
+        no_registers=IN_PRINTF,
+    )
 
 
 def defined_with(arguments: int) -> int:

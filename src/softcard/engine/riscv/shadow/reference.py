@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from softcard.core.errors import AccessFault
 from softcard.engine.riscv.evaluate import Evaluator
-from softcard.engine.riscv.pages import LIMIT, MASK64, peek, poke
+from softcard.engine.riscv.pages import peek, poke
 from softcard.engine.riscv.shadow.algebra import LOADED, STORED, ShadowedHart
-from softcard.engine.riscv.shadow.uses import Uses
+from softcard.engine.riscv.shadow.uses import Uses, place_of
 from softcard.engine.riscv.shadow.vectors import ShadowedVectors, VectorShadow
 from softcard.engine.riscv.shadow_layout import DISTANCE, ShadowBlock
 from softcard.engine.shadow.bits import ShadowBits
 from softcard.isa.riscv.insn import Insn
-from softcard.isa.riscv.port import PlacePort
 from softcard.isa.riscv.state import Hart
 
 
@@ -40,11 +38,7 @@ class ReferenceShadow:
 
     def place(self, address: int) -> int:
         """Return the address in this process of a guest byte; 0 if it is not in memory."""
-        try:
-            found = place_of(self.hart, address)
-        except AccessFault:
-            return 0
-        return found or 0
+        return place_of(self.hart, address) or 0
 
     def load(self, w: int, address: int) -> int:
         """Return the shadow bits of memory; 0 for memory without shadow, or if the address is not in memory."""
@@ -78,15 +72,6 @@ class _Plain:
     def sext(to: int, w: int, a: int) -> int:
         """Return a number of `to` bits that are all equal to the bit `a`; `w` is 1."""
         return (1 << to) - 1 if a else 0
-
-
-def place_of(hart: Hart, address: int) -> int | None:
-    """Return the address in this process of a hart's guest address; None if it is not in memory."""
-    port = hart.port
-    if address >= LIMIT or not isinstance(port, PlacePort):
-        return None
-    found = port.place(address)
-    return None if found is None else found & MASK64
 
 
 class ShadowedEvaluator(ShadowedHart, ShadowedVectors):

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from ctypes import string_at
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from softcard.core.errors import AccessFault, Registers
+from softcard.engine.riscv.pages import LIMIT, MASK64
 from softcard.engine.riscv.shadow_layout import ShadowBlock, slot_of
+from softcard.engine.riscv.tracepoints import registers_of
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.format import FLOAT_REGISTERS, REGISTERS
 from softcard.isa.riscv.insn import IllegalInstruction, Insn
+from softcard.isa.riscv.port import PlacePort
 from softcard.isa.riscv.state import F, Hart
 
 QUOTA: Final = 16
@@ -21,7 +26,45 @@ Translated code only counts later uses.
 ACCESSES: Final = 1 << 16
 """The maximum number of stores of undefined values that are recorded by address."""
 Site = tuple[str, int]
-"""The key of the uses of one kind by one instruction: the kind and the pc."""
+"""The key of the uses of one kind by one instruction: the kind and the pc, or the return address of refsi_printf."""
+PRINTF: Final = "argument"
+"""The kind of a use of an argument of refsi_printf."""
+PRINTED: Final = ("branch", "address", "atomic")
+"""The kinds of uses that are mistakes by themselves."""
+MARK: Final = 0x696E746670666572.to_bytes(8, "little")
+"""The mark that refsi_printf (`data/refsi/printf.c`) keeps on the stack, before its return address."""
+MOST_STACK: Final = 16 << 10
+"""The number of bytes of a hart's stack in which the mark of refsi_printf is searched for."""
+STACK_PIECE: Final = 256
+SP: Final = 2
+
+
+def caller_of_printf(hart: Hart) -> int:
+    """Return the return address of the call of refsi_printf that a hart is in; 0 if it is in no such call."""
+    at, data = hart.words[SP], b""
+    if at & 7:
+        return 0
+    for piece in range(at, at + MOST_STACK, STACK_PIECE):
+        first, last = place_of(hart, piece), place_of(hart, piece + STACK_PIECE - 1)
+        if not first or not last or last - first != STACK_PIECE - 1:
+            break
+        data += string_at(first, STACK_PIECE)
+    found = data.find(MARK)
+    while found >= 0 and found & 7:
+        found = data.find(MARK, found + 1)
+    return int.from_bytes(data[found + 8 : found + 16], "little") if found >= 0 else 0
+
+
+def place_of(hart: Hart, address: int) -> int | None:
+    """Return the address in this process of a hart's guest address; None if it is not in memory."""
+    port = hart.port
+    if address >= LIMIT or not isinstance(port, PlacePort):
+        return None
+    try:
+        found = port.place(address)
+    except AccessFault:
+        return None
+    return None if found is None else found & MASK64
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +82,10 @@ class Use:
     address: int = 0
     size: int = 0
     count: int = 0
+    registers: Registers | None = None
+    """The registers before the instruction; None if the instruction had used undefined values before."""
+    caller: int = 0
+    """The return address of the call of refsi_printf that the hart was in; 0 outside of that function."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,22 +114,39 @@ class Uses:
         """Record a use of an undefined value by the instruction `insn` at `pc`; `what` is the kind of use.
 
         `address`, `size` and `host` belong to a memory access; `host` is its address in this process."""
+        caller = caller_of_printf(hart) if what in PRINTED else 0
         with self.lock:
+            if caller:
+                self._note_printed(pc, insn, hart, caller)
+                return
             use = self.sites.get((what, pc))
             if use is None:
                 use = self.sites[what, pc] = Use(what, pc, insn, hart, address, size)
+                use.registers = registers_of(hart, pc, text(insn, pc))
             use.count += 1
             if host and len(self.stored) < ACCESSES:
                 self.stored[host] = Use(what, pc, insn, hart, address, size)
+                self.stored[host].registers = use.registers if use.count == 1 else None
             times = self._times[hart.index, what, pc] = self._times.get((hart.index, what, pc), 0) + 1
             row, key = slot_of(pc, what)
             if times == QUOTA and not block.words[row]:
                 block.words[row], block.words[row + 1] = key, 0
 
+    def _note_printed(self, pc: int, insn: Insn, hart: Hart, caller: int) -> None:
+        """Record that refsi_printf, which returns to `caller`, uses an undefined value.
+
+        All uses during one call are one mistake: only those by the first instruction are counted."""
+        use = self.sites.get((PRINTF, caller))
+        if use is None:
+            use = self.sites[PRINTF, caller] = Use(PRINTF, pc, insn, hart, caller=caller)
+        use.count += use.pc == pc
+
     def count(self, site: Site, blocks: list[ShadowBlock]) -> int:
         """Return the number of uses at a site (a kind of use by one instruction).
 
         It includes the recorded uses, and those that translated code only counted."""
+        if site[0] == PRINTF:
+            return self.sites[site].count
         row, key = slot_of(site[1], site[0])
         return self.sites[site].count + sum(block.words[row + 1] for block in blocks if block.words[row] == key)
 

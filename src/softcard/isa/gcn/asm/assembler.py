@@ -6,20 +6,22 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from softcard.core.errors import SoftcardError, WireError
+from softcard.core.errors import SoftcardError, WireError, close_to
 from softcard.isa.gcn.asm.insn_builder import InsnBuilder
 from softcard.isa.gcn.asm.operands import LABEL
 from softcard.isa.gcn.asm.parser import read
 from softcard.isa.gcn.encoding.decode import VOP3B_NAMES, decode
 from softcard.isa.gcn.encoding.encode import encode, encode_insn
 from softcard.isa.gcn.insn import Insn, Op
-from softcard.isa.gcn.operations.table import has_dpp, has_sdwa, is_promoted, named
-from softcard.isa.gcn.target import GFX7, Target
+from softcard.isa.gcn.operations.table import has_dpp, has_sdwa, is_promoted, mnemonics, named
+from softcard.isa.gcn.target import GFX7, TARGETS, Target
 
 __all__ = ["assemble", "assemble_one", "encode", "encode_insn", "is_label"]
 
 _LABEL: Final = re.compile(rf"\s*({LABEL})\s*:(?!:)")
 _COMMENT: Final = re.compile(r";.*|//.*|#.*")
+SIMILAR: Final = 0.75
+"""The similarity from which on a mnemonic is suggested: many mnemonics have letters in common."""
 _SUFFIXES: Final = ("_e32", "_e64", "_sdwa", "_dpp")
 
 
@@ -72,7 +74,7 @@ def assemble_one(target: Target, statement: str, pc: int = 0, labels: Mapping[st
         except WireError as error:
             errors.append(error)
     if not errors:
-        raise WireError(f"{target} has no instruction {name!r}")
+        raise WireError(f"{target} has no instruction {name!r}{_hint(target, name)}")
     raise errors[0] if len(errors) == 1 else _best(errors)
 
 
@@ -101,6 +103,12 @@ def candidates(target: Target, name: str) -> Iterator[tuple[Op, str]]:
         for form in forms(target, op):
             if not suffix or _suffix(form) == suffix:
                 yield op, form
+
+
+def _hint(target: Target, name: str) -> str:
+    """Return an addition to the message about an unknown mnemonic: a processor that has it, or similar mnemonics."""
+    other = next((each for each in TARGETS.values() if any(candidates(each, name))), None)
+    return close_to(name, mnemonics(target), SIMILAR) if other is None else f", which {other} has"
 
 
 def _suffix(form: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from itertools import chain
 from typing import Final
@@ -135,3 +135,8 @@ def named(target: Target, mnemonic: str) -> tuple[Op, ...]:
 
     Most mnemonics belong to one operation."""
     return _by_name(target.name).get(mnemonic, ())
+
+
+def mnemonics(target: Target) -> Collection[str]:
+    """Return the mnemonics of all operations of `target`, without encoding suffixes."""
+    return _by_name(target.name).keys()
