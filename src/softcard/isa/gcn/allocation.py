@@ -95,7 +95,7 @@ def beyond_allocation(target: Target, words: Words, start: int, vgprs: int, accs
             break
         count *= 16
     chosen = np.flatnonzero(reached & _may_name(target, searched, bounds, vgprs, accs))
-    for at in bounds.starts[chosen].tolist():
+    for at in bounds.starts[_first_of_each(searched, bounds, chosen)].tolist():
         try:
             insn = decode(target, searched[at : at + LONGEST // 4].tolist(), start + 4 * at)
         except SoftcardError:
@@ -104,6 +104,18 @@ def beyond_allocation(target: Target, words: Words, start: int, vgprs: int, accs
         if name:
             return Search(Beyond(insn, name, vgprs, accs), len(searched))
     return Search(None, len(searched))
+
+
+def _first_of_each(words: Words, bounds: Bounds, chosen: Numbers) -> Numbers:
+    """Return the first of those instructions in `chosen` that have the same words, for each of these, in order.
+
+    Kernels repeat many instructions, as in loops that a compiler has unrolled."""
+    padded = np.concatenate([words, np.zeros(LONGEST // 4, np.uint32)])
+    places = np.arange(LONGEST // 4)
+    rows = padded[bounds.starts[chosen, None] + places]
+    rows[places >= bounds.sizes[chosen, None]] = 0
+    _, first = np.unique(rows, axis=0, return_index=True)
+    return chosen[np.sort(first)]
 
 
 def _first_beyond(insn: Insn, vgprs: int, accs: int) -> str:

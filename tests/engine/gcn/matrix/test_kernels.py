@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from softcard.engine.gcn.matrix import library
-from softcard.engine.gcn.matrix.kernels import Kernel
+from softcard.engine.gcn.matrix.library import Kernel
 from softcard.ir import llvm
 from softcard.ir.native import read_float_control, write_float_control
 from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, matrices
@@ -26,7 +26,7 @@ MIXED += [key for key in ALL if matrices()[key].takes_formats]
 @cache
 def on_eight_lanes(kernel: Kernel) -> Any:
     """The kernel as hosts without AVX-512 compile it."""
-    code = library.linked(library.text(kernel, 8))
+    code = library.linked(kernel.name, 8, partial(library.text, kernel, 8))
     return code.function(kernel.name, ctypes.c_uint64, *[ctypes.c_uint64] * 5)
 
 

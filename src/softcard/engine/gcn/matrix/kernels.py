@@ -10,20 +10,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from softcard.core.errors import ModelBug
 from softcard.engine.gcn.matrix.floats import VectorText, total
+from softcard.engine.gcn.matrix.library import Kernel, symbol_of
 from softcard.ir import llvm
 from softcard.ir.builder import Text, vector_width
 from softcard.ir.native import Function, numbers
 from softcard.ir.operand import Operand
 from softcard.isa.gcn.semantics.matrix import rules
-from softcard.isa.gcn.semantics.matrix.table import LANES, Matrix, Rule, Type, a_place, b_place
+from softcard.isa.gcn.semantics.matrix.table import LANES, Rule, Type, a_place, b_place
 
-ROW: Final = 4 * LANES
-"""The size of a vector register in bytes."""
 ROUNDING: Final = 0x1F80
 """The MXCSR value that rounds to nearest even and keeps denormals."""
 FLUSHING: Final = 0x9FC0
@@ -43,36 +41,16 @@ SCALE_OF_NAN: Final = 1 << 16
 UNLIKELY: Final = ", !prof !90"
 
 
+ROW: Final = 4 * LANES
+"""The size of a vector register in bytes."""
+
+
 def call_rule(text: Text, function: Function[Any], *arguments: Operand | int) -> Operand:
     """Write a call of a native function of `rules`, which `library` compiles once for all kernels; return its result.
 
     The function is a symbol that the module does not define: compiled with each kernel, it would take most of the time
     that compiling a kernel takes."""
     return text.call("i64", symbol_of(function), *(f"i64 {each}" for each in arguments))
-
-
-def symbol_of(function: Function[Any]) -> str:
-    """Return the symbol by which kernels call a native function of `rules`."""
-    return f"softcard_matrix_{function.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """The description of one function to compile.
-
-    It has the instruction, the element types of A and B that its fields select, and whether its lanes are rearranged.
-    """
-
-    matrix: Matrix
-    a: Type
-    b: Type
-    is_arranged: bool
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        parts = [self.matrix.name, self.matrix.processor, self.a.name, self.b.name, "arranged" * self.is_arranged]
-        return "_".join(part for part in parts if part)
 
 
 class Writer(VectorText):
@@ -919,3 +897,81 @@ class Writer(VectorText):
         self.start(good)
         value = self.phi(self.floats, (made, here), (mended, bad))
         target.store(value, align=4)
+
+
+# ---- entries ---------------------------------------------------------------------------------------------------------
+# Emitters of the functions that translated code calls for a matrix instruction. Such a function prepares the shapes and
+# C on the stack and calls the instruction's kernel. ``entry(a, b, c, d, fields, first, second)`` computes D;
+# ``shadows``, with the same parameters, computes the shadow (the undefined bits) of D. The parameters are described in
+# `calls`.
+
+
+FIELDS: Final = {"cbsz": 0, "abid": 8, "blgp": 16, "a_shift": 48, "b_shift": 56}
+"""The lowest bit of each instruction field in the word `fields`, the parameter of an entry."""
+PLACE: Final = 24
+_PARAMETERS: Final = ", ".join(f"i64 %{name}" for name in ("a", "b", "c", "d", "fields", "first", "second"))
+
+
+def values_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
+    """Return the LLVM IR of the kernel, of the entry that computes D, and of declarations, by symbol name."""
+    made = Writer(kernel, lanes).definition()
+    text = Text()
+    shapes, fields = _shapes(text, kernel), text.word("%fields")
+    a, b, c, d = (text.word(f"%{name}") for name in "abcd")
+    c = call_rule(text, rules.addend, shapes, c, (fields >> PLACE) & 0xFF, d, _room(text, kernel, "%room"))
+    for field, parameter in _selectors(kernel).items():  # D may overlap these registers
+        row = text.slot(f"%copy_{field}", f"[{ROW} x i8]", ", align 64")
+        row.store(text.word(parameter).inttoptr().load(f"<{LANES} x i32>", align=4), align=64)
+        text.pointer("%shapes").offset(getattr(rules.Shape, field).offset).store(row.ptrtoint())
+    text.invoke("i64", f"@{kernel.name}", a, b, c, d, shapes)
+    return made | _function(text, f"{kernel.name}_entry", 0)
+
+
+def shadows_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
+    """Return the LLVM IR of the entry that computes the shadow of D, and of its declarations, by symbol name."""
+    text = Text()
+    shapes, fields = _shapes(text, kernel), text.word("%fields")
+    rooms = [_room(text, kernel, name) for name in ("%zeros", "%room")]
+    a, b, c, d, second = (text.word(f"%{name}") for name in ("a", "b", "c", "d", "second"))
+    call_rule(text, rules.undefine, shapes, a, b, c, (fields >> PLACE) & 0xFF, second, d, *rooms)
+    return _function(text, f"{kernel.name}_shadows", lanes)
+
+
+def _selectors(kernel: Kernel) -> dict[str, str]:
+    """Return the fields of `rules.Shape` with the addresses of registers, and the parameters that have them."""
+    if kernel.matrix.is_sparse:
+        return {"index": "%first"}
+    return {"scale_a": "%first", "scale_b": "%second"} if kernel.matrix.is_scaled else {}
+
+
+def _shapes(text: Text, kernel: Kernel) -> Operand:
+    """Emit stores of both `rules.Shape` structures of a `library.Shapes` to the stack; return their address."""
+    size = ctypes.sizeof(rules.Shape)
+    slot, known = (
+        text.slot("%shapes", f"[{2 * size} x i8]", ", align 64"),
+        rules.shape(kernel.matrix, kernel.a, kernel.b),
+    )
+    for first in (0, size):
+        for number, (name, *_) in enumerate(rules.Shape._fields_):
+            slot.offset(first + 8 * number).store(getattr(known, name))
+    for name, bit in FIELDS.items():
+        slot.offset(getattr(rules.Shape, name).offset).store((text.word("%fields") >> bit) & 0xFF)
+    for field, parameter in _selectors(kernel).items():
+        slot.offset(getattr(rules.Shape, field).offset).store(text.word(parameter))
+    return slot.ptrtoint()
+
+
+def _room(text: Text, kernel: Kernel, name: str) -> Operand:
+    return text.slot(name, f"[{ROW * kernel.matrix.d_registers} x i8]", ", align 64").ptrtoint()
+
+
+def _function(text: Text, name: str, lanes: int) -> dict[str, str]:
+    """Return an entry with the lines of a text as its body, and its declarations, by symbol name.
+
+    If `lanes` is 0, another function of the module declares the attributes (`#0`)."""
+    text.ret(0)
+    declarations = dict(text.declarations)
+    if lanes:
+        declarations["attributes"] = f"attributes #0 = {{ nounwind {vector_width(lanes)} }}"
+    lines = [f"define i64 @{name}({_PARAMETERS}) #0 {{", "entry:", *(f"  {line.strip()}" for line in text.allocas)]
+    return {**declarations, name: "\n".join([*lines, *text.lines, *text.tail, "}", ""])}
