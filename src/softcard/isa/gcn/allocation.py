@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import SoftcardError
-from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.encoding.bounds import Bounds, Numbers, Words, format_names, instruction_bounds
 from softcard.isa.gcn.encoding.decode import ACC_NAMES, decode
 from softcard.isa.gcn.encoding.formats import LONGEST, Format, format_of
@@ -59,6 +58,8 @@ class Beyond(NamedTuple):
     @property
     def instruction(self) -> str:
         """The text of the instruction."""
+        from softcard.isa.gcn.asm.printer import text  # only errors need it
+
         return text(self.insn)
 
     @property
@@ -66,7 +67,7 @@ class Beyond(NamedTuple):
         """The error message, without the address of the instruction."""
         kinds = [f"v0 to v{self.vgprs - 1}", f"a0 to a{self.accs - 1}" if self.accs else "no accumulation registers"]
         return (
-            f"{text(self.insn)} uses {self.register}, but the kernel allocates {' and '.join(kinds)} (accum_offset, "
+            f"{self.instruction} uses {self.register}, but the kernel allocates {' and '.join(kinds)} (accum_offset, "
             "compute_pgm_rsrc1): allocate more registers, or use a lower one"
         )
 
