@@ -379,55 +379,95 @@ class Writer(VectorText):
         return self.real((bits & 0x7F80_0000).eq(0).select(bits & rules.SIGN, bits))
 
     def _pairwise(self) -> None:
+        """Emit sums of rounded products.
+
+        Products of binary16 numbers are exact in binary32. Products of BF16 numbers are exact, too, unless they are
+        denormal or overflow. A slower copy of the code is for matrices with such products."""
         matrix = self.matrix
-        a, b = (
-            self._widened_and_flushed(registers, type_, run)
-            for registers, type_, run in (
-                (self.raw_a, matrix.a, matrix.a_run),
-                (self.raw_b, matrix.b, matrix.b_run),
-            )
-        )
-        group = matrix.group
-        # The MXCSR flushes a denormal C to a zero of its sign, and sums of binary16 products are never -0.
-        is_flushed = llvm.is_x86() and matrix.a == Type.F16
+        a, *range_a = self._widened_and_flushed(self.raw_a, matrix.a, matrix.a_run)
+        b, *range_b = self._widened_and_flushed(self.raw_b, matrix.b, matrix.b_run)
+        if matrix.a == Type.F16:
+            self._rounded_rows(a, b, is_exact=True)
+            return
+        rounds, fast, end = self.fresh("rounds"), self.fresh("fast"), self.fresh("end")
+        least, most = (x + y for x, y in zip(range_a, range_b, strict=True))
+        self.branch((least < BIAS + 1) | (most > 3 * BIAS - 1), rounds, fast, UNLIKELY)
+        for label, is_exact in ((fast, True), (rounds, False)):
+            self.start(label)
+            self._rounded_rows(a, b, is_exact)
+            self.jump(end)
+        self.start(end)
+
+    def _rounded_rows(self, a: Operand, b: Operand, is_exact: bool) -> None:
+        """Emit all rows of D as sums of rounded products; `is_exact` states that each product is exact."""
+        matrix = self.matrix
+        group, is_flushing = matrix.group, matrix.rule == Rule.PAIRWISE_FLUSH
         for block in self._blocks():
             with self._columns_of(block) as column:
                 rows = [self._vector(b, block, k, column) for k in range(matrix.k)]
                 with self._rows_of(block, column) as four:
                     for i, place in four:
                         value = (self.c + place).inttoptr().load(self.floats, align=4)
-                        if matrix.rule == Rule.PAIRWISE_FLUSH and not is_flushed:
+                        if is_flushing and not llvm.is_x86():
                             value = self._without_denormals(value, rules.HIDDEN)
                         for first in range(0, matrix.k, group):
                             factors = [
                                 (self._scalar(a, block, k, i, column), rows[k]) for k in range(first, first + group)
                             ]
-                            value = self._flushed(value.fadd(self._sum_of_products(factors)))
+                            part = self._sum_of_products(factors, is_exact)
+                            if is_flushing and first == 0 and matrix.a != Type.F16:
+                                # The MXCSR flushes a denormal C to a zero of its sign. The rule flushes it to +0, which
+                                # makes a difference only if -0 is added.
+                                part = part.fadd(self.pattern(0))
+                            value = self._flushed(value.fadd(part))
                         (self.d + place).inttoptr().store(self.canonical(value), align=4)
 
-    def _sum_of_products(self, factors: list[tuple[Operand, Operand]]) -> Operand:
+    def _sum_of_products(self, factors: list[tuple[Operand, Operand]], is_exact: bool) -> Operand:
         """Return the pairwise sum of 2 or 4 rounded products; a product of -0 counts as +0.
 
-        Products of binary16 numbers are exact in binary32, and no sum of two of them is denormal. A fused multiply-add
-        therefore rounds such a sum as the rule does. The first product is added to +0, so the whole sum is never -0."""
+        If products are exact, a fused multiply-add rounds the sum of two of them as the rule does. No sum of products
+        of binary16 numbers is denormal, and so none is flushed. Since the first product is added to +0, the whole sum
+        is never -0, even if other products are."""
         zero = self.pattern(0)
-        if self.matrix.a != Type.F16:
+        if not is_exact:
             products = [self._flushed(self.fma(one, row, zero)) for one, row in factors]
             return total(products, lambda x, y: self._flushed(x.fadd(y)))
-        (first, row), *others = factors
-        parts = [self.fma(first, row, zero), *(one.fmul(row) for one, row in others[1::2])]
-        pairs = [self.fma(one, row, part) for (one, row), part in zip(others[::2], parts, strict=True)]
-        return total(pairs, lambda x, y: x.fadd(y))
+        if self.matrix.a == Type.F16:
+            (first, row), *others = factors
+            parts = [self.fma(first, row, zero), *(one.fmul(row) for one, row in others[1::2])]
+            pairs = [self.fma(one, row, part) for (one, row), part in zip(others[::2], parts, strict=True)]
+            return total(pairs, lambda x, y: x.fadd(y))
+        parts = [self.fma(one, row, zero) for one, row in factors[::2]]
+        pairs = [self._flushed(self.fma(*pair, part)) for pair, part in zip(factors[1::2], parts, strict=True)]
+        return total(pairs, lambda x, y: self._flushed(x.fadd(y)))
 
-    def _widened_and_flushed(self, registers: Operand, type_: Type, run: int) -> Operand:
+    def _widened_and_flushed(self, registers: Operand, type_: Type, run: int) -> tuple[Operand, Operand, Operand]:
+        """Emit the widening of A or B to binary32 in memory; return the address of that memory, and two exponents.
+
+        These are bounds of the exponent fields of all elements that are not zero: the first one is at most the least of
+        them, the second one is the largest."""
         to = self._array(ROW * run)
+        bounds = [self.slot(f"%{name}{self.fresh('')}", self.ints) for name in ("least", "most")]
+        for bound, start in zip(bounds, (-1, 0), strict=True):
+            bound.store(self.constant(self.ints, start))
         with self._vectors_of_rows() as at:
+            least, most = (bound.load(self.ints) for bound in bounds)
             for number, bits in self._elements(registers, type_, run, at):
                 value = self._real(bits, type_)
                 if self.matrix.rule == Rule.PAIRWISE_FLUSH:
                     value = self._without_denormals(value, rules.lowest_field(type_) << 23)
                 (to + ROW * number + at).inttoptr().store(value, align=4)
-        return to
+                if type_ != Type.F16:
+                    magnitude = self.bits(value) & rules.MAGNITUDE
+                    least = self.intrinsic("umin", least, magnitude - 1)  # 0 becomes the largest number
+                    most = self.larger_word(most, magnitude)
+            for bound, found in zip(bounds, (least, most), strict=True):
+                bound.store(found)
+        lowest, highest = (
+            self.call("i32", f"llvm.vector.reduce.{name}.v{self.lanes}i32", bound.load(self.ints).typed) >> 23
+            for name, bound in zip(("umin", "umax"), bounds, strict=True)
+        )
+        return to, lowest, highest
 
     def _without_denormals(self, value: Operand, least: int) -> Operand:
         """Return floats with +0 in place of those whose magnitude, as bits, is below `least`."""
