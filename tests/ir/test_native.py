@@ -418,6 +418,22 @@ def test_kept_code_is_found_without_its_source(folder: Path, monkeypatch: pytest
     assert compiled(main, objects)(1) == 13
 
 
+def test_text_that_is_cached_is_not_generated() -> None:
+    """The key of the machine code has the text's identity, not the text."""
+    generated, objects = list[str](), ObjectCache()
+
+    def module(identity: str) -> native.Module:
+        def generate() -> str:
+            generated.append(identity)
+            return "define i64 @other(i64 %a) {\n  ret i64 %a\n}\n"
+
+        return native.Module(objects, (native._get_float_control,), native.LateText(identity, generate))
+
+    images = [module(identity).image(llvm.QUICK) for identity in ("one", "one", "two")]
+    assert generated == ["one", "two"]
+    assert llvm.Code(images[1]).address("other")
+
+
 def test_sources_in_a_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = "from softcard.ir.native import native\n\n@native\ndef main(a: int) -> int:\n    return a * 3\n"
     with zipfile.ZipFile(tmp_path / "code.zip", "w") as file:

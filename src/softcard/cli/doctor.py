@@ -50,7 +50,7 @@ from softcard.image.hsa.code_object import read_code_object
 from softcard.image.hsa.targets import read_as
 from softcard.ir import llvm
 from softcard.ir.host import Host, host, is_x86
-from softcard.ir.native import Function, Module
+from softcard.ir.native import Function, LateText, Module
 from softcard.ir.object_cache import ObjectCache, PrivateFolder, default_folder
 from softcard.isa.gcn.target import target
 
@@ -409,7 +409,7 @@ class Part:
 def parts(objects: ObjectCache) -> list[Part]:
     """Return the native functions of all devices, grouped into modules that are compiled separately."""
 
-    def part(name: str, functions: tuple[Function[Any], ...], text: str = "") -> Part:
+    def part(name: str, functions: tuple[Function[Any], ...], text: str | LateText = "") -> Part:
         return Part(name, Module(objects, functions, text))
 
     lanes = layout.chunk_lanes(llvm.host_features())

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 from softcard.core.threads import report_exception, reset_after_fork
 from softcard.ir import llvm
 from softcard.ir.compile_process import PROCESS, ProcessEnds
-from softcard.ir.native import Function, Module
+from softcard.ir.native import Function, LateText, Module
 from softcard.ir.native_source import SourceChanged
 from softcard.ir.object_cache import ObjectCache
 
@@ -118,7 +118,7 @@ class Improving:
         objects: ObjectCache,
         *functions: Function[Any],
         worth: int,
-        text: str = "",
+        text: str | LateText = "",
         meanwhile: Callable[[], object] | None = None,
     ) -> None:
         self._module = Module(objects, functions, text)

@@ -28,7 +28,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from types import ModuleType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from softcard.core.errors import ModelBug
 from softcard.ir import llvm, softfloat
@@ -305,20 +305,29 @@ def inlined(function: Callable[P, int | None]) -> Function[P]:
     return Function(function, is_inline=True)
 
 
+class LateText(NamedTuple):
+    """LLVM IR that is generated only if it has to be compiled.
+
+    `identity` names everything that determines the IR. `generate` returns the IR."""
+
+    identity: str
+    generate: Callable[[], str]
+
+
 class Module:
     """Native functions and their callees as one LLVM module, with further IR `text` that may call them.
 
     Their machine code is cached in `objects`. The cache key is made from Python's code objects, so that cached code is
-    found without reading source files.
+    found without reading source files. For a `LateText`, the key has its identity instead of the IR.
     """
 
-    def __init__(self, objects: ObjectCache, functions: tuple[Function[Any], ...], text: str) -> None:
+    def __init__(self, objects: ObjectCache, functions: tuple[Function[Any], ...], text: str | LateText) -> None:
         self._objects = objects
         self._functions = functions
         self._text = text
         self._source = _translator()
         seen: set[str] = set()
-        parts = [llvm.host_key(), sys.version, self._source, text]
+        parts = [llvm.host_key(), sys.version, self._source, text if isinstance(text, str) else text.identity]
         for function in functions:
             parts += function.described(seen)
         self._described = "\n".join(parts)
@@ -336,7 +345,8 @@ class Module:
         if image is None:
             from softcard.ir.native_llvm import module
 
-            image = (compile_ir or llvm.compile_ir)(module(self._functions, self._text), tier)
+            text = self._text if isinstance(self._text, str) else self._text.generate()
+            image = (compile_ir or llvm.compile_ir)(module(self._functions, text), tier)
             if _translator() == self._source:  # otherwise the source was changed while this process runs
                 self._objects.put(self._key(tier), image)
         return image

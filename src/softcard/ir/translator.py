@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LAYERS: Final = ("core", "ir", "isa", "engine")
 """The packages of the translator: instruction semantics, state layouts, and everything that these import."""
+SUFFIXES: Final = (".py", ".pyc")
+CACHE: Final = "__pycache__"
 _LOADED_NS: Final = time.time_ns()
 
 
@@ -51,18 +53,19 @@ def sources_digest(package: Traversable) -> bytes:
     digest = hashlib.sha256()
     count = 0
     for layer in LAYERS:
-        for name, module in _modules(package / layer, layer):
-            if isinstance(module, Path) and module.stat().st_ctime_ns > _LOADED_NS:
+        folder = package / layer
+        modules = _files(str(folder), layer) if isinstance(folder, Path) else _modules(folder, layer)
+        for name, data in modules:
+            if data is None:
                 return os.urandom(digest.digest_size)
-            data = module.read_bytes()
             digest.update(f"{name} {len(data)}\n".encode())
             digest.update(data)
             count += 1
     return digest.digest() if count else os.urandom(digest.digest_size)
 
 
-def _modules(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
-    """Yield the modules in a folder and its subfolders with their names, in order.
+def _modules(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and contents of the modules in a folder and its subfolders, in order.
 
     A compiled module is included only if its source is missing.
     """
@@ -70,7 +73,25 @@ def _modules(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]
         return
     for each in sorted(folder.iterdir(), key=lambda each: each.name):
         path = f"{name}/{each.name}"
-        if each.name.endswith((".py", ".pyc")):
-            yield path, each
-        elif each.name != "__pycache__":
+        if each.name.endswith(SUFFIXES):
+            yield path, each.read_bytes()
+        elif each.name != CACHE:
             yield from _modules(each, path)
+
+
+def _files(folder: str, name: str) -> Iterator[tuple[str, bytes | None]]:
+    """Yield what `_modules` yields, for a directory; None in place of a file that is younger than this module.
+
+    This takes half the time of `pathlib`, and every process does it before its first kernel."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda each: each.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for each in entries:
+        path = f"{name}/{each.name}"
+        if each.name.endswith(SUFFIXES):
+            with open(each.path, "rb", buffering=0) as file:
+                is_young = os.fstat(file.fileno()).st_ctime_ns > _LOADED_NS
+                yield path, None if is_young else file.read()
+        elif each.name != CACHE and each.is_dir():
+            yield from _files(each.path, path)

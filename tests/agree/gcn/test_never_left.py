@@ -69,6 +69,11 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
         "s_getreg_b32 s42, hwreg(HW_REG_MODE)\ns_setvskip s40, 0\nv_mov_b32 v14, 1",
         state(s40=0x0F, s41=3, v12=0x3F80_0001, v13=0x0080_0001 + LANES),
     ),
+    "mode_from_a_register_of_a_known_value": (
+        "gfx803",
+        "s_mov_b32 s40, 1\ns_setvskip s40, 0\nv_mov_b32 v10, 1\ns_setvskip s40, 1\nv_mov_b32 v11, 2",
+        state(v10=LANES, v11=LANES),
+    ),
     "mode_from_constants": (
         "gfx900",
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\nv_mul_f32 v10, v12, v13\n"

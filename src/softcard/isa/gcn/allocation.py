@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import SoftcardError
-from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.encoding.bounds import Bounds, Numbers, Words, format_names, instruction_bounds
 from softcard.isa.gcn.encoding.decode import ACC_NAMES, decode
 from softcard.isa.gcn.encoding.formats import LONGEST, Format, format_of
@@ -59,6 +58,8 @@ class Beyond(NamedTuple):
     @property
     def instruction(self) -> str:
         """The text of the instruction."""
+        from softcard.isa.gcn.asm.printer import text  # only errors need it
+
         return text(self.insn)
 
     @property
@@ -66,7 +67,7 @@ class Beyond(NamedTuple):
         """The error message, without the address of the instruction."""
         kinds = [f"v0 to v{self.vgprs - 1}", f"a0 to a{self.accs - 1}" if self.accs else "no accumulation registers"]
         return (
-            f"{text(self.insn)} uses {self.register}, but the kernel allocates {' and '.join(kinds)} (accum_offset, "
+            f"{self.instruction} uses {self.register}, but the kernel allocates {' and '.join(kinds)} (accum_offset, "
             "compute_pgm_rsrc1): allocate more registers, or use a lower one"
         )
 
@@ -95,7 +96,7 @@ def beyond_allocation(target: Target, words: Words, start: int, vgprs: int, accs
             break
         count *= 16
     chosen = np.flatnonzero(reached & _may_name(target, searched, bounds, vgprs, accs))
-    for at in bounds.starts[chosen].tolist():
+    for at in bounds.starts[_first_of_each(searched, bounds, chosen)].tolist():
         try:
             insn = decode(target, searched[at : at + LONGEST // 4].tolist(), start + 4 * at)
         except SoftcardError:
@@ -104,6 +105,18 @@ def beyond_allocation(target: Target, words: Words, start: int, vgprs: int, accs
         if name:
             return Search(Beyond(insn, name, vgprs, accs), len(searched))
     return Search(None, len(searched))
+
+
+def _first_of_each(words: Words, bounds: Bounds, chosen: Numbers) -> Numbers:
+    """Return the first of those instructions in `chosen` that have the same words, for each of these, in order.
+
+    Kernels repeat many instructions, as in loops that a compiler has unrolled."""
+    padded = np.concatenate([words, np.zeros(LONGEST // 4, np.uint32)])
+    places = np.arange(LONGEST // 4)
+    rows = padded[bounds.starts[chosen, None] + places]
+    rows[places >= bounds.sizes[chosen, None]] = 0
+    _, first = np.unique(rows, axis=0, return_index=True)
+    return chosen[np.sort(first)]
 
 
 def _first_beyond(insn: Insn, vgprs: int, accs: int) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from softcard.engine.gcn.matrix import library
-from softcard.engine.gcn.matrix.kernels import Kernel
+from softcard.engine.gcn.matrix.library import Kernel
 from softcard.ir import llvm
 from softcard.ir.native import read_float_control, write_float_control
-from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, matrices
+from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, Type, matrices
 from tests.isa.gcn.semantics import matrix_oracle as oracle
 from tests.isa.gcn.semantics.matrix_oracle import Array, Fields
 from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields, set_scales
@@ -27,7 +27,7 @@ MIXED += [key for key in ALL if matrices()[key].takes_formats]
 @cache
 def on_eight_lanes(kernel: Kernel) -> Any:
     """The kernel as hosts without AVX-512 compile it."""
-    code = library.linked(library.text(kernel, 8))
+    code = library.linked(kernel.name, 8, partial(library.text, kernel, 8))
     return code.function(kernel.name, ctypes.c_uint64, *[ctypes.c_uint64] * 5)
 
 
@@ -102,6 +102,26 @@ def test_sets_of_indices_beyond_the_bits_of_a_lane_are_zero(key: tuple[str, str]
     wanted, found = oracle.product(matrix, a, b, c, fields), c.copy()
     computed(matrix, a, b, found, found, fields)
     assert (wanted == found).all()
+
+
+@pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].a == Type.BF16 and key[0] < "gfx94"], ids=str)
+@pytest.mark.parametrize("sum_", [119, 127, 128, 129, 240, 378, 379, 380, 381, 395])
+def test_products_of_bf16_at_the_ends_of_the_range_of_binary32(key: tuple[str, str], sum_: int) -> None:
+    """A product that is denormal or overflows is rounded before it is added. `sum_` is the sum of exponent fields."""
+    matrix, rng = matrices()[key], np.random.default_rng(sum_)
+    for _ in range(8):
+        fields = int(rng.integers(max(0, sum_ - 254), min(254, sum_) + 1))
+        sides = []
+        for field, run in ((fields, matrix.a_run), (sum_ - fields, matrix.b_run)):
+            exponents = np.full((64, run), field) if rng.random() < 0.5 else field + rng.integers(-2, 3, (64, run))
+            codes = np.clip(exponents, 0, 254) << 7 | rng.integers(0, 1 << 16, (64, run)) & 0x807F
+            codes[rng.random((64, run)) < rng.choice([0, 0.2, 0.9])] &= 0x8000
+            sides.append(oracle.packed(codes, 16))
+        c = rng.choice([0, 1 << 31, 1, 0x8000_0001, 0x80_0000, 0x8080_0001, 0xFF7F_FFFF], (matrix.d_registers, 64))
+        c, (a, b) = c.astype(np.uint32), sides
+        wanted, found = oracle.product(matrix, a, b, c), c.copy()
+        computed(matrix, a, b, found, found)
+        assert (wanted == found).all()
 
 
 @pytest.mark.parametrize("key", MIXED, ids=str)

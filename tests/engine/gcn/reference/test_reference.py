@@ -10,7 +10,7 @@ import pytest
 
 from softcard.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, SoftcardError, WireError
 from softcard.engine.gcn.memory import GpuMemory
-from softcard.engine.gcn.reference.engine import NO_LANE, Cached
+from softcard.engine.gcn.reference.engine import NO_LANE
 from softcard.isa.gcn.insn import IllegalInstruction, Insn, Op
 from softcard.isa.gcn.state import EXEC, FAULT_ADDRESS, FAULT_LANE, FAULT_PC, PC, RETIRED, Wave
 from softcard.isa.gcn.target import TARGETS, target
@@ -209,8 +209,7 @@ def made(semantics: Any) -> tuple[Any, Wave]:
     real = stepper.fetch(CODE)
     op = Op("s_test", "sopp", {9: "s_test"}, {9: 1}, None, semantics)
     insn = Insn(op, real.target, "SOPP", CODE, 4, real.words, {"simm16": 0})
-    cached = stepper._code[CODE]
-    stepper._code[CODE] = Cached(insn, cached.words, cached.index, cached.first, None)
+    stepper.code.at(CODE).insn = insn
     return stepper, wave
 
 

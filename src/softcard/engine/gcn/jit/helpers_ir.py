@@ -6,12 +6,15 @@ for the lanes of this vector. In that case the helper has had no effect that can
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from softcard.engine.gcn.jit import layout
 from softcard.engine.gcn.memory import COLUMNS, SIZE, START, STORES
 from softcard.ir.builder import Text, vector_width
+from softcard.ir.native import LateText
 from softcard.ir.operand import Operand
+from softcard.ir.translator import translator_key
 from softcard.isa.gcn import state
 
 BASES: Final = {
@@ -358,8 +361,14 @@ class _Helper(Text):
         self.give(values, status)
 
 
-def helpers(lanes: int) -> str:
-    """Return the text of the helpers for vectors of `lanes` lanes. They call functions of `native_memory`."""
+def helpers(lanes: int) -> LateText:
+    """Return the text of the helpers for vectors of `lanes` lanes. They call functions of `native_memory`.
+
+    The text is generated only if no compiled helpers are cached, since that takes longer than the look-up."""
+    return LateText(f"helpers {translator_key().hex()} {lanes}", partial(_text, lanes))
+
+
+def _text(lanes: int) -> str:
     parts = [f"@nothing = internal constant [{COLUMNS} x i64] zeroinitializer\n"]
     for space in layout.SPACES:
         for kind in ("load", "store"):

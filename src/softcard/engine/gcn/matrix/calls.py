@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Final
 
 from softcard.engine.gcn.matrix import library
-from softcard.engine.gcn.matrix.kernels import Kernel
+from softcard.engine.gcn.matrix.library import Kernel
 from softcard.isa.gcn.semantics.matrix.rules import CONSTANT, MARKED
 from softcard.isa.gcn.semantics.matrix.table import FORMATS, Matrix, Use, matrices
 

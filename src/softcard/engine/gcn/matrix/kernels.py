@@ -10,20 +10,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from softcard.core.errors import ModelBug
 from softcard.engine.gcn.matrix.floats import VectorText, total
+from softcard.engine.gcn.matrix.library import Kernel, symbol_of
 from softcard.ir import llvm
 from softcard.ir.builder import Text, vector_width
 from softcard.ir.native import Function, numbers
 from softcard.ir.operand import Operand
 from softcard.isa.gcn.semantics.matrix import rules
-from softcard.isa.gcn.semantics.matrix.table import LANES, Matrix, Rule, Type, a_place, b_place
+from softcard.isa.gcn.semantics.matrix.table import LANES, Rule, Type, a_place, b_place
 
-ROW: Final = 4 * LANES
-"""The size of a vector register in bytes."""
 ROUNDING: Final = 0x1F80
 """The MXCSR value that rounds to nearest even and keeps denormals."""
 FLUSHING: Final = 0x9FC0
@@ -43,36 +41,16 @@ SCALE_OF_NAN: Final = 1 << 16
 UNLIKELY: Final = ", !prof !90"
 
 
+ROW: Final = 4 * LANES
+"""The size of a vector register in bytes."""
+
+
 def call_rule(text: Text, function: Function[Any], *arguments: Operand | int) -> Operand:
     """Write a call of a native function of `rules`, which `library` compiles once for all kernels; return its result.
 
     The function is a symbol that the module does not define: compiled with each kernel, it would take most of the time
     that compiling a kernel takes."""
     return text.call("i64", symbol_of(function), *(f"i64 {each}" for each in arguments))
-
-
-def symbol_of(function: Function[Any]) -> str:
-    """Return the symbol by which kernels call a native function of `rules`."""
-    return f"softcard_matrix_{function.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """The description of one function to compile.
-
-    It has the instruction, the element types of A and B that its fields select, and whether its lanes are rearranged.
-    """
-
-    matrix: Matrix
-    a: Type
-    b: Type
-    is_arranged: bool
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        parts = [self.matrix.name, self.matrix.processor, self.a.name, self.b.name, "arranged" * self.is_arranged]
-        return "_".join(part for part in parts if part)
 
 
 class Writer(VectorText):
@@ -401,55 +379,95 @@ class Writer(VectorText):
         return self.real((bits & 0x7F80_0000).eq(0).select(bits & rules.SIGN, bits))
 
     def _pairwise(self) -> None:
+        """Emit sums of rounded products.
+
+        Products of binary16 numbers are exact in binary32. Products of BF16 numbers are exact, too, unless they are
+        denormal or overflow. A slower copy of the code is for matrices with such products."""
         matrix = self.matrix
-        a, b = (
-            self._widened_and_flushed(registers, type_, run)
-            for registers, type_, run in (
-                (self.raw_a, matrix.a, matrix.a_run),
-                (self.raw_b, matrix.b, matrix.b_run),
-            )
-        )
-        group = matrix.group
-        # The MXCSR flushes a denormal C to a zero of its sign, and sums of binary16 products are never -0.
-        is_flushed = llvm.is_x86() and matrix.a == Type.F16
+        a, *range_a = self._widened_and_flushed(self.raw_a, matrix.a, matrix.a_run)
+        b, *range_b = self._widened_and_flushed(self.raw_b, matrix.b, matrix.b_run)
+        if matrix.a == Type.F16:
+            self._rounded_rows(a, b, is_exact=True)
+            return
+        rounds, fast, end = self.fresh("rounds"), self.fresh("fast"), self.fresh("end")
+        least, most = (x + y for x, y in zip(range_a, range_b, strict=True))
+        self.branch((least < BIAS + 1) | (most > 3 * BIAS - 1), rounds, fast, UNLIKELY)
+        for label, is_exact in ((fast, True), (rounds, False)):
+            self.start(label)
+            self._rounded_rows(a, b, is_exact)
+            self.jump(end)
+        self.start(end)
+
+    def _rounded_rows(self, a: Operand, b: Operand, is_exact: bool) -> None:
+        """Emit all rows of D as sums of rounded products; `is_exact` states that each product is exact."""
+        matrix = self.matrix
+        group, is_flushing = matrix.group, matrix.rule == Rule.PAIRWISE_FLUSH
         for block in self._blocks():
             with self._columns_of(block) as column:
                 rows = [self._vector(b, block, k, column) for k in range(matrix.k)]
                 with self._rows_of(block, column) as four:
                     for i, place in four:
                         value = (self.c + place).inttoptr().load(self.floats, align=4)
-                        if matrix.rule == Rule.PAIRWISE_FLUSH and not is_flushed:
+                        if is_flushing and not llvm.is_x86():
                             value = self._without_denormals(value, rules.HIDDEN)
                         for first in range(0, matrix.k, group):
                             factors = [
                                 (self._scalar(a, block, k, i, column), rows[k]) for k in range(first, first + group)
                             ]
-                            value = self._flushed(value.fadd(self._sum_of_products(factors)))
+                            part = self._sum_of_products(factors, is_exact)
+                            if is_flushing and first == 0 and matrix.a != Type.F16:
+                                # The MXCSR flushes a denormal C to a zero of its sign. The rule flushes it to +0, which
+                                # makes a difference only if -0 is added.
+                                part = part.fadd(self.pattern(0))
+                            value = self._flushed(value.fadd(part))
                         (self.d + place).inttoptr().store(self.canonical(value), align=4)
 
-    def _sum_of_products(self, factors: list[tuple[Operand, Operand]]) -> Operand:
+    def _sum_of_products(self, factors: list[tuple[Operand, Operand]], is_exact: bool) -> Operand:
         """Return the pairwise sum of 2 or 4 rounded products; a product of -0 counts as +0.
 
-        Products of binary16 numbers are exact in binary32, and no sum of two of them is denormal. A fused multiply-add
-        therefore rounds such a sum as the rule does. The first product is added to +0, so the whole sum is never -0."""
+        If products are exact, a fused multiply-add rounds the sum of two of them as the rule does. No sum of products
+        of binary16 numbers is denormal, and so none is flushed. Since the first product is added to +0, the whole sum
+        is never -0, even if other products are."""
         zero = self.pattern(0)
-        if self.matrix.a != Type.F16:
+        if not is_exact:
             products = [self._flushed(self.fma(one, row, zero)) for one, row in factors]
             return total(products, lambda x, y: self._flushed(x.fadd(y)))
-        (first, row), *others = factors
-        parts = [self.fma(first, row, zero), *(one.fmul(row) for one, row in others[1::2])]
-        pairs = [self.fma(one, row, part) for (one, row), part in zip(others[::2], parts, strict=True)]
-        return total(pairs, lambda x, y: x.fadd(y))
+        if self.matrix.a == Type.F16:
+            (first, row), *others = factors
+            parts = [self.fma(first, row, zero), *(one.fmul(row) for one, row in others[1::2])]
+            pairs = [self.fma(one, row, part) for (one, row), part in zip(others[::2], parts, strict=True)]
+            return total(pairs, lambda x, y: x.fadd(y))
+        parts = [self.fma(one, row, zero) for one, row in factors[::2]]
+        pairs = [self._flushed(self.fma(*pair, part)) for pair, part in zip(factors[1::2], parts, strict=True)]
+        return total(pairs, lambda x, y: self._flushed(x.fadd(y)))
 
-    def _widened_and_flushed(self, registers: Operand, type_: Type, run: int) -> Operand:
+    def _widened_and_flushed(self, registers: Operand, type_: Type, run: int) -> tuple[Operand, Operand, Operand]:
+        """Emit the widening of A or B to binary32 in memory; return the address of that memory, and two exponents.
+
+        These are bounds of the exponent fields of all elements that are not zero: the first one is at most the least of
+        them, the second one is the largest."""
         to = self._array(ROW * run)
+        bounds = [self.slot(f"%{name}{self.fresh('')}", self.ints) for name in ("least", "most")]
+        for bound, start in zip(bounds, (-1, 0), strict=True):
+            bound.store(self.constant(self.ints, start))
         with self._vectors_of_rows() as at:
+            least, most = (bound.load(self.ints) for bound in bounds)
             for number, bits in self._elements(registers, type_, run, at):
                 value = self._real(bits, type_)
                 if self.matrix.rule == Rule.PAIRWISE_FLUSH:
                     value = self._without_denormals(value, rules.lowest_field(type_) << 23)
                 (to + ROW * number + at).inttoptr().store(value, align=4)
-        return to
+                if type_ != Type.F16:
+                    magnitude = self.bits(value) & rules.MAGNITUDE
+                    least = self.intrinsic("umin", least, magnitude - 1)  # 0 becomes the largest number
+                    most = self.larger_word(most, magnitude)
+            for bound, found in zip(bounds, (least, most), strict=True):
+                bound.store(found)
+        lowest, highest = (
+            self.call("i32", f"llvm.vector.reduce.{name}.v{self.lanes}i32", bound.load(self.ints).typed) >> 23
+            for name, bound in zip(("umin", "umax"), bounds, strict=True)
+        )
+        return to, lowest, highest
 
     def _without_denormals(self, value: Operand, least: int) -> Operand:
         """Return floats with +0 in place of those whose magnitude, as bits, is below `least`."""
@@ -919,3 +937,81 @@ class Writer(VectorText):
         self.start(good)
         value = self.phi(self.floats, (made, here), (mended, bad))
         target.store(value, align=4)
+
+
+# ---- entries ---------------------------------------------------------------------------------------------------------
+# Emitters of the functions that translated code calls for a matrix instruction. Such a function prepares the shapes and
+# C on the stack and calls the instruction's kernel. ``entry(a, b, c, d, fields, first, second)`` computes D;
+# ``shadows``, with the same parameters, computes the shadow (the undefined bits) of D. The parameters are described in
+# `calls`.
+
+
+FIELDS: Final = {"cbsz": 0, "abid": 8, "blgp": 16, "a_shift": 48, "b_shift": 56}
+"""The lowest bit of each instruction field in the word `fields`, the parameter of an entry."""
+PLACE: Final = 24
+_PARAMETERS: Final = ", ".join(f"i64 %{name}" for name in ("a", "b", "c", "d", "fields", "first", "second"))
+
+
+def values_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
+    """Return the LLVM IR of the kernel, of the entry that computes D, and of declarations, by symbol name."""
+    made = Writer(kernel, lanes).definition()
+    text = Text()
+    shapes, fields = _shapes(text, kernel), text.word("%fields")
+    a, b, c, d = (text.word(f"%{name}") for name in "abcd")
+    c = call_rule(text, rules.addend, shapes, c, (fields >> PLACE) & 0xFF, d, _room(text, kernel, "%room"))
+    for field, parameter in _selectors(kernel).items():  # D may overlap these registers
+        row = text.slot(f"%copy_{field}", f"[{ROW} x i8]", ", align 64")
+        row.store(text.word(parameter).inttoptr().load(f"<{LANES} x i32>", align=4), align=64)
+        text.pointer("%shapes").offset(getattr(rules.Shape, field).offset).store(row.ptrtoint())
+    text.invoke("i64", f"@{kernel.name}", a, b, c, d, shapes)
+    return made | _function(text, f"{kernel.name}_entry", 0)
+
+
+def shadows_entry(kernel: Kernel, lanes: int) -> dict[str, str]:
+    """Return the LLVM IR of the entry that computes the shadow of D, and of its declarations, by symbol name."""
+    text = Text()
+    shapes, fields = _shapes(text, kernel), text.word("%fields")
+    rooms = [_room(text, kernel, name) for name in ("%zeros", "%room")]
+    a, b, c, d, second = (text.word(f"%{name}") for name in ("a", "b", "c", "d", "second"))
+    call_rule(text, rules.undefine, shapes, a, b, c, (fields >> PLACE) & 0xFF, second, d, *rooms)
+    return _function(text, f"{kernel.name}_shadows", lanes)
+
+
+def _selectors(kernel: Kernel) -> dict[str, str]:
+    """Return the fields of `rules.Shape` with the addresses of registers, and the parameters that have them."""
+    if kernel.matrix.is_sparse:
+        return {"index": "%first"}
+    return {"scale_a": "%first", "scale_b": "%second"} if kernel.matrix.is_scaled else {}
+
+
+def _shapes(text: Text, kernel: Kernel) -> Operand:
+    """Emit stores of both `rules.Shape` structures of a `library.Shapes` to the stack; return their address."""
+    size = ctypes.sizeof(rules.Shape)
+    slot, known = (
+        text.slot("%shapes", f"[{2 * size} x i8]", ", align 64"),
+        rules.shape(kernel.matrix, kernel.a, kernel.b),
+    )
+    for first in (0, size):
+        for number, (name, *_) in enumerate(rules.Shape._fields_):
+            slot.offset(first + 8 * number).store(getattr(known, name))
+    for name, bit in FIELDS.items():
+        slot.offset(getattr(rules.Shape, name).offset).store((text.word("%fields") >> bit) & 0xFF)
+    for field, parameter in _selectors(kernel).items():
+        slot.offset(getattr(rules.Shape, field).offset).store(text.word(parameter))
+    return slot.ptrtoint()
+
+
+def _room(text: Text, kernel: Kernel, name: str) -> Operand:
+    return text.slot(name, f"[{ROW * kernel.matrix.d_registers} x i8]", ", align 64").ptrtoint()
+
+
+def _function(text: Text, name: str, lanes: int) -> dict[str, str]:
+    """Return an entry with the lines of a text as its body, and its declarations, by symbol name.
+
+    If `lanes` is 0, another function of the module declares the attributes (`#0`)."""
+    text.ret(0)
+    declarations = dict(text.declarations)
+    if lanes:
+        declarations["attributes"] = f"attributes #0 = {{ nounwind {vector_width(lanes)} }}"
+    lines = [f"define i64 @{name}({_PARAMETERS}) #0 {{", "entry:", *(f"  {line.strip()}" for line in text.allocas)]
+    return {**declarations, name: "\n".join([*lines, *text.lines, *text.tail, "}", ""])}

@@ -10,28 +10,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
-from softcard.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, SoftcardError, with_registers
-from softcard.engine.gcn.api import INSTRUCTION_FETCH, Dispatch, Statistics
+from softcard.core.errors import AccessFault, GuestFault, ModelBug, SoftcardError, with_registers
+from softcard.engine.gcn.api import Dispatch, Statistics
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE, Observer
 from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.gcn.reference.decoded import Cached, DecodedCode
 from softcard.engine.gcn.reference.groups import Groups
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_float import quiet
 from softcard.engine.gcn.reference.lane_integer import Value
 from softcard.engine.gcn.reference.lane_memory import LaneMemory
 from softcard.engine.gcn.reference.lanes import Lanes, View
-from softcard.engine.gcn.reference.replay import Replay, record
+from softcard.engine.gcn.reference.replay import record
 from softcard.engine.gcn.tracepoints import Tracepoints
 from softcard.engine.tracepoints import BEFORE, END, FAULT, TRAP
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.builder import Builder
-from softcard.isa.gcn.encoding.decode import decode
-from softcard.isa.gcn.encoding.formats import LONGEST
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute, selector_values
 from softcard.isa.gcn.state import (
@@ -190,43 +188,19 @@ VIEWS: Final = 256
 """The maximum number of waves whose views are cached."""
 
 
-@dataclass(slots=True)
-class Cached:
-    """A decoded instruction and the location of its words. It is valid while memory holds the same words.
-
-    `uses` counts executions. `replays` maps a value of MODE to a recording of the instruction (see `replay`), or
-    to None if it cannot be recorded."""
-
-    insn: Insn
-    words: memoryview
-    index: int
-    first: int
-    second: int | None
-    more: list[int] = field(default_factory=list)
-    """The words after the second one."""
-    uses: int = 0
-    replays: dict[int, Replay | None] = field(default_factory=dict)
-
-    def holds(self) -> bool:
-        """Return True if memory still holds the instruction's words."""
-        words, index = self.words, self.index
-        if words[index] != self.first or not (self.second is None or words[index + 1] == self.second):
-            return False
-        return not self.more or words[index + 2 : index + 2 + len(self.more)].tolist() == self.more
-
-    def execute(self, o: Any, mode: int) -> None:
-        """Execute the instruction on the operations interface `o`, for which `begin` has been called."""
-        if not o.replays:
-            o.perform(self.insn)
-            return
-        replay = self.replays.get(mode)
-        if replay is not None:
-            replay(o)
-            return
-        self.uses += 1
-        if self.uses > OFTEN and mode not in self.replays:
-            self.replays[mode] = record(execute, self.insn, o.mode, o.is_plain)
-        execute(o, self.insn)
+def _execute(cached: Cached, o: Any, mode: int) -> None:
+    """Execute a decoded instruction on the operations interface `o`, for which `begin` has been called."""
+    if not o.replays:
+        o.perform(cached.insn)
+        return
+    replay = cached.replays.get(mode)
+    if replay is not None:
+        replay(o)
+        return
+    cached.uses += 1
+    if cached.uses > OFTEN and mode not in cached.replays:
+        cached.replays[mode] = record(execute, cached.insn, o.mode, o.is_plain)
+    execute(o, cached.insn)
 
 
 class Stepper:
@@ -234,15 +208,15 @@ class Stepper:
 
     It is not thread-safe: each thread needs its own. `on_retire` is called after every retired instruction.
     `lanes` is the operations interface, the object whose methods the semantics call; `accesses` is its component
-    for memory accesses. If one of these is None, the standard object is used. `code` is a cache of decoded
-    instructions by address, valid for the present mappings."""
+    for memory accesses. If one of these is None, the standard object is used. `code` is the cache of decoded
+    instructions; if it is None, the stepper has a new one."""
 
     def __init__(
         self,
         dispatch: Dispatch,
         on_retire: OnRetire | None = None,
         lanes: Lanes | None = None,
-        code: dict[int, Cached] | None = None,
+        code: DecodedCode | None = None,
         accesses: LaneMemory | None = None,
     ) -> None:
         self.dispatch = dispatch
@@ -251,8 +225,7 @@ class Stepper:
         self.on_retire = on_retire
         if lanes is not None:
             self.lanes = lanes
-        self._code = {} if code is None else code
-        self._version = dispatch.memory.version
+        self.code = DecodedCode(dispatch.target, dispatch.memory) if code is None else code
         self._views: dict[int, View] = {}
         self._begun: tuple[int, int | None] = -1, None
 
@@ -323,13 +296,8 @@ class Stepper:
         return done
 
     def fetch(self, pc: int) -> Insn:
-        """Return the instruction at `pc` for a translator, or raise a fault if there is none.
-
-        A translator may read the instruction in advance and more than once. Therefore raise `BeyondModel` if reading
-        it could have effects; then only `step` may read it, once for each execution."""
-        if self.memory.plain(pc, 4) is None and self.memory.find(pc) is not None:
-            raise BeyondModel("instructions outside of RAM cannot be translated").at("pc", pc)
-        return self._cached(pc).insn
+        """Return the instruction at `pc` for a translator; see `DecodedCode.fetch`."""
+        return self.code.fetch(pc)
 
     def specific(self, wave: Wave) -> Insn:
         """Return the instruction at the wave's pc.
@@ -342,48 +310,15 @@ class Stepper:
         self.lanes.begin(self.view(wave), insn, None)
         return insn.specific(selector_values(Builder(cast("Any", self.lanes)), insn))
 
-    def _cached(self, pc: int) -> Cached:
-        if self.memory.version != self._version:
-            self._version = self.memory.version
-            self._code.clear()
-        cached = self._code.get(pc)
-        return cached if cached is not None and cached.holds() else self._decode(pc)
-
-    def _decode(self, pc: int) -> Cached:
-        if pc & 3:
-            raise GuestFault("the address of an instruction must be a multiple of 4").at("pc", pc)
-        found = self.memory.plain(pc, 4)
-        if found is None or (pc - found.base) & 3:
-            return Cached(decode(self.dispatch.target, self._slowly(pc), pc), memoryview(b""), 0, 0, None)
-        words, index = found.code, (pc - found.base) >> 2
-        insn = decode(self.dispatch.target, words[index : index + LONGEST // 4].tolist(), pc)
-        second = insn.words[1] if len(insn.words) > 1 else None
-        cached = self._code[pc] = Cached(insn, words, index, insn.words[0], second, list(insn.words[2:]))
-        return cached
-
-    def _slowly(self, pc: int) -> list[int]:
-        """Return the words at `pc`, read one by one.
-
-        This is needed if the code is not, or only partly, in plain memory."""
-        words: list[int] = []
-        for at in range(pc, pc + LONGEST, 4):
-            try:
-                words.append(int.from_bytes(self.memory.read(at, 4), "little"))
-            except AccessFault as fault:
-                if not words:
-                    raise fault.at("pc", pc, INSTRUCTION_FETCH) from None
-                break
-        return words
-
     def _step(self, view: View, lanes: int | None) -> Insn:
         words, o = view.words, self.lanes
         pc = words[PC]
         insn = None
         try:
-            cached = self._cached(pc)
+            cached = self.code.at(pc)
             insn = cached.insn
             o.begin(view, insn, lanes)
-            cached.execute(o, words[MODE])
+            _execute(cached, o, words[MODE])
             words[PC] = o.target
         except SoftcardError as error:
             raise self._placed(error, view, pc, insn) from None
@@ -464,7 +399,7 @@ class ReferenceEngine:
         key, known = (memory.version, dispatch.target), self._decoded.get(memory)
         if known is None or known[0] != key:
             known = self._decoded[memory] = key, {}
-        return Stepper(dispatch, self.on_retire, code=known[1])
+        return Stepper(dispatch, self.on_retire, code=DecodedCode(dispatch.target, memory, known[1]))
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run all work-groups to their end, one after the other."""
@@ -517,7 +452,7 @@ class TracepointStepper(Stepper):
         return insn
 
     def _is_trap(self, pc: int) -> bool:
-        return self._cached(pc).insn.op.name == TRAPPING
+        return self.code.at(pc).insn.op.name == TRAPPING
 
     def _take(self, why: str, wave: Wave, pc: int, said: str) -> None:
         x, y, z = self.lanes.current.group
@@ -526,6 +461,6 @@ class TracepointStepper(Stepper):
     def _text(self, pc: int) -> str:
         """Return the text of the instruction at `pc`, or "" if memory holds none there."""
         try:
-            return text(self._cached(pc).insn)
+            return text(self.code.at(pc).insn)
         except SoftcardError:
             return ""

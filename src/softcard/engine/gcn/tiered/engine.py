@@ -287,7 +287,7 @@ class Launch:
         checks = self.dispatch.checks
         if not checks.is_around:
             return self._run(sgprs)
-        with checks.running(self.dispatch, self.first.stepper.fetch, is_translated=True):
+        with checks.running(self.dispatch, self.first.decoded.fetch, is_translated=True):
             return self._run(sgprs)
 
     def _run(self, sgprs: Words32 | None) -> Statistics:

@@ -15,8 +15,6 @@ from softcard.engine.gcn.instrumentation import PLAIN, Instrumentation
 from softcard.engine.gcn.jit.basics import BlockKey, CompileIr, Fetch, Observed, Untranslated
 from softcard.engine.gcn.jit.code_metadata import CodeMetadata, from_record, record_key, to_record
 from softcard.engine.gcn.jit.code_ranges import CodeRanges, joined
-from softcard.engine.gcn.jit.emit.emit_clean import named
-from softcard.engine.gcn.jit.emit.emit_region import RegionEmitter
 from softcard.engine.gcn.jit.liveness import Liveness
 from softcard.engine.gcn.jit.region import CHECKED_LIMIT, LIMIT, Node, Region, discover, node_of
 from softcard.engine.gcn.memory import GpuMemory
@@ -82,6 +80,8 @@ class Translator:
         shadows, is_source = self.instrumentation.shadows, self.instrumentation.is_source
         if not shadows or is_source is None:
             return frozenset()
+        from softcard.engine.gcn.jit.emit.emit_clean import named  # imports all emitters
+
         read = Liveness(region, self.observed).before(region.blocks[region.start], 0).active & named(region)
         nodes = [node for block in region.blocks.values() for node in block.nodes if not node.is_step]
         if any(_is_irregular(node) for node in nodes):
@@ -97,6 +97,8 @@ class Translator:
         known = self._remembered(region, clean)
         if known is not None:
             return known
+        from softcard.engine.gcn.jit.emit.emit_region import RegionEmitter  # imports all emitters
+
         emitter = RegionEmitter(region, self.lanes, self.observed, self.instrumentation, clean)
         text = emitter.emit("region")
         metadata = CodeMetadata.of(region, emitter.resumes, emitter.liveness.rows())

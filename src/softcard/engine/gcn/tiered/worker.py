@@ -55,6 +55,7 @@ from softcard.isa.gcn.target import Target
 
 if TYPE_CHECKING:
     from softcard.engine.gcn.hooks import GroupState, Shadow, ShadowStarts, Tracker
+    from softcard.engine.gcn.reference.decoded import DecodedCode
     from softcard.engine.gcn.reference.engine import Stepper
     from softcard.engine.gcn.wave_log import WaveLog
     from softcard.isa.gcn.insn import Insn
@@ -164,11 +165,18 @@ class Worker:
         self._prepare(slot)
 
     @cached_property
-    def stepper(self) -> Stepper:
-        """The executor of single instructions on the reference engine, for untranslated code and for decoding."""
-        from softcard.engine.gcn.reference.engine import Stepper  # imports the whole instruction set
+    def decoded(self) -> DecodedCode:
+        """The decoded instructions, for translation and for the reference engine."""
+        from softcard.engine.gcn.reference.decoded import DecodedCode  # imports the whole instruction set
 
-        return Stepper(self.dispatch)
+        return DecodedCode(self.dispatch.target, self.dispatch.memory)
+
+    @cached_property
+    def stepper(self) -> Stepper:
+        """The executor of single instructions on the reference engine, for untranslated code."""
+        from softcard.engine.gcn.reference.engine import Stepper
+
+        return Stepper(self.dispatch, code=self.decoded)
 
     @property
     def is_speculating(self) -> bool:
@@ -370,7 +378,7 @@ class Worker:
     def _prepare_tracker(self, tracker: Tracker) -> None:
         """Store the addresses of a check's state: the work-group's in the context, the waves' in their words."""
         dispatch = self.dispatch
-        fetch = lambda pc: self.stepper.fetch(pc)  # noqa: E731 - made when it is needed first
+        fetch = lambda pc: self.decoded.fetch(pc)  # noqa: E731 - made when it is needed first
         made = tracker.group(self._part, dispatch.groups, len(self.waves), dispatch.private, fetch)
         self.tracked = made
         for wave, row in zip(self.waves, made.rows, strict=True):
@@ -491,7 +499,7 @@ class Worker:
         place = (int(wave.words[PC]), int(wave.words[MODE]))
         before = time.perf_counter()
         shadowed = tuple(_shadowed(shadow, self.dispatch.target) for shadow in wave.shadows)
-        is_there = self.engine.install(self.code, place, lambda pc: self.stepper.fetch(pc), shadowed)
+        is_there = self.engine.install(self.code, place, lambda pc: self.decoded.fetch(pc), shadowed)
         self.lookup_seconds += time.perf_counter() - before
         if not is_there:  # code may begin again after each instruction that the reference engine executes for a check
             is_apart = self.code.instrumentation.points is not NO_HOOKS or self.code.limit is not None
@@ -514,7 +522,7 @@ class Worker:
         if self._table.holds((place[0], place[1] | layout.INLINE_CACHE_KEY)):
             self._count(place[0], -1)  # its code has counted it, and counts it again
         insn = self.stepper.specific(wave)
-        is_there = self.engine.specialise(self.code, place, insn, self.stepper.fetch)
+        is_there = self.engine.specialise(self.code, place, insn, self.decoded.fetch)
         self.lookup_seconds += time.perf_counter() - before
         if is_there:
             wave.words[layout.KEY] = layout.INLINE_CACHE_KEY
@@ -600,7 +608,7 @@ class Worker:
         self._be_sure()
         words = wave.words
         function, first = int(words[layout.FUNCTION]), int(words[layout.LANE])
-        resume = self.code.resume(function, int(words[layout.SIDE_EXIT]), self.stepper.fetch)
+        resume = self.code.resume(function, int(words[layout.SIDE_EXIT]), self.decoded.fetch)
         rest = FULL << first & FULL
         resume_pc = int(words[PC])
         before = wave.s64(EXEC) & ~rest

@@ -95,14 +95,16 @@ class Hardware:
         """Emit a write of TRAPSTS or MODE.
 
         After a write of a value of MODE that is unknown at translation time, the code exits to the dispatcher, which
-        looks up the next block."""
+        looks up the next block. It also exits if the emitter knows the value of a scalar register that the region did
+        not know: then the region has no next block for the new value of MODE."""
         text, o = self.text, self.ints
         if number == HW_TRAPSTS:
             set_word(text, state.TRAPSTS, text.bits(o.zext(64, 32, v)))
             return
         above = self.control.mode & ~MODE_BITS
         set_word(text, state.MODE, text.bits(o.or_(64, o.zext(64, 32, v), o.const(64, above))))
-        if v.number is None:
+        is_last = self.control.block.nodes[self.control.index].effects.flow == "indirect"
+        if v.number is None or is_last:
             self.control.exit_to_lookup()
         elif of_mode(above | v.number) != self.float_control.now:
             self.float_control.set(of_mode(above | v.number))
