@@ -28,12 +28,15 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from types import ModuleType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from softcard.core.errors import ModelBug
 from softcard.ir import llvm, softfloat
 from softcard.ir.native_source import layout_or_none
 from softcard.ir.object_cache import ObjectCache, default_folder
+
+if TYPE_CHECKING:
+    from softcard.ir.background import Improving
 
 _TRANSLATOR: Final = ("native_llvm.py", "native_vectors.py")
 P = ParamSpec("P")
@@ -316,6 +319,8 @@ class Module:
         self._objects = objects
         self._functions = functions
         self._text = text
+        self._ir: str | None = None
+        """The module's IR, kept after quick compilation since optimisation usually follows."""
         self._source = _translator()
         seen: set[str] = set()
         parts = [llvm.host_key(), sys.version, self._source, text]
@@ -336,7 +341,9 @@ class Module:
         if image is None:
             from softcard.ir.native_llvm import module
 
-            image = (compile_ir or llvm.compile_ir)(module(self._functions, self._text), tier)
+            ir = self._ir if self._ir is not None else module(self._functions, self._text)
+            self._ir = None if tier == llvm.OPTIMISED else ir
+            image = (compile_ir or llvm.compile_ir)(ir, tier)
             if _translator() == self._source:  # otherwise the source was changed while this process runs
                 self._objects.put(self._key(tier), image)
         return image
@@ -348,17 +355,34 @@ def link(objects: ObjectCache, *functions: Function[Any]) -> llvm.Code:
 
 
 class Natives:
-    """Native functions that are linked together into this process at the first use of one of them."""
+    """Native functions that are linked together into this process at the first use of one of them.
 
-    def __init__(self, *functions: Function[Any]) -> None:
+    If they are `improving`, they are compiled quickly at first, and optimised in the background. Addresses of both
+    forms are valid; `address` returns that of the best form at the time of the call.
+    """
+
+    def __init__(self, *functions: Function[Any], improving: bool = False) -> None:
         self.functions = functions
+        self.is_improving = improving
         self._functions = {each.name: each for each in functions}
         self._called: dict[str, Callable[..., int]] = {}
+        self._callable_code: llvm.Code | None = None
+        """The machine code of the functions in `_called`."""
 
     @cached_property
-    def code(self) -> llvm.Code:
-        """The machine code of all functions."""
+    def _fixed(self) -> llvm.Code:
         return link(ObjectCache(default_folder()), *self._functions.values())
+
+    @cached_property
+    def _improving(self) -> Improving:
+        from softcard.ir.background import Improving  # which imports this module
+
+        return Improving(ObjectCache(default_folder()), *self._functions.values(), worth=0)
+
+    @property
+    def code(self) -> llvm.Code:
+        """The machine code of all functions, in its best form at present."""
+        return self._improving.use() if self.is_improving else self._fixed
 
     def address(self, name: str) -> int:
         """Return the address of the function called `name`."""
@@ -366,9 +390,12 @@ class Natives:
 
     def function(self, name: str) -> Callable[..., int]:
         """Return the function called `name`, callable from Python."""
+        code = self.code
+        if code is not self._callable_code:
+            self._callable_code, self._called = code, {}
         if name not in self._called:
             words = [ctypes.c_uint64] * len(self._functions[name].parameters)
-            self._called[name] = self.code.function(name, ctypes.c_uint64, *words, is_brief=True)
+            self._called[name] = code.function(name, ctypes.c_uint64, *words, is_brief=True)
         return self._called[name]
 
 
