@@ -109,7 +109,6 @@ class CodeMaker(Protocol):
         Return False if the reference engine has to execute it.
         """
 
-
     def follow_shadow(self, code: CodeSpace, function: int, entry: BlockKey | None) -> None:
         """Compile the variant of a region that evaluates shadow bits; see `CodeSpace.follow_shadow`."""
 
