@@ -319,8 +319,6 @@ class Module:
         self._objects = objects
         self._functions = functions
         self._text = text
-        self._ir: str | None = None
-        """The module's IR, kept after quick compilation since optimisation usually follows."""
         self._source = _translator()
         seen: set[str] = set()
         parts = [llvm.host_key(), sys.version, self._source, text]
@@ -341,9 +339,7 @@ class Module:
         if image is None:
             from softcard.ir.native_llvm import module
 
-            ir = self._ir if self._ir is not None else module(self._functions, self._text)
-            self._ir = None if tier == llvm.OPTIMISED else ir
-            image = (compile_ir or llvm.compile_ir)(ir, tier)
+            image = (compile_ir or llvm.compile_ir)(module(self._functions, self._text), tier)
             if _translator() == self._source:  # otherwise the source was changed while this process runs
                 self._objects.put(self._key(tier), image)
         return image
