@@ -28,15 +28,12 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from softcard.core.errors import ModelBug
 from softcard.ir import llvm, softfloat
 from softcard.ir.native_source import layout_or_none
 from softcard.ir.object_cache import ObjectCache, default_folder
-
-if TYPE_CHECKING:
-    from softcard.ir.background import Improving
 
 _TRANSLATOR: Final = ("native_llvm.py", "native_vectors.py")
 P = ParamSpec("P")
@@ -351,34 +348,17 @@ def link(objects: ObjectCache, *functions: Function[Any]) -> llvm.Code:
 
 
 class Natives:
-    """Native functions that are linked together into this process at the first use of one of them.
+    """Native functions that are linked together into this process at the first use of one of them."""
 
-    If they are `improving`, they are compiled quickly at first, and optimised in the background. Addresses of both
-    forms are valid; `address` returns that of the best form at the time of the call.
-    """
-
-    def __init__(self, *functions: Function[Any], improving: bool = False) -> None:
+    def __init__(self, *functions: Function[Any]) -> None:
         self.functions = functions
-        self.is_improving = improving
         self._functions = {each.name: each for each in functions}
         self._called: dict[str, Callable[..., int]] = {}
-        self._callable_code: llvm.Code | None = None
-        """The machine code of the functions in `_called`."""
 
     @cached_property
-    def _fixed(self) -> llvm.Code:
-        return link(ObjectCache(default_folder()), *self._functions.values())
-
-    @cached_property
-    def _improving(self) -> Improving:
-        from softcard.ir.background import Improving  # which imports this module
-
-        return Improving(ObjectCache(default_folder()), *self._functions.values(), worth=0)
-
-    @property
     def code(self) -> llvm.Code:
-        """The machine code of all functions, in its best form at present."""
-        return self._improving.use() if self.is_improving else self._fixed
+        """The machine code of all functions."""
+        return link(ObjectCache(default_folder()), *self._functions.values())
 
     def address(self, name: str) -> int:
         """Return the address of the function called `name`."""
@@ -386,12 +366,9 @@ class Natives:
 
     def function(self, name: str) -> Callable[..., int]:
         """Return the function called `name`, callable from Python."""
-        code = self.code
-        if code is not self._callable_code:
-            self._callable_code, self._called = code, {}
         if name not in self._called:
             words = [ctypes.c_uint64] * len(self._functions[name].parameters)
-            self._called[name] = code.function(name, ctypes.c_uint64, *words, is_brief=True)
+            self._called[name] = self.code.function(name, ctypes.c_uint64, *words, is_brief=True)
         return self._called[name]
 
 
