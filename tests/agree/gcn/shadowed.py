@@ -101,11 +101,12 @@ class ShadowedJit(Translated):
 
 def one(name: str, seed: str) -> list[str]:
     """What differs for the program of a seed, from two states."""
-    rng = np.random.default_rng([int(part) for part in seed.split("/")])
+    numbers = [int(part) for part in seed.split("/")]
+    rng = np.random.default_rng(numbers)
     builder = Builder(rng, target(name))
     builder.maker.wild = values.pick(rng, (0.0, 0.0, 0.01))
     program = builder.program(int(rng.integers(1, 30)), weighted(rng, builder.target))
-    engine = ShadowedJit(int(values.pick(rng, widths())), Tier.OPTIMISED)
+    engine = ShadowedJit(int(values.pick(rng, widths())), list(Tier)[sum(numbers) % 2])
     code = program.code()
     for _ in range(2):
         state = start(rng, mode=None, bad=0.0)

@@ -17,6 +17,7 @@ from softcard.engine.gcn.races.watch import RaceWatch
 from softcard.engine.gcn.reference.engine import ReferenceEngine, Stepper
 from softcard.engine.gcn.reference.groups import Groups
 from softcard.engine.gcn.tiered.engine import JitEngine
+from softcard.engine.gcn.tiered.translation import Tier
 from softcard.isa.gcn.target import target
 from tests.agree.gcn import values
 from tests.agree.gcn.bench import STEP_LIMIT, World, differences, on_reference
@@ -94,7 +95,7 @@ def test_both_engines_find_the_same(name: str, lanes: int) -> None:
         options = {"groups": groups, "size": (int(rng.choice([64, 100, 128, 192])), 1, 1), "lds_bytes": 1024}
         equal_stores = bool(rng.random() < 0.2)
         _, expected = found_by(None, text, name, options, equal_stores)
-        engines = ReferenceEngine(), JitEngine(threads=1, lanes=lanes)
+        engines = ReferenceEngine(), JitEngine(threads=1, lanes=lanes, tier=list(Tier)[number % 2])
         one, other = (found_by(engine, text, name, options, equal_stores) for engine in engines)
         assert one[0] == other[0], text
         assert one[1] == other[1] == expected, text
@@ -109,9 +110,8 @@ def test_both_engines_find_the_same_where_values_are_unused(name: str) -> None:
         rng = np.random.default_rng([38, number])
         text = Users(rng, name).text()
         options = {"groups": [(n, 0, 0) for n in range(2)], "size": (128, 1, 1), "lds_bytes": 1024}
-        one, other = (
-            found_by(engine, text, name, options, False) for engine in (ReferenceEngine(), JitEngine(threads=1))
-        )
+        engines = ReferenceEngine(), JitEngine(threads=1, tier=list(Tier)[number % 2])
+        one, other = (found_by(engine, text, name, options, False) for engine in engines)
         assert one == other, text
         many += len(one[0])
     assert many > 8
@@ -128,7 +128,7 @@ def test_both_engines_find_the_same_of_lanes(name: str, lanes: int) -> None:
         groups = [(n, 0, 0) for n in range(int(rng.integers(1, 3)))]
         options = {"groups": groups, "size": (int(rng.choice([64, 100, 128])), 1, 1), "lds_bytes": 1024}
         waves, expected = found_by(ReferenceEngine(), text, name, options, False)
-        engines = ReferenceEngine(), JitEngine(threads=1, lanes=lanes)
+        engines = ReferenceEngine(), JitEngine(threads=1, lanes=lanes, tier=list(Tier)[number % 2])
         one, other = (found_by(engine, text, name, options, False, lanes=True) for engine in engines)
         parts = [[[each for each in found if (each["check"] == RACES) == is_of_waves] for is_of_waves in (True, False)]
                  for found, _ in (one, other)]  # fmt: skip

@@ -31,7 +31,7 @@ from softcard.engine.gcn.pause import TICK_SECONDS
 from softcard.engine.gcn.threaded.library import shared_library
 from softcard.engine.gcn.threaded.program import PROFILE, ROOM, Tally
 from softcard.engine.gcn.tiered.runtime import shared_runtime
-from softcard.engine.gcn.tiered.translation import CodeSpace, Compiled, Tier
+from softcard.engine.gcn.tiered.translation import CodeSpace, Compiled, Tier, Translation
 from softcard.engine.gcn.tiered.worker import Worker
 from softcard.ir import llvm
 from softcard.ir.background import BACKGROUND, Task
@@ -107,7 +107,8 @@ class JitEngine:
         self._codes: weakref.WeakKeyDictionary[GpuMemory, dict[tuple[str, ...], CodeSpace]] = (
             weakref.WeakKeyDictionary()
         )
-        self._tiering_up: dict[Task[Compiled | None], CodeSpace] = {}
+        self._tiering_up: dict[Task[Compiled | None], tuple[CodeSpace, Translation | None]] = {}
+        """The optimisations in the background: the code's space and, for code with checks, the present code."""
         self._profiles: dict[int, npt.NDArray[np.uint64]] = {}
         self._next_poll = 0.0
         self._pool: PinnedPool | None = None
@@ -128,7 +129,7 @@ class JitEngine:
     def after_fork(self) -> None:
         """Reset locks and tasks in a child process. Code whose compilation was pending may become hot again."""
         self.lock = threading.RLock()
-        for code in self._tiering_up.values():
+        for code, _ in self._tiering_up.values():
             code.tried.clear()
         self._tiering_up = {}
 
@@ -197,6 +198,13 @@ class JitEngine:
         """
         return code.specialise(place, insn, fetch)
 
+    def follow_shadow(self, code: CodeSpace, function: int, entry: BlockKey | None) -> None:
+        """Compile the variant of a region that evaluates shadow bits; see `CodeSpace.follow_shadow`.
+
+        The caller holds the engine's lock.
+        """
+        code.follow_shadow(function, entry, self.tier)
+
     # ---- hot code ------------------------------------------------------------------------------------------------
     def profile(self, slot: int) -> npt.NDArray[np.uint64]:
         """Return the profile counters of thread `slot`: how often it has run each block of programs."""
@@ -233,10 +241,12 @@ class JitEngine:
         self._next_poll = now + POLL_SECONDS
         with self.lock:
             for task in [task for task in self._tiering_up if task.done]:
-                code = self._tiering_up.pop(task)
+                code, quick = self._tiering_up.pop(task)
                 made, memory = task.result(), code.memory()  # None, also if it failed: the present code stays
                 linked = None if made is None else made.linked()
-                if linked is not None and memory is not None and linked.holds(memory):
+                if quick is not None:
+                    code.replace(quick, linked)
+                elif linked is not None and memory is not None and linked.holds(memory):
                     code.keep(linked)
                     for visits in self._profiles.values():
                         visits[code.profiles(linked)] = 0
@@ -245,6 +255,11 @@ class JitEngine:
 
     def _submit_hot(self) -> None:
         """Submit the hottest code for optimisation in the background."""
+        for code in [code for spaces in list(self._codes.values()) for code in spaces.values()]:
+            worth = code.worth()
+            if worth is not None:
+                self._tiering_up[BACKGROUND.submit(worth[1])] = code, worth[0]
+                return
         visits = np.sum(list(self._profiles.values()), axis=0) if self._profiles else np.zeros(PROFILE, np.uint64)
         if visits.max() < HOT:
             return
@@ -252,7 +267,7 @@ class JitEngine:
             for code in spaces.values():
                 found = code.hot(visits, HOT)
                 if found is not None:
-                    self._tiering_up[BACKGROUND.submit(partial(code.optimise, *found))] = code
+                    self._tiering_up[BACKGROUND.submit(partial(code.optimise, *found))] = code, None
                     return
 
 
@@ -440,7 +455,7 @@ class Launch:
                 if start >= stop:
                     return
                 self._next = stop
-            before = time.perf_counter() - worker.lookup_seconds
+            before, retired = time.perf_counter() - worker.lookup_seconds, worker.retired
             try:
                 self._batch(worker, start, stop)
             except Misspeculation:
@@ -456,6 +471,7 @@ class Launch:
             # The duration of a group decides the size of batches and the number of threads, and nothing else.
             spent = time.perf_counter() - worker.lookup_seconds - before
             self._pace = max(spent / (stop - start), 1e-9)
+            self.code.count(worker.retired - retired)
             self.engine.adopt()
             batches = None if batches is None else batches - 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -32,6 +32,7 @@ from softcard.isa.gcn.target import Target
 
 if TYPE_CHECKING:
     from softcard.engine.gcn.jit.emit.emit_strip import Resume
+    from softcard.engine.gcn.jit.region import Region
     from softcard.engine.gcn.threaded.inline_cache import InlineCache
     from softcard.engine.gcn.tiered.translator import Translator
     from softcard.isa.gcn.insn import Insn
@@ -41,13 +42,19 @@ class Tier(Enum):
     """The tiers of translated code.
 
     `THREADED` calls a handler for each instruction and needs no compile time. `OPTIMISED` has compiled regions for hot
-    code.
+    code. Code with checks is in compiled regions at both tiers; at `THREADED` they are compiled quickly.
     """
 
     THREADED = "threaded"
     OPTIMISED = "optimised"
 
 
+WORTH: Final = 4_000_000
+"""The number of executed instructions of waves after which code with checks is worth optimising.
+
+They take about half a second. Optimising a region of `region.CHECKED_LIMIT` instructions takes a second, and makes its
+code about 1.4 times as fast.
+"""
 NOWHERE: Final = (1 << 64) - 1
 COOL: Final = 8
 """The divisor of the hot count below which a block is cold.
@@ -67,11 +74,12 @@ class Compiled:
     code_ranges: CodeRanges
     key: str
     image: bytes
+    is_optimised: bool = True
 
     def linked(self) -> Translation:
         """Return the region as machine code of this process."""
         code = llvm.Code(self.image)
-        return Translation(self.metadata, self.code_ranges, self.key, code, code.address("region"))
+        return Translation(self.metadata, self.code_ranges, self.key, code, code.address("region"), self.is_optimised)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +91,7 @@ class Translation:
     key: str
     code: llvm.Code
     address: int
+    is_optimised: bool = True
 
     def holds(self, memory: GpuMemory) -> bool:
         """Return True if memory still holds the guest code that the region was made of."""
@@ -181,6 +190,12 @@ class Table:
             made.rows[slot] = *place, *row
         return made
 
+    def with_replaced(self, old: Translation, new: Translation) -> Table:
+        """Return a new table that has the code `new` in all rows of `old`, another translation of the same region."""
+        made = Table(self.rows.copy(), [*self.alive, new], dict(self.live))
+        made.rows[made.rows[:, 2] == old.address, 2] = new.address
+        return made
+
     def slot(self, place: BlockKey) -> int | None:
         """Return the number of the row that holds `place`, or None. An entry can be in one of two rows."""
         first = home_row(place)
@@ -215,10 +230,11 @@ def home_row(place: BlockKey) -> int:
 class CodeSpace:
     """The translated code of one memory for one processor.
 
-    It has the table that waves use, and adds code to it. With an `instrumentation`, regions contain the code of checks,
-    and are optimised from the start. Methods that change the table are called with the engine's lock held. Programs are
-    cached in `programs`, everything else in `cache`. `tally` counts instructions, if that is enabled. `limit` is the
-    address from which on code is not translated.
+    It has the table that waves use, and adds code to it. With an `instrumentation`, all code is in regions, which
+    contain the code of checks. They are compiled quickly at first. When waves have executed `WORTH` instructions since
+    then, the background thread optimises the regions, one after another. Methods that change the table are called with
+    the engine's lock held. Programs are cached in `programs`, everything else in `cache`. `tally` counts instructions,
+    if that is enabled. `limit` is the address from which on code is not translated.
     """
 
     def __init__(
@@ -255,6 +271,10 @@ class CodeSpace:
         self._inline_caches: dict[BlockKey, InlineCache] = {}
         self._steps: dict[BlockKey, tuple[int, ...]] = {}
         """The words of instructions that the reference engine executes, by pc and MODE."""
+        self._quick: dict[Translation, tuple[Region, frozenset[str]]] = {}
+        """The regions with checks that are not optimised: each with its guest code and `Translator.clean`."""
+        self._left = WORTH
+        """The number of instructions after which the regions in `_quick` are worth optimising."""
         self._profile = 0
         self.caught_up: Counter[BlockKey] = Counter()
         """The number of instructions executed one by one after side exits, by the pc and MODE after the exit."""
@@ -281,6 +301,7 @@ class CodeSpace:
         self._made = {place: each for place, each in self._made.items() if each in good}
         self._inline_caches = {place: each for place, each in self._inline_caches.items() if each in good}
         self._following = {code: each for code, each in self._following.items() if each in good}
+        self._quick = {code: each for code, each in self._quick.items() if code.holds(memory)}
         self.table = Table()
         for each in made:
             if each in good:
@@ -295,6 +316,7 @@ class CodeSpace:
             return
         if self.limit is not None and place[0] >= self.limit:
             raise Untranslated
+        is_optimised = tier is Tier.OPTIMISED
         tier = Tier.OPTIMISED if self.kinds else tier
         made = self._made.get(place)
         if made is not None:  # other code has taken its row
@@ -319,12 +341,23 @@ class CodeSpace:
             region = self.translator.region(place, fetch, self._made.keys() if self.kinds else frozenset())
             if region is None:
                 raise Untranslated
-            clean = self.translator.clean(region, shadowed)
-            self.keep(self.translator.compiled(region, llvm.compile_ir, clean).linked())
+            self.keep(self._compiled(region, self.translator.clean(region, shadowed), is_optimised))
         else:
             self._begin(place)
 
-    def follow_shadow(self, function: int, entry: BlockKey | None) -> None:
+    def _compiled(self, region: Region, clean: frozenset[str], is_optimised: bool) -> Translation:
+        """Return the machine code of a region with checks.
+
+        It comes from the cache, or is compiled quickly, or with optimisation if `is_optimised`.
+        """
+        tier = llvm.OPTIMISED if is_optimised else llvm.SOON
+        made = self.translator.compiled(region, llvm.compile_ir, clean, tier).linked()
+        if not made.is_optimised:
+            self._quick[made] = region, clean
+            self._left = WORTH
+        return made
+
+    def follow_shadow(self, function: int, entry: BlockKey | None, tier: Tier | None) -> None:
         """Compile the variant of a region that evaluates shadow bits, after a wave had bits set in the other variant.
 
         `function` is the address of that other variant, which assumes shadow bits to be 0. If `entry` is None, the
@@ -335,7 +368,7 @@ class CodeSpace:
         if following is None:
             region = self.translator.region(code.metadata.start, fetch_of(self.target, code.code_ranges))
             assert region is not None
-            following = ShadowCode(self.translator.compiled(region, llvm.compile_ir).linked())
+            following = ShadowCode(self._compiled(region, frozenset(), tier is Tier.OPTIMISED))
             self._following[code] = following
             self._installed.append(following.made)
         if entry is not None:
@@ -463,6 +496,40 @@ class CodeSpace:
             return None if region is None else self.translator.compiled(region, PROCESS.compile_ir)
         except Untranslated:
             return None
+
+    # ---- checks ----------------------------------------------------------------------------------------------------
+    def count(self, instructions: int) -> None:
+        """Record that waves have executed `instructions` instructions of code with checks."""
+        if self._quick:
+            self._left -= instructions
+
+    def worth(self) -> tuple[Translation, Callable[[], Compiled | None]] | None:
+        """Return a region with checks that is worth optimising, and the function that does it; None if there is none.
+
+        The function is called on another thread, and gets a copy of the guest code."""
+        if self._left > 0 or not self._quick:
+            return None
+        old, (region, clean) = next(iter(self._quick.items()))
+
+        def optimised() -> Compiled | None:
+            return None if self.memory() is None else self.translator.compiled(region, PROCESS.compile_ir, clean)
+
+        return old, optimised
+
+    def replace(self, old: Translation, new: Translation | None) -> None:
+        """Replace code with checks by `new`, the optimised code of the same region; None if it cannot be made."""
+        if self._quick.pop(old, None) is None or new is None:
+            return
+        self._installed.append(new)
+        self._made = {place: new if each is old else each for place, each in self._made.items()}
+        self._following = {
+            code: ShadowCode(new) if each.made is old else each for code, each in self._following.items()
+        }
+        if old in self._following:  # waves of other threads may still run the old code
+            self._following[new] = self._following[old]
+        if old in self._replaced:
+            self._replaced.add(new)
+        self.table = self.table.with_replaced(old, new)
 
     # ---- profile ---------------------------------------------------------------------------------------------------
     def hot(self, visits: npt.NDArray[np.uint64], least: int) -> tuple[Program, BlockKey, frozenset[BlockKey]] | None:

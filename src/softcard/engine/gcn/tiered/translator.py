@@ -89,12 +89,18 @@ class Translator:
         kinds = (kind for kind, own in zip(shadows, shadowed, strict=True) if not own & read)
         return frozenset(kind for kind in kinds if not any(is_source(kind, node.insn) for node in nodes))
 
-    def compiled(self, region: Region, compile_ir: CompileIr, clean: frozenset[str] = frozenset()) -> Compiled:
-        """Return the compiled region from the cache, or emit and compile it.
+    def compiled(
+        self,
+        region: Region,
+        compile_ir: CompileIr,
+        clean: frozenset[str] = frozenset(),
+        tier: int = llvm.OPTIMISED,
+    ) -> Compiled:
+        """Return the compiled region from the cache, or emit and compile it at a tier, `llvm.SOON` or `llvm.OPTIMISED`.
 
-        `clean` is the result of the method `clean`.
+        Optimised code from the cache also serves for `llvm.SOON`. `clean` is the result of the method `clean`.
         """
-        known = self._remembered(region, clean)
+        known = self._remembered(region, clean, tier)
         if known is not None:
             return known
         from softcard.engine.gcn.jit.emit.emit_region import RegionEmitter  # imports all emitters
@@ -103,13 +109,13 @@ class Translator:
         text = emitter.emit("region")
         metadata = CodeMetadata.of(region, emitter.resumes, emitter.liveness.rows())
         key = hashlib.sha256(llvm.host_key().encode() + text.encode()).hexdigest()
-        image = self.cache.get(key)
-        if image is None:
-            image = compile_ir(text, llvm.OPTIMISED)
-            self.cache.put(key, image)
+        found = self._image(key, tier)
+        if found is None:
+            found = compile_ir(text, tier), tier == llvm.OPTIMISED
+            self.cache.put(key if tier == llvm.OPTIMISED else _soon_key(key), found[0])
         if self.cache.get(place := self._record_key(region, clean)) is None:
             self.cache.put(place, to_record(key, metadata, region.start[0]))
-        return Compiled(metadata, code_ranges_of(region), key, image)
+        return Compiled(metadata, code_ranges_of(region), key, *found)
 
     def flow(self, place: BlockKey, memory: GpuMemory) -> Flow:
         """Return the control flow of the code at `place`; raise `Untranslated` if it is not in plain memory."""
@@ -136,18 +142,31 @@ class Translator:
 
         return found
 
-    def _remembered(self, region: Region, clean: frozenset[str]) -> Compiled | None:
+    def _remembered(self, region: Region, clean: frozenset[str], tier: int) -> Compiled | None:
         """Return the cached code of a region, without emitting its IR, or None if it is not cached."""
         record = self.cache.get(self._record_key(region, clean))
         if record is None:
             return None
         key, metadata = from_record(record, region.start[0])
+        found = self._image(key, tier)
+        return None if found is None else Compiled(metadata, code_ranges_of(region), key, *found)
+
+    def _image(self, key: str, tier: int) -> tuple[bytes, bool] | None:
+        """Return the best cached object of a region that serves for a tier, and True if it is optimised; or None."""
         image = self.cache.get(key)
-        return None if image is None else Compiled(metadata, code_ranges_of(region), key, image)
+        if image is not None or tier == llvm.OPTIMISED:
+            return None if image is None else (image, True)
+        image = self.cache.get(_soon_key(key))
+        return None if image is None else (image, False)
 
     def _record_key(self, region: Region, clean: frozenset[str]) -> str:
         options = self.target.name, self.lanes, self.observed.value, *self.kinds
         return record_key(region, *options, sorted(clean))
+
+
+def _soon_key(key: str) -> str:
+    """Return the cache key of a region's code that is not optimised; `key` is that of its optimised code."""
+    return hashlib.sha256(f"soon {key}".encode()).hexdigest()
 
 
 def _is_irregular(node: Node) -> bool:

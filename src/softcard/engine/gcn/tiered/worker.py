@@ -110,6 +110,9 @@ class CodeMaker(Protocol):
         Return False if the reference engine has to execute it.
         """
 
+    def follow_shadow(self, code: CodeSpace, function: int, entry: BlockKey | None) -> None:
+        """Compile the variant of a region that evaluates shadow bits; see `CodeSpace.follow_shadow`."""
+
 
 class Worker:
     """The executor of ranges of work-groups of one dispatch on one thread. `slot` is the worker's number.
@@ -511,7 +514,7 @@ class Worker:
         With an `entry`, this code is used only when the region is entered there with shadow bits set, else always.
         """
         before = time.perf_counter()
-        self.code.follow_shadow(int(wave.words[layout.FUNCTION]), entry)
+        self.engine.follow_shadow(self.code, int(wave.words[layout.FUNCTION]), entry)
         self.lookup_seconds += time.perf_counter() - before
 
     def _specialise(self, wave: Wave) -> None:
