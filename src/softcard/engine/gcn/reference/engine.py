@@ -7,7 +7,6 @@ and to find the lane that faulted.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from softcard.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, SoftcardError, with_registers
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import INSTRUCTION_FETCH, Dispatch, Statistics
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE, Observer
 from softcard.engine.gcn.memory import GpuMemory
@@ -36,6 +36,7 @@ from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute, selector_values
 from softcard.isa.gcn.state import (
     ENDED,
+    EXEC,
     FAULT_ADDRESS,
     FAULT_LANE,
     FAULT_PC,
@@ -235,7 +236,8 @@ class Stepper:
     It is not thread-safe: each thread needs its own. `on_retire` is called after every retired instruction.
     `lanes` is the operations interface, the object whose methods the semantics call; `accesses` is its component
     for memory accesses. If one of these is None, the standard object is used. `code` is a cache of decoded
-    instructions by address, valid for the present mappings."""
+    instructions by address, valid for the present mappings. `executions` counts the executed instructions, unless it
+    is None."""
 
     def __init__(
         self,
@@ -255,6 +257,7 @@ class Stepper:
         self._version = dispatch.memory.version
         self._views: dict[int, View] = {}
         self._begun: tuple[int, int | None] = -1, None
+        self.executions: Executions | None = None
 
     @cached_property
     def lanes(self) -> Any:
@@ -378,6 +381,7 @@ class Stepper:
     def _step(self, view: View, lanes: int | None) -> Insn:
         words, o = view.words, self.lanes
         pc = words[PC]
+        is_idle = self.executions is not None and is_without_lanes(view.wave)
         insn = None
         try:
             cached = self._cached(pc)
@@ -393,6 +397,12 @@ class Stepper:
             bug = ModelBug(f"{type(error).__name__} in an instruction's semantics: {error}")
             raise self._placed(bug, view, pc, insn) from error
         words[RETIRED] += 1
+        if self.executions is not None:
+            self.executions.counts[pc] += 1
+            if is_idle:
+                self.executions.idle[pc] += 1
+            if o.target != insn.next_pc and is_conditional_branch(insn):
+                self.executions.taken[pc] += 1
         return insn
 
     def _placed(self, error: SoftcardError, view: View, pc: int, insn: Insn | None) -> SoftcardError:
@@ -417,6 +427,16 @@ class Stepper:
         return error
 
 
+def is_without_lanes(wave: Wave) -> bool:
+    """Return True if no lane of a wave is active."""
+    return not wave.s64(EXEC)
+
+
+def is_conditional_branch(insn: Insn) -> bool:
+    """Return True if an instruction is a conditional branch with a constant target."""
+    return insn.form == "SOPP" and insn.op.name.startswith("s_cbranch_")
+
+
 def _shown(insn: Insn) -> str:
     """Return the instruction as assembly text, or its name if an operand cannot be shown as text."""
     try:
@@ -437,26 +457,23 @@ class ReferenceEngine:
     """
 
     def __init__(self, on_retire: OnRetire | None = None, counting: bool = False) -> None:
-        self.on_retire = self._count if counting else on_retire
-        self._further = on_retire if counting else None
-        self._counts: Counter[int] | None = Counter() if counting else None
+        self.on_retire = on_retire
+        self._executions = Executions() if counting else None
         self._decoded: WeakKeyDictionary[GpuMemory, tuple[tuple[int, Target], dict[int, Cached]]] = WeakKeyDictionary()
         """The decoded instructions by memory, with the version of the mappings and the target they depend on."""
 
     def __repr__(self) -> str:
         return "<reference engine of waves>"
 
-    def _count(self, wave: Wave, insn: Insn) -> None:
-        assert self._counts is not None
-        self._counts[insn.pc] += 1
-        if self._further is not None:
-            self._further(wave, insn)
-
     def instruction_counts(self) -> dict[int, int]:
-        """Return the number of executions by pc, if the engine counts them; otherwise raise `ModelBug`."""
-        if self._counts is None:
+        """Return the number of executions by pc; see `executions`."""
+        return dict(self.executions().counts)
+
+    def executions(self) -> Executions:
+        """Return the executions of the instruction at each pc; raise `ModelBug` if the engine does not count them."""
+        if self._executions is None:
             raise ModelBug("the engine does not count instructions: make it with counting=True")
-        return dict(self._counts)
+        return self._executions.copy()
 
     def stepper(self, dispatch: Dispatch) -> Stepper:
         """Return a stepper for this dispatch."""
@@ -464,7 +481,9 @@ class ReferenceEngine:
         key, known = (memory.version, dispatch.target), self._decoded.get(memory)
         if known is None or known[0] != key:
             known = self._decoded[memory] = key, {}
-        return Stepper(dispatch, self.on_retire, code=known[1])
+        stepper = Stepper(dispatch, self.on_retire, code=known[1])
+        stepper.executions = self._executions
+        return stepper
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run all work-groups to their end, one after the other."""
@@ -493,6 +512,7 @@ class TracepointEngine(ReferenceEngine):
         """Return a stepper for this dispatch that takes snapshots."""
         stepper = TracepointStepper(dispatch, self.on_retire)
         stepper.tracepoints = self._tracepoints
+        stepper.executions = self._executions
         return stepper
 
 
