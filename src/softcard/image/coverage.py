@@ -32,6 +32,7 @@ from typing import Final
 
 import numpy as np
 
+from softcard.core.display import count
 from softcard.core.errors import SoftcardError, WireError
 from softcard.engine.executions import Executions
 from softcard.image.elf.layout import SHT_DYNSYM, SHT_SYMTAB
@@ -224,9 +225,16 @@ class Coverage:
         self.without_lines: set[str] = set()
 
     def __repr__(self) -> str:
-        lines = sum(len(each.lines) for each in self.files.values())
-        ran = sum(map(bool, (number for each in self.files.values() for number in each.lines.values())))
-        return f"<coverage of {len(self.files)} files: {ran} of {lines} lines>"
+        return f"<coverage: {self.summary()}>"
+
+    def summary(self) -> str:
+        """Return a text with the number of executed lines."""
+        lines = [number for each in self.files.values() for number in each.lines.values()]
+        text = f"{sum(map(bool, lines)):,} of {count(len(lines), 'line')} of {count(len(self.files), 'file')}"
+        if not self.without_lines:
+            return text
+        names = ", ".join(sorted(self.without_lines))
+        return f"{text}, none of {names}, which has no line table (compile it with -gline-tables-only)"
 
     def add_code(self, code: CodeLines, executions: Executions, base: int = 0) -> None:
         """Add the executions of a code object that is loaded at address `base`, counted from the address 0."""
@@ -269,19 +277,19 @@ class Coverage:
                 if kind == "SF":
                     source, here = rest, FileCoverage()
                 elif kind == "DA":
-                    line, count = rest.split(",")[:2]
-                    here.lines[int(line)] = here.lines.get(int(line), 0) + int(count)
+                    line, times = rest.split(",")[:2]
+                    here.lines[int(line)] = here.lines.get(int(line), 0) + int(times)
                 elif kind == "FN":
                     line, *_, function = rest.split(",")
                     here.functions[function] = int(line), 0
                 elif kind == "FNDA":
-                    count, _, function = rest.partition(",")
+                    times, _, function = rest.partition(",")
                     line_number, known = here.functions.get(function, (0, 0))
-                    here.functions[function] = line_number, known + int(count)
+                    here.functions[function] = line_number, known + int(times)
                 elif kind == "BRDA":
-                    line, branch, outcome, count = rest.split(",")
+                    line, branch, outcome, times = rest.split(",")
                     key = int(line), int(branch), int(outcome)
-                    here.branches[key] = None if count == "-" else int(count)
+                    here.branches[key] = None if times == "-" else int(times)
                 elif kind == "end_of_record" and source:
                     made._add({source: here})
                     source = ""
