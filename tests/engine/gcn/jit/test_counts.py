@@ -45,11 +45,11 @@ PLAIN: Final = (
         "flat_load_dword v3, v[22:23]",
         "s_waitcnt vmcnt(0)",
         "s_sethalt 0",
-        "v_movrels_b32 v2, v1",
+        "v_mov_b32_e32 v2, v1",
         "s_mov_b64 exec, s[28:29]",
     ),
     ("s_and_b32 s30, s8, 1", "s_cmp_eq_u32 s30, 0", "s_cbranch_scc1 1", "s_nop 0", "s_cbranch_execz 0"),
-    ("s_mov_b32 m0, 0", "v_movrels_b32 v2, v1"),
+    ("s_movk_i32 s30, 1", "s_set_gpr_idx_on s30, 1", "v_mov_b32_e32 v2, v1", "s_set_gpr_idx_off"),
 )
 START: Final = f"""
 v_lshlrev_b32_e32 v20, 2, v0
