@@ -9,7 +9,7 @@ code object has the source line of each. Files are written in the format of LCOV
 - An execution of an instruction by a wave counts only if a lane was active, because waves also execute code that all of
   their lanes skip. If a line of a function has only scalar instructions, all of their executions count.
 - Compilers move address computations to the beginning of a function. Instructions before the first branch do not count
-  for a line that has vector instructions, some of them behind that branch and none of the latter executed, unless a
+  for a line that has vector instructions, some of them after that branch and none of the latter executed, unless a
   branch of the line itself decides on them.
 - The count of a line in a function is that of its instruction with most executions. Counts of several functions and of
   several code objects are added.

@@ -85,8 +85,10 @@ class Table:
             known = {}
         digest, lines, branches = known.get(name, ("", set[int](), set[tuple[int, int]]()))
         if digest != _digest(name):
-            text = f"{self._path} has no lines of this version of {name}"
-            raise NoSource(f"{text}: run the kernels again, and keep the file beside coverage.py's data file")
+            raise NoSource(
+                f"{self._path} has no lines of this version of {name}: run the kernels again, or copy the file that "
+                "their run has written"
+            )
         return lines, branches
 
 

@@ -50,7 +50,7 @@ TAKEN_BYTES: Final = 40
 ROOM: Final = 1 << 18
 """The number of instructions that a thread can count, for an engine that counts them.
 
-Each has three counters, in three arrays of this size, one behind the other: all executions, those without an active
+Each has three counters, in three consecutive arrays of this size: all executions, those without an active
 lane, and those of branches that were taken. If all are in use, the reference engine executes further code.
 """
 IDLE, TAKEN = ROOM, 2 * ROOM
