@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from softcard import Gpu
 from softcard.cli import main
+from softcard.cli.records import ExecRecords
 from softcard.coverage import Coverage
-from tests.host.test_coverage import HARTS, MASKED
+from softcard.device.kfd.loaded_code import CodeWatch
+from softcard.host.hsa.compile import COMPILERS, LINE_TABLES
+from tests.host.test_coverage import HARTS, INLINED, MASKED
 
 Capture = pytest.CaptureFixture[str]
 
@@ -69,3 +75,23 @@ def test_a_file_that_is_not_lcov(tmp_path: Path, capsys: Capture) -> None:
 def test_programs_without_a_device_that_counts(tmp_path: Path, capsys: Capture) -> None:
     assert main(["exec", "--coverage", str(tmp_path / "all.info"), "--", sys.executable, "-c", "pass"]) == 2
     assert "--coverage requires --device rocm, --device refsi or --agent NAME" in capsys.readouterr().err
+
+
+def test_code_that_a_program_of_rocm_loaded(tmp_path: Path) -> None:
+    source, file, found = tmp_path / "k.cl", tmp_path / "k.co", Coverage()
+    source.write_text(INLINED)
+    file.write_bytes(COMPILERS[".cl"](f'#line 1 "{source}"\n{INLINED}', "gfx900", options=LINE_TABLES))
+    with ExitStack() as stack, Gpu.open("gfx900", count_instructions=True) as gpu:
+        records = ExecRecords(stack, None, None, None, (), (file,), found)
+        others = ExecRecords(stack, None, None, None, (), (), found)
+        assert records
+        assert records.shows_code
+        watches = [CodeWatch(gpu.device, each.gpu_code) for each in (records, others)]
+        gpu.run(file, "k", grid=128, group=64, args=[np.ones(128, np.int32), 64])
+        for watch in watches:
+            watch.close()
+    lines = found.files[str(source)].lines
+    assert lines[2]
+    assert not lines[12]
+    (name,) = found.without_lines  # of the program whose files are not known
+    assert name.startswith("code at 0x")
