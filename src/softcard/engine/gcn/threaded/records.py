@@ -47,7 +47,7 @@ TAKEN_PROFILE_AT: Final = 32
 The next record's address is at `TARGET_AT`.
 """
 TAKEN_BYTES: Final = 40
-ROOM: Final = 1 << 18
+ROOM: Final = 1 << 20
 """The number of instructions that a thread can count, for an engine that counts them.
 
 Each has three counters, in three consecutive arrays of this size: all executions, those without an active
