@@ -34,6 +34,9 @@ WITH_EFFECT = ("triton",)
 """Public modules whose import has an effect: that of Triton selects the driver."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 RANK |= dict.fromkeys((*FACES, *WITH_EFFECT), OUTERMOST - 1)
+PLUGINS = ("coverage",)
+"""Public modules that are plug-ins of other programs. No module of the package imports them."""
+RANK |= dict.fromkeys(PLUGINS, OUTERMOST + 1)
 
 
 def imported_modules(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:

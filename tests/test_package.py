@@ -199,6 +199,7 @@ def test_no_tree_holds_what_somebody_else_built() -> None:
 
 OPTIONAL = {
     "arrow": {"pyarrow"},
+    "coverage": {"coverage"},
     "dask": {"distributed", "pyarrow", "bokeh", "cryptography"},
     "kernels": {"ziglang"},
     "testing": {"hypothesis", "pytest"},

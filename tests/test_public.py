@@ -124,6 +124,7 @@ def test_pages_and_examples_import_public_names_only(page):
         "softcard",
         "softcard.testing",
         "softcard.trace",
+        "softcard.coverage",
         "softcard.triton",
         *(f"softcard.{name}" for name in INTERFACES),
     }

@@ -62,6 +62,7 @@ CONTENTS = {
     "How to": [
         "pytest",
         "howto/ci",
+        "howto/coverage",
         "howto/qemu",
         "howto/hip",
         "howto/triton",

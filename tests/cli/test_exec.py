@@ -15,11 +15,14 @@ import pytest
 
 from softcard.cli import main
 from softcard.cli.attach.exec_devices import ATTACHMENTS
+from softcard.coverage import Coverage
 from softcard.device.refsi.toolkit.builder import REFSIDRV, CommandBuffer
+from softcard.image.assembly.program import assemble
 from softcard.image.riscv.program import read_elf
 from tests.attach.fletcher.rig import ROOT, needs_compiler
 from tests.attach.refsi.rig import VECTORS, compiled
 from tests.cli.test_run import content
+from tests.host.test_coverage import HARTS
 
 pytest.importorskip("pyarrow")
 pytestmark = [needs_compiler, pytest.mark.slow]
@@ -136,6 +139,23 @@ def test_a_report_has_the_code_that_a_program_loaded(capfd: Capture, tmp_path: P
         ]
         events = [json.loads(line)["event"] for line in trace.read_text(encoding="utf-8").splitlines()]
         assert ("kernels-named" in events) == bool(names)
+
+
+def test_the_coverage_of_code_that_a_program_loaded(capfd: Capture, tmp_path: Path) -> None:
+    script, source, kernels, target = (tmp_path / name for name in ("script", "count.s", "count.elf", "all.info"))
+    source.write_text(HARTS)
+    kernels.write_bytes(assemble(HARTS, "rv64gc").elf(str(source)))
+    windows = json.loads((VECTORS / "1D_size_0.json").read_text(encoding="utf-8"))["script"][1]
+    entry = read_elf(kernels.read_bytes()).symbol("count").address
+    launch = CommandBuffer(REFSIDRV).kernel(entry, stack_top=0x1401_0000, return_address=0x6007_7000)
+    words = " ".join(map(str, launch.run_instances(4).finish().words))
+    script.write_text(f"open m\n{windows}\nelf {kernels}\nw64 0x60077000 0x0000089300000513 0x73\ncb {words}\nclose\n")
+    player = compiled("player", tmp_path)
+    options = ["--device", "refsi", "--quiet", "--coverage", str(target), "--code", str(kernels)]
+    code, out, err = run(capfd, *options, "sh", "-c", f"{player} < {script}")
+    assert (code, out.splitlines()[-2:]) == (0, ["cb r=0", "close r=0"])
+    assert err == f"coverage: 6 of 7 lines of 1 file, added to {target}\n"
+    assert Coverage.from_lcov(target.read_text()).files[str(source)].lines[6] == 12
 
 
 def test_the_exit_status_is_the_programs(capfd: Capture) -> None:

@@ -42,7 +42,7 @@ def test_code_objects(tmp_path: Path) -> None:
     other.write_bytes(demo_code("gfx803"))
     ran: list[tuple[LoadedCode, dict[int, int]]] = []
     with Gpu.open("gfx900", count_instructions=True) as gpu:
-        watch = CodeWatch(gpu.device, lambda code, counts: ran.append((code, dict(counts))))
+        watch = CodeWatch(gpu.device, lambda code, executions: ran.append((code, dict(executions.counts))))
         x = np.ones(1000, np.float32)
         result = gpu.run(gpu.load(demo_code("gfx900")), "saxpy", grid=1000, group=64, args=[2.0, x, x])
         watch.close()

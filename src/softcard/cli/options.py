@@ -244,6 +244,12 @@ FindingsOption = Annotated[
 ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write the run as an HTML page; see `report`.")
 ]
+CoverageOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--coverage", metavar="FILE", help="Add the lines and branches of kernels that have run to this LCOV file."
+    ),
+]
 TraceWavesOption = Annotated[
     int,
     typer.Option(
@@ -308,6 +314,20 @@ def check_outputs(findings: Path | None, suppressions: Path | None, check: str, 
     if suppressions:
         with usage_errors(), reading(suppressions):
             read_suppressions(suppressions)
+
+
+def check_coverage(coverage: Path | None, check: str, engine: str, both_engines: bool = False) -> None:
+    """Raise `UsageError` if the coverage cannot be recorded with these checks on this engine, or would be doubled."""
+    if coverage is None:
+        return
+    if both_engines:
+        raise UsageError(
+            "--coverage cannot be used with --both-engines, which runs the kernel twice: choose one engine"
+        )
+    slow = sorted(having(checks_of(check), lambda kind: kind.shadows_values or kind.orders_accesses))
+    if slow and engine == "jit":
+        text = f"--coverage with --check {','.join(slow)} requires --engine reference"
+        raise UsageError(f"{text}: use that engine, or two runs, one of them without the check")
 
 
 def check_equal_stores(equal_stores: bool, check: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from softcard import __version__
-from softcard.cli.exits import UsageError
+from softcard.cli.exits import UsageError, usage_errors
 from softcard.cli.files import is_standard_output, write_file, writing
 from softcard.cli.options import TEXT
 from softcard.cli.output import exact, show_line
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from softcard.device.kfd.code_files import CodeFiles
     from softcard.device.kfd.loaded_code import LoadedCode
     from softcard.device.refsi.device import RefSiDevice
+    from softcard.engine.executions import Executions
+    from softcard.image.coverage import CodeLines, Coverage
     from softcard.image.elf.embedded import Files
     from softcard.trace.code import Listing, Loaded
     from softcard.trace.reading import Record
@@ -239,6 +241,25 @@ def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
             print(f"report: {path}", file=sys.stderr)
 
 
+@contextmanager
+def covering(path: Path | None) -> Iterator[Coverage | None]:
+    """Provide the object that collects coverage; at the end of the block, add it to the LCOV file at `path`.
+
+    Without a `path`, provide None."""
+    if path is None:
+        yield None
+        return
+    from softcard.image.coverage import Coverage
+
+    found = Coverage()
+    try:
+        yield found
+    finally:
+        with usage_errors(), writing(path):
+            found.write_lcov(path)
+        print(f"coverage: {found.summary()}, added to {path}", file=sys.stderr)
+
+
 # ---- records of host programs ----------------------------------------------------------------------------------------
 
 ENTRY_BYTES = 16
@@ -255,14 +276,16 @@ def _opened(path: Path) -> Path | TextIO:
 class ExecRecords:
     """The trace, profile and report writers of a program's devices.
 
-    `command` and `code` name files that may contain the program's kernels.
+    `command` and `code` name files that may contain the program's kernels. The coverage of kernels is added to
+    `coverage`, unless it is None.
     """
 
     def __init__(
         self, stack: ExitStack, report: Report | None, trace: Path | None, profile: Path | None,
-        command: tuple[str, ...], code: tuple[Path, ...],
+        command: tuple[str, ...], code: tuple[Path, ...], coverage: Coverage | None = None,
     ) -> None:  # fmt: skip
         self._report = report
+        self._coverage = coverage
         self._followers: list[Callable[[Probes], object]] = []
         self._lock = threading.Lock()
         self._wanted: list[Callable[[Listing], None]] = [] if report is None else [report.listing]
@@ -287,13 +310,13 @@ class ExecRecords:
             self._followers.append(report.follow)
 
     def __bool__(self) -> bool:
-        """Return True if a trace, a profile or a report is written."""
-        return bool(self._followers)
+        """Return True if a trace, a profile, a report or coverage is written."""
+        return bool(self._followers) or self._coverage is not None
 
     @property
     def shows_code(self) -> bool:
-        """True if a report that shows code is written; executed instructions then have to be counted."""
-        return self._report is not None
+        """True if a report that shows code, or coverage, is written; executed instructions then have to be counted."""
+        return self._report is not None or self._coverage is not None
 
     def follow(self, probes: Probes) -> None:
         """Record the events of a device in the trace, the profile and the report, by subscribing to its `probes`."""
@@ -329,12 +352,29 @@ class ExecRecords:
 
         return CodeFiles(self.files)
 
-    def gpu_code(self, code: LoadedCode, counts: Mapping[int, int]) -> None:
-        """Add code that was loaded by an agent to the report, with the execution counts of its instructions."""
+    def gpu_code(self, code: LoadedCode, executions: Executions) -> None:
+        """Add code that was loaded by an agent to the report and to the coverage, with its executions."""
         from softcard.trace.executed_code import listing_of_memory
 
-        if counts:
-            self._show(listing_of_memory(code, counts, f"code at {code.base:#x}", self.code_files))
+        if not executions.counts:
+            return
+        name = f"code at {code.base:#x}"
+        if self._wanted:
+            self._show(listing_of_memory(code, executions.counts, name, self.code_files))
+        if self._coverage is not None:
+            from softcard.image.coverage import CodeLines
+
+            known = self.code_files.of(code)
+            lines = None if known is None else CodeLines(known.elf, known.lines, code.agent)
+            self._cover(lines, executions, code.base, name if known is None else f"{known.file}, {name}")
+
+    def _cover(self, code: CodeLines | None, executions: Executions, base: int, name: str) -> None:
+        """Add code at address `base` to the coverage; `code` is None if no file contains it."""
+        assert self._coverage is not None
+        if code is None or not code.functions:
+            self._coverage.without_lines.add(name)
+        else:
+            self._coverage.add_code(code, executions, base)
 
     # ---- Fletcher --------------------------------------------------------------------------------------------------
 
@@ -381,19 +421,29 @@ class ExecRecords:
         return ""
 
     def close_refsi(self, device: RefSiDevice) -> None:
-        """Add the code that a device has executed to the report; call this before the device is closed."""
-        from softcard.trace.executed_code import listing_of_words
+        """Add the code that a device has executed to the report and to the coverage.
+
+        Call this before the device is closed."""
+        from softcard.trace.executed_code import executable_of, listing_of_words
 
         words = device.executed_code() if self.shows_code else {}
         if not words:
             return
         self._programs += 1
         name = f"device {self._programs}"
-        self._show(
-            listing_of_words(
-                words, device.instruction_counts(), name, self.files, lambda at, size: fetch(device, at, size)
+        if self._wanted:
+            self._show(
+                listing_of_words(
+                    words, device.instruction_counts(), name, self.files, lambda at, size: fetch(device, at, size)
+                )
             )
-        )
+        if self._coverage is not None:
+            from softcard.image.coverage import HARTS, CodeLines
+            from softcard.image.elf.lines import read_lines
+
+            _, _, elf = executable_of(words, self.files)
+            code = None if elf is None else CodeLines(elf, read_lines(elf), HARTS)
+            self._cover(code, device.executions(), 0, f"the program on {name}")
 
 
 def fetch(device: RefSiDevice, address: int, size: int) -> bytes:

@@ -73,6 +73,10 @@ class FindingWarning(UserWarning):
     """
 
 
+class CoverageWarning(UserWarning):
+    """The warning that the kernels of a device are missing in the coverage that is being recorded."""
+
+
 class LintError(RuleError):
     """The error for a lint of a device whose setting `lints` is "raise"; `check` is the name of the check."""
 

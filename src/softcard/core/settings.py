@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Real
@@ -24,7 +25,7 @@ from softcard.core.checks import WARN as WARN_OF_FINDINGS
 from softcard.core.errors import BeyondModel, WireError, close_to
 from softcard.core.findings import Finding, FindingLog
 from softcard.core.limits import checked_time_limit, default_time_limit
-from softcard.core.lint import LINTS, WARN
+from softcard.core.lint import LINTS, WARN, CoverageWarning
 
 FoundT = TypeVar("FoundT", bound=Finding)
 
@@ -36,6 +37,7 @@ AUTO: Final = "auto"
 FIRST: Final = "first"
 OPTIMISED: Final = "optimised"
 _USUAL: Final[dict[str, str]] = {}
+_COUNTING: Final[list[bool]] = []
 NOT_COUNTED: Final = "instructions are not counted: open the device with count_instructions=True"
 
 
@@ -43,6 +45,11 @@ def set_usual(settings: Mapping[str, str]) -> None:
     """Set default values of settings, by name, for new devices that have these settings; {} removes the defaults."""
     _USUAL.clear()
     _USUAL.update(settings)
+
+
+def count_by_default(enabled: bool) -> None:
+    """Let new devices count instructions, if the coverage of their kernels can be recorded."""
+    _COUNTING[:] = [True] if enabled else []
 
 
 class DeviceOptions(TypedDict, total=False):
@@ -164,8 +171,15 @@ class KernelSettings(DeviceSettings):
     equal_stores: bool = False
 
     def complete(self) -> None:
-        """Convert `check` from a list of names to text."""
+        """Convert `check` from a list of names to text; enable `count_instructions` while coverage is recorded."""
         object.__setattr__(self, "check", as_text(self.check))
+        if not _COUNTING or self.count_instructions or (why := self.why_not_covered()) is None:
+            return
+        if why:
+            text = f"the coverage lacks the kernels of a device with {why}: record it in a run without this setting"
+            warnings.warn(text, CoverageWarning, stacklevel=2)
+        else:
+            object.__setattr__(self, "count_instructions", True)
 
     def verify(self) -> None:
         """Raise an error for an invalid time limit, check, finding limit or combination of settings.
@@ -187,6 +201,12 @@ class KernelSettings(DeviceSettings):
             raise WireError(f"equal_stores requires check={name!r}")
         if self.finding_limit < 1:
             raise WireError(f"finding_limit is {self.finding_limit}, expected 1 or more")
+
+    def why_not_covered(self) -> str | None:
+        """Return the setting with which the coverage of kernels cannot be recorded; "" if it can be recorded.
+
+        Return None if the device's code has no line tables."""
+        return None
 
     @classmethod
     def unchecked(cls) -> frozenset[str]:

@@ -18,6 +18,7 @@ from softcard.device.refsi.commands import BufferStatus
 from softcard.device.refsi.device import DeviceInfo, KernelStatus
 from softcard.device.refsi.interfaces import HOST
 from softcard.device.refsi.registers import MemoryKind
+from softcard.engine.executions import Executions
 
 if TYPE_CHECKING:
     from softcard.engine.riscv.tracepoints import HartTracepoints
@@ -82,6 +83,12 @@ class RefSiPort(MemoryPort, Protocol):
 
     def instruction_counts(self) -> dict[int, int]:
         """Return the number of times that the instruction at each pc has retired.
+
+        The device counts them only if it was opened with ``count_instructions=True``.
+        """
+
+    def executions(self) -> Executions:
+        """Return the executions of the instruction at each pc.
 
         The device counts them only if it was opened with ``count_instructions=True``.
         """

@@ -125,6 +125,13 @@ _OPTIONS: Final = (
         ("failed", "off"),
     ),
     _Option(
+        "coverage",
+        "LCOV file for the lines and branches of kernels that the tests have run (default: none)",
+        None,
+        parse=Path,
+        metavar="FILE",
+    ),
+    _Option(
         "time_limit",
         f"time limit of one kernel, in seconds (default: {TIME_LIMIT_SECONDS:g})",
         TIME_LIMIT_SECONDS,
@@ -144,6 +151,7 @@ class Options:
     trace_dir: Path | None
     trace_format: str
     report: str
+    coverage: Path | None
     time_limit: float
 
     @classmethod

@@ -11,7 +11,7 @@ import re
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import gettempdir
@@ -91,6 +91,7 @@ class _AllFindings:
 _OPTIONS: Final = pytest.StashKey[Options]()
 _OPENED: Final = pytest.StashKey[list[_Opened]]()
 _ALL_FINDINGS: Final = pytest.StashKey[_AllFindings]()
+_COVERAGE: Final = pytest.StashKey[ExitStack]()
 _OWN: Final = pytest.StashKey[list["AnyFinding"]]()
 _REPORT: Final = pytest.StashKey[Any]()
 """The `FailureReport` of a test that has failed."""
@@ -111,6 +112,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the plug-in's markers, and enable the requested checks for devices opened without a fixture."""
     options = config.stash[_OPTIONS] = Options.of(config)
+    path = options.coverage
+    if path is not None:
+        from softcard.host.coverage import record
+
+        if not hasattr(config, "workerinput"):  # worker processes of pytest-xdist add to the file of the first process
+            path.unlink(missing_ok=True)
+        stack = config.stash[_COVERAGE] = ExitStack()
+        recording = stack.enter_context(record())
+        stack.callback(lambda: recording.read().write_lcov(path))
     if options.check:
         from softcard.core.checks import set_default_checks
         from softcard.core.findings import OBSERVERS
@@ -125,6 +135,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line(
             "markers", f"softcard_{name}(*arguments, **settings): how the fixture softcard_{name} opens its device"
         )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the coverage of kernels; a worker process does it before the first process shows the summary."""
+    stack = session.config.stash.get(_COVERAGE, None)
+    if stack is not None:
+        stack.close()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -415,7 +433,14 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the findings of all failed tests, each once, with the number of tests."""
+    """Show the findings of all failed tests, each once, with the number of tests; show the coverage of kernels."""
+    path = terminalreporter.config.stash[_OPTIONS].coverage
+    if path is not None and path.exists():
+        from softcard.image.coverage import Coverage
+
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        terminalreporter.section("softcard coverage")
+        terminalreporter.write_line(f"{Coverage.from_lcov(text, str(path)).summary()}: {path}")
     found = Counter(
         line
         for reports in terminalreporter.stats.values()

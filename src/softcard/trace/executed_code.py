@@ -58,7 +58,8 @@ def listing_of_words(
 
     `fetch` reads the code between executed instructions from memory. If an executable in `files` has the same
     instructions at the same addresses, its functions and lines are shown."""
-    file, image, lines = _image(words, files)
+    file, image, elf = executable_of(words, files)
+    lines = Lines([]) if elf is None else read_lines(elf)
     name = f"{file}, {name}" if file else name
     functions = [] if image is None else functions_of(image)
     halves = {pc + at: word[at : at + HALFWORD] for pc, word in words.items() for at in range(0, len(word), HALFWORD)}
@@ -88,12 +89,16 @@ def _executables(files: Files) -> Iterator[tuple[str, ElfImage, bytes]]:
             continue
 
 
-def _image(words: Mapping[int, bytes], files: Files) -> tuple[str, ElfImage | None, Lines]:
+def executable_of(words: Mapping[int, bytes], files: Files) -> tuple[str, ElfImage | None, ElfFile | None]:
+    """Return the name, image and file of the executable that has the same instructions at the same addresses.
+
+    `words` has the bytes of the executed instructions by pc. Without such an executable, return "", None and None.
+    """
     for name, image, data in _executables(files):
         inside = [pc for pc in words if any(each.address <= pc < each.end for each in image.segments)]
         if inside and all(image.read(pc, len(words[pc])) == words[pc] for pc in inside):
-            return name, image, read_lines(ElfFile(data, image.bits))
-    return "", None, Lines([])
+            return name, image, ElfFile(data, image.bits)
+    return "", None, None
 
 
 def _ranges(pcs: Sequence[int], words: Mapping[int, bytes], read: Fetch, image: ElfImage | None) -> list[Extent]:

@@ -24,7 +24,7 @@ class Reported:
         self.ran: list[tuple[LoadedCode, Mapping[int, int]]] = []
         self.gpu = gpu
         self.code = gpu.load(demo_code("gfx900"))
-        self.watch = CodeWatch(gpu.device, lambda code, counts: self.ran.append((code, counts)))
+        self.watch = CodeWatch(gpu.device, lambda code, executions: self.ran.append((code, executions.counts)))
         gpu.device.probes.subscribe(self.events.append, CodeLoaded, PacketStarted)
 
     def run(self) -> int:

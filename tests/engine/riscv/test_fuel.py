@@ -133,8 +133,10 @@ def test_every_instruction_is_counted_once(name: str, piece: int) -> None:
             outcome = rig.run(end, piece, **x)
             while outcome.ending == "fuel":
                 outcome = rig.outcome(rig.hart, rig.engine.run(rig.hart, piece))
-        counts.append(rig.engine.instruction_counts())
-        assert sum(counts[-1].values()) == rig.hart.retired - before
+        counts.append(rig.engine.executions())
+        assert sum(counts[-1].counts.values()) == rig.hart.retired - before
+        assert counts[-1].counts == rig.engine.instruction_counts()
+        assert bool(counts[-1].taken) == ("bne" in text or "beq" in text or "bnez" in text or "blt" in text)
         rig.engine.close()
     assert counts[1:] == counts[:1] * 3
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from softcard.core.findings import Finding
     from softcard.device.hsa.device import HsaDevice
     from softcard.device.refsi.device import RefSiDevice
+    from softcard.image.coverage import Coverage
 
 
 FLETCHER_PROFILES: Final = ("spec", "hardware")
@@ -64,6 +65,8 @@ class DeviceOptions:
     """The number of waves for which events are recorded in each launch."""
     poison: int | None = None
     """The value that fills undefined GPU registers and memory; None for the device's default."""
+    coverage: Coverage | None = None
+    """The coverage of kernels, to which devices add theirs; None without --coverage."""
     registers_at: tuple[str, ...] = ()
     """The points of the program, as in --registers-at, at which the report shows registers."""
     large_bar: bool = True
@@ -92,7 +95,9 @@ class DeviceOptions:
 
     def records(self, stack: ExitStack) -> ExecRecords:
         """Return the writers of traces, profiles and reports that the options request; `stack` closes them."""
-        return ExecRecords(stack, self.report, self.trace_file, self.profile_file, self.command, self.code)
+        return ExecRecords(
+            stack, self.report, self.trace_file, self.profile_file, self.command, self.code, self.coverage
+        )
 
     def profile_of(self, names: tuple[str, ...]) -> str:
         """Return the profile that the user chose, or by default the first of `names`.
@@ -260,8 +265,9 @@ def rocm(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
     from softcard.device.kfd.device import KfdDevice, known_checks
 
     settings, moments = options(wanted), ProgramSnapshots(wanted.registers_at, lambda: records.code_files)
-    why_not = "" if wanted.report is None else why_not_counted(wanted.engine, wanted.check)
-    settings["count_instructions"] = wanted.report is not None and not why_not
+    counts = wanted.report is not None or wanted.coverage is not None
+    why_not = why_not_counted(wanted.engine, wanted.check) if counts else ""
+    settings["count_instructions"] = counts and not why_not
     with usage_errors():
         device = KfdDevice(wanted.agents or ("gfx900",), large_bar=wanted.large_bar, **settings)
     checked = CheckedAgents(device) if wanted.check else None

@@ -21,6 +21,7 @@ from softcard.cli.exits import UsageError
 from softcard.cli.files import near, reading
 from softcard.cli.options import (
     CheckOption,
+    CoverageOption,
     Engine,
     EngineOption,
     EqualStoresOption,
@@ -42,6 +43,7 @@ from softcard.cli.options import (
     TimeLimitOption,
     TraceWavesOption,
     WindowScaleOption,
+    check_coverage,
     check_error_exitcode,
     check_outputs,
     checked,
@@ -51,7 +53,7 @@ from softcard.cli.options import (
     time_limit_of,
 )
 from softcard.cli.output import Output
-from softcard.cli.records import reporting
+from softcard.cli.records import covering, reporting
 from softcard.cli.tables import styled_diagnostic
 from softcard.core.checks import default_checks
 from softcard.core.diagnostics import Diagnostic
@@ -141,6 +143,7 @@ def exec_program(
     registers_at: RegistersAtOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print events of the device.")] = False,
     report: ReportOption = None,
+    coverage: CoverageOption = None,
     code: Annotated[
         list[Path] | None,
         typer.Option(
@@ -196,6 +199,9 @@ def exec_program(
         raise UsageError("--time-limit requires --device rocm, --device refsi or --agent NAME")
     check_outputs(findings, suppressions, wanted.check, equal_stores)
     check_error_exitcode(error_exitcode, wanted.check if has_checks else "")
+    if coverage is not None and not has_checks:
+        raise UsageError("--coverage requires --device rocm, --device refsi or --agent NAME")
+    check_coverage(coverage, wanted.check if is_rocm else "", wanted.engine)
     if form is not Format.TEXT and not (wanted.check and has_checks):
         raise UsageError(f"--format {form} requires --check, and --agent, --device rocm or refsi")
     for path in code or ():
@@ -204,13 +210,15 @@ def exec_program(
     _check_program(program[0])
     title = Path(program[0]).name
     environment = dict(os.environ)
-    with reporting(report, title) as gathered, ExitStack() as stack:
+    with reporting(report, title) as gathered, covering(coverage) as covered, ExitStack() as stack:
         output = stack.enter_context(closing(Output(sys.stderr)))
 
         def show(found: Diagnostic) -> None:
             output.say(styled_diagnostic(found, output.stream), is_printable=True)
 
-        wanted = replace(wanted, report=gathered, drain=output.drain, show=(lambda found: None) if quiet else show)
+        wanted = replace(
+            wanted, report=gathered, coverage=covered, drain=output.drain, show=(lambda found: None) if quiet else show
+        )
         for name in dict.fromkeys(devices or ["rocm" if agents else "fletcher"]):
             say = (lambda line: None) if quiet else output.say
             environment |= stack.enter_context(ATTACHMENTS[name](wanted, say))

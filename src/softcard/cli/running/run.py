@@ -6,6 +6,8 @@ import copy
 import json
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +21,7 @@ from softcard.cli.options import (
     BaseOption,
     BothEnginesOption,
     CheckOption,
+    CoverageOption,
     Engine,
     EngineOption,
     EqualStoresOption,
@@ -36,6 +39,7 @@ from softcard.cli.options import (
     TierOption,
     TimeLimitOption,
     TraceWavesOption,
+    check_coverage,
     check_error_exitcode,
     check_outputs,
     checked,
@@ -46,7 +50,7 @@ from softcard.cli.options import (
 )
 from softcard.cli.output import exact, show_line
 from softcard.cli.progress import compiled_code, progress
-from softcard.cli.records import RunSummary, print_findings, reporting, write_findings
+from softcard.cli.records import RunSummary, covering, print_findings, reporting, write_findings
 from softcard.core.checks import default_checks
 from softcard.core.display import demangled
 from softcard.core.errors import SoftcardError, WireError
@@ -132,6 +136,7 @@ def run(
     as_json: JsonOption = False,
     form: FormatOption = Format.TEXT,
     report: ReportOption = None,
+    coverage: CoverageOption = None,
     trace_waves: TraceWavesOption = WAVES,
     registers_at: RegistersAtOption = None,
     exact: Annotated[
@@ -217,9 +222,16 @@ def run(
     as_json = form is Format.JSON
     check_outputs(findings, suppressions, check, equal_stores)
     check_error_exitcode(error_exitcode, check)
+    check_coverage(coverage, check, engine.value, both_engines)
     skipped = str(suppressions) if suppressions else None
     options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
-    options = replace(options, with_lines=report is not None, check=check, suppressions=skipped, waves=trace_waves)
+    options = replace(
+        options,
+        with_lines=report is not None or coverage is not None,
+        check=check,
+        suppressions=skipped,
+        waves=trace_waves,
+    )
     options = replace(options, equal_stores=equal_stores, registers_at=tuple(registers_at or ()))
     options = replace(options, poison=poison_of(poison), time_limit=time_limit_of(time_limit))
     if registers_at and report is None:
@@ -232,7 +244,7 @@ def run(
     found, name, sizes = prepared(file, kernel, (grid, group), values, options, header)
     expectations = _expectations(wanted, values)
     try:
-        with reporting(report, f"{file.name}: {name}") as wanted_report:
+        with reporting(report, f"{file.name}: {name}") as wanted_report, recorded(coverage):
             options = replace(options, report=wanted_report)
             with progress(f"running {name}", state=compiled_code):
                 outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
@@ -276,6 +288,22 @@ def run(
 
 Sizes = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 """The type of the sizes of grid and work-group, each with None for a size that the user did not give."""
+
+
+@contextmanager
+def recorded(path: Path | None) -> Iterator[None]:
+    """Record the coverage of kernels in the block, and add it to the LCOV file at `path`, unless it is None."""
+    with covering(path) as found:
+        if found is None:
+            yield
+            return
+        from softcard.host.coverage import record
+
+        with record() as recording:
+            try:
+                yield
+            finally:
+                found.merge(recording.read())
 
 
 def parsed(arguments: list[str], seed: int) -> list[Any]:

@@ -14,6 +14,7 @@ from softcard.core.findings import Finding, FindingLog, Findings, Locators
 from softcard.core.memory_check import guard_of
 from softcard.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED, REFERENCE
 from softcard.device.hsa.wave_events import WaveEvents
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import CountingEngine, Dispatch, Engine, Statistics
 from softcard.engine.gcn.checks.registry import gcn_checks
 from softcard.engine.gcn.hooks import Check, Checks, Tracker
@@ -148,14 +149,17 @@ class Compute:
         self._engine = engine
 
     def instruction_counts(self) -> dict[int, int]:
-        """Return the number of times that each instruction has retired, by address.
+        """Return the number of times that each instruction has retired, by address; see `executions`."""
+        return dict(self.executions().counts)
+
+    def executions(self) -> Executions:
+        """Return the executions of each instruction, by address.
 
         Raise `WireError` if the device does not count instructions.
         """
         if not self._is_counting:
             raise WireError(NOT_COUNTED)
-        counts = cast("CountingEngine", self.engine).instruction_counts()
-        return self.checks.added_counts(counts)
+        return self.checks.added_executions(cast("CountingEngine", self.engine).executions())
 
     def run(self, dispatch: Dispatch, run: Callable[[Dispatch], Statistics] | None = None) -> Statistics:
         """Run the waves of `dispatch`. With the setting ``coherence="strict"``, report the findings about fences.

@@ -53,6 +53,7 @@ from softcard.device.hsa.queues.signals import POLL_SECONDS, Signal, Timestamps
 from softcard.device.hsa.settings import STRICT, GpuOptions, Settings
 from softcard.device.hsa.snapshot import DeviceState, Keeper
 from softcard.device.hsa.wave_events import WaveCalls, WaveEvents
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import Engine
 from softcard.engine.gcn.hooks import Checks
 from softcard.engine.gcn.memory_type import Mtype
@@ -176,6 +177,13 @@ class HsaDevice(Device[Settings]):
         `WireError` without it.
         """
         return self._compute.instruction_counts()
+
+    def executions(self) -> Executions:
+        """Return the executions of each instruction, by address.
+
+        The device needs the setting `count_instructions`; raise `WireError` without it.
+        """
+        return self._compute.executions()
 
     @property
     def trap_handler(self) -> Callable[[Trapped], bool] | None:

@@ -165,6 +165,15 @@ class Settings(WaveFields, KernelSettings):
         if self.coherence == STRICT and having(self.checks, lambda kind: not kind.with_strict_waves):
             raise BeyondModel(f"check {self.check!r} cannot be used with coherence {STRICT!r}: set only one of the two")
 
+    def why_not_covered(self) -> str | None:
+        """Return the setting with which the coverage of kernels cannot be recorded; "" if it can be recorded.
+
+        The first tier counts instructions, and checks that need optimised code cannot use it."""
+        if self.coherence == STRICT:
+            return f"coherence={STRICT!r}"
+        slow = having(self.checks, lambda kind: kind.shadows_values or kind.orders_accesses)
+        return f"check={','.join(sorted(slow))!r} on engine {JIT!r}" if slow and self.engine == JIT else ""
+
     @property
     def translates(self) -> bool:
         """True if the engine translates waves to machine code; False if the reference engine interprets them.

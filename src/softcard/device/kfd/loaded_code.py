@@ -8,9 +8,7 @@ header has no symbols."""
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +18,7 @@ from softcard.core.space import PAGE_SIZE
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.events import CodeLoaded, PacketStarted
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.memory import GpuMemory
 
 # ---- names of kernels and functions ----------------------------------------------------------------------------------
@@ -222,8 +221,8 @@ def _code_object(memory: GpuMemory, agent: str, address: int) -> tuple[LoadedCod
     return LoadedCode(agent, base, memory.read(base, size), functions), kernels
 
 
-Ran = Callable[[LoadedCode, Mapping[int, int]], None]
-"""A function that is called with code, and the number of executions of the instruction at each address.
+Ran = Callable[[LoadedCode, Executions], None]
+"""A function that is called with code, and the executions of the instruction at each address.
 
 The numbers are empty unless counting is enabled.
 """
@@ -246,8 +245,8 @@ class CodeWatch:
         self._loaded: dict[int, LoadedCode] = {}
         """The code objects by their base address."""
         self._gone: list[LoadedCode] = []
-        self._reported: Counter[int] = Counter()
-        """The instruction counts by address that were already passed to `ran`.
+        self._reported = Executions()
+        """The executions by address that were already passed to `ran`.
 
         They belong to code that was freed; other code may have been loaded at these addresses since.
         """
@@ -302,13 +301,11 @@ class CodeWatch:
         self._report(gone)
 
     def _report(self, codes: list[LoadedCode]) -> None:
-        counts = self._device.instruction_counts() if self._counts else {}
-        order = sorted(counts)
+        new = self._device.executions() - self._reported if self._counts else Executions()
         for code in codes:
-            inside = order[bisect_left(order, code.base) : bisect_left(order, code.end)]
-            new = {pc: counts[pc] - self._reported[pc] for pc in inside if counts[pc] > self._reported[pc]}
-            self._reported.update(new)
-            self._ran(code, new)
+            own = new.within(code.base, code.end)
+            self._reported += own
+            self._ran(code, own)
 
     def close(self) -> None:
         """Report the instruction counts of all remaining code.

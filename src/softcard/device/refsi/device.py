@@ -39,6 +39,7 @@ from softcard.device.refsi.spec.dma import TransferOrder
 from softcard.device.refsi.spec.memory import COHERENT, STRICT, SpecMemory
 from softcard.device.refsi.spec.port import SpecPort
 from softcard.device.refsi.toolkit.builder import REFSIDRV, SPEC
+from softcard.engine.executions import Executions
 from softcard.engine.riscv.api import Engine
 from softcard.engine.riscv.checks import hart_checks
 from softcard.engine.riscv.hooks import HartChecks, Machine
@@ -279,6 +280,15 @@ class RefSiDevice(Stateful, Device[Settings]):
         if not self.settings.count_instructions:
             raise WireError(NOT_COUNTED)
         return self.engine.instruction_counts()
+
+    def executions(self) -> Executions:
+        """Return the executions of each instruction, by address.
+
+        The device needs the setting `count_instructions`; raise `WireError` without it.
+        """
+        if not self.settings.count_instructions:
+            raise WireError(NOT_COUNTED)
+        return self.engine.executions()
 
     def executed_code(self) -> dict[int, bytes]:
         """Return the bytes of the instruction at each pc of `instruction_counts`, as it was fetched.

@@ -21,6 +21,7 @@ from softcard.core.errors import GuestFault, ModelBug
 from softcard.core.limits import Watch, past_steps
 from softcard.core.space import host_address
 from softcard.core.words import align_up
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.hooks import NO_CHECKS, Checks
 from softcard.engine.gcn.host_clock import HostClock
 from softcard.engine.gcn.memory import LIMIT, GpuMemory
@@ -330,3 +331,6 @@ class CountingEngine(Engine, Protocol):
 
     def instruction_counts(self) -> dict[int, int]:
         """Return how often the instruction at each pc has retired since this engine was created."""
+
+    def executions(self) -> Executions:
+        """Return the executions of the instruction at each pc since this engine was created."""

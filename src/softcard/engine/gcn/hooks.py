@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import SoftcardError
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.instrumentation import PLAIN, HookPoints, Instrumentation
 from softcard.engine.gcn.launches import Launches
 from softcard.engine.gcn.memory import GpuMemory
@@ -379,12 +380,12 @@ class Check:
     def launch_ends(self, dispatch: Dispatch) -> None:
         """Handle the end of a dispatch, by its last wave or by an error."""
 
-    def added_counts(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return `counts`, the instruction counts by address, plus those of dispatches that `run` has executed.
+    def added_executions(self, executions: Executions) -> Executions:
+        """Return the numbers of executions of an engine, plus those of dispatches that `run` has executed.
 
         Such dispatches ran in place of the engine, which has therefore not counted them.
         """
-        return counts
+        return executions
 
     # work-groups
     def barrier_opens(self, dispatch: Dispatch, group: int, waves: Sequence[Wave]) -> None:
@@ -510,14 +511,14 @@ class Checks:
         found = [each.running(dispatch, fetch, is_translated=is_translated) for each in self._of["running"]]
         return found[0] if len(found) == 1 else _all_contexts(found)
 
-    def added_counts(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return `counts`, the instruction counts by address, plus those of dispatches that checks have executed.
+    def added_executions(self, executions: Executions) -> Executions:
+        """Return the numbers of executions of an engine, plus those of dispatches that checks have executed.
 
         Such dispatches ran in place of the engine, which has therefore not counted them.
         """
-        for each in self._of["added_counts"]:
-            counts = each.added_counts(counts)
-        return counts
+        for each in self._of["added_executions"]:
+            executions = each.added_executions(executions)
+        return executions
 
     # work-groups
     def barrier_opens(self, dispatch: Dispatch, group: int, waves: Sequence[Wave]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from softcard.engine.executions import Executions
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.format import REGISTERS
 from softcard.isa.riscv.insn import Insn
@@ -170,6 +171,12 @@ class Engine(Protocol):
 
     def instruction_counts(self) -> dict[int, int]:
         """Return the number of times that the instruction at each pc has retired since the engine was made.
+
+        The engine must have been set up to count instructions.
+        """
+
+    def executions(self) -> Executions:
+        """Return the executions of the instruction at each pc since the engine was made.
 
         The engine must have been set up to count instructions.
         """

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from softcard.core.errors import AccessFault, BeyondModel, ModelBug
 from softcard.core.space import PAGE_BITS, PAGE_SIZE
 from softcard.core.threads import reset_after_fork
+from softcard.engine.executions import Executions
 from softcard.engine.riscv.api import CAUSES, FETCH_ACCESS, ILLEGAL, Alone, Exit, Trap, Why
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
@@ -104,7 +104,7 @@ class ReferenceEngine:
         self.tlb_entries = tlb_entries
         self.on_retire = on_retire
         self.observe = observe
-        self._counts: Counter[int] | None = Counter() if counting else None
+        self._executions = Executions() if counting else None
         self._executed: dict[int, Insn] = {}
         self.between_slices: Callable[[Hart], None] | None = None
         self.compiling_seconds = 0.0
@@ -124,13 +124,14 @@ class ReferenceEngine:
     # -- the engine contract ------------------------------------------------------------------------------------
 
     def instruction_counts(self) -> dict[int, int]:
-        """Return the number of times that the instruction at each pc has retired.
+        """Return the number of times that the instruction at each pc has retired; see `executions`."""
+        return dict(self.executions().counts)
 
-        Raise a `ModelBug` if the engine does not count them.
-        """
-        if self._counts is None:
+    def executions(self) -> Executions:
+        """Return the executions of the instruction at each pc; raise `ModelBug` if the engine does not count them."""
+        if self._executions is None:
             raise ModelBug("the engine does not count instructions: make it with counting=True")
-        return dict(self._counts)
+        return self._executions.copy()
 
     def executed(self) -> dict[int, Insn]:
         """Return the instruction at each pc in `instruction_counts`; if a pc had several, return one of them."""
@@ -257,7 +258,7 @@ class ReferenceEngine:
         With `least_steps`, also stop at the first taken control transfer after that many instructions.
         """
         context = self.context(hart)
-        o, words, hook, counts = context.evaluator, hart.words, self.on_retire, self._counts
+        o, words, hook, executions = context.evaluator, hart.words, self.on_retire, self._executions
         for done in range(fuel):
             pc = words[PC]
             if pc == words[RETURN_ADDRESS]:
@@ -289,8 +290,10 @@ class ReferenceEngine:
             words[PC] = o.target
             words[RETIRED] += 1
             self.interpreted += 1
-            if counts is not None:
-                counts[pc] += 1
+            if executions is not None:
+                executions.counts[pc] += 1
+                if o.target != o.next_pc and insn.spec.flow == "branch":
+                    executions.taken[pc] += 1
                 self._executed[pc] = insn
             if hook is not None:
                 hook(hart, insn)

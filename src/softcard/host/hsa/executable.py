@@ -28,6 +28,7 @@ from softcard.image.hsa.code_object import Kernel as KernelImage
 from softcard.isa.gcn.target import TARGETS
 
 if TYPE_CHECKING:
+    from softcard.host.coverage import DeviceCoverage
     from softcard.host.hsa.launch import LaunchTemplate
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -80,6 +81,8 @@ class Executable(RichDisplay):
             name: Kernel(self, image, loaded.kernels[name]) for name, image in code.kernels.items()
         }  # fmt: skip
         self._block = device.block(self.base)
+        self.coverage: DeviceCoverage | None = None
+        """The object that records the coverage of the code; None if no coverage is recorded."""
         device.locators.known.append(self._locate)
         objects, size = loaded.kernels, code.layout.size
         device.telemetry.emit(
@@ -199,6 +202,12 @@ class Executable(RichDisplay):
         """The line table of the code object."""
         return read_lines(self.code.elf)
 
+    def cover(self) -> None:
+        """Let `coverage` record the code's executions."""
+        assert self.coverage is not None
+        names = ", ".join(self.kernels) or "code without kernels"
+        self.coverage.load(self.base, self.code.elf, lambda: self._lines, names)
+
     def unload(self) -> None:
         """Free the code object's memory; further calls have no effect.
 
@@ -206,6 +215,8 @@ class Executable(RichDisplay):
         and variables of this one.
         """
         if self.is_loaded:
+            if self.coverage is not None:
+                self.coverage.unload(self.base)
             self._device.locators.known.remove(self._locate)
             self._device.free(self.base)
 

@@ -36,6 +36,7 @@ from softcard.device.hsa.queues.records import QueueFeature, QueueType
 from softcard.device.hsa.queues.signals import Condition, Signal
 from softcard.device.hsa.settings import GpuOptions
 from softcard.device.hsa.snapshot import DeviceState
+from softcard.host.coverage import device_coverage
 from softcard.host.hsa.arguments import Given, Local, Pointer, Segments
 from softcard.host.hsa.executable import Executable, Kernel, read
 from softcard.host.hsa.launch import (
@@ -149,6 +150,8 @@ class Gpu(RichDisplay):
         self._hostcalls: dict[Queue, Hostcalls] = {}
         self._executables: WeakSet[Executable] = WeakSet()
         self._lock = threading.RLock()
+        is_counting = device.settings.count_instructions
+        self._coverage = device_coverage(self, device.agent.name, device.executions) if is_counting else None
 
     @classmethod
     def open(cls, agent: str = "gfx900", *, exact: bool = False, **settings: Unpack[GpuOptions]) -> Self:
@@ -183,6 +186,8 @@ class Gpu(RichDisplay):
         Arrays that the caller still holds stay valid with their last contents; their memory is freed together with
         them. Every later call that needs the device raises `RuleError`.
         """
+        if self._coverage is not None and not self.device.is_closed:
+            self._coverage.close()
         self.device.close()
         self._arrays.close()
 
@@ -225,7 +230,9 @@ class Gpu(RichDisplay):
         """
         self.device.check_open()
         with self._lock:
+            self._report_coverage()
             self.device.restore(state.device)
+            self._follow_coverage()
             self._arrays.restore(state.arrays)
             self._queue, self._mine, self._users = state.queue, set(state.mine), {}
 
@@ -236,7 +243,9 @@ class Gpu(RichDisplay):
         """
         self.device.check_open()
         with self._lock:
+            self._report_coverage()
             self.device.reset()
+            self._follow_coverage()
             self._arrays.restore(())
             self._queue, self._mine, self._users = None, set(), {}
 
@@ -319,7 +328,24 @@ class Gpu(RichDisplay):
         made = Executable(self.device, read(code, self.device.agent.name), places, any_target=any_target)
         with self._lock:
             self._executables.add(made)
+            if self._coverage is not None:
+                made.coverage = self._coverage
+                made.cover()
         return made
+
+    def _report_coverage(self) -> None:
+        """Report the executions so far, because a reset or restore is about to change the loaded code."""
+        coverage = self._coverage
+        for each in self.executables if coverage is not None else ():
+            assert coverage is not None
+            each.coverage = None
+            coverage.unload(each.base)
+
+    def _follow_coverage(self) -> None:
+        """Follow the code that is loaded after a reset or restore."""
+        for each in self.executables if self._coverage is not None else ():
+            each.coverage = self._coverage
+            each.cover()
 
     @property
     def executables(self) -> list[Executable]:

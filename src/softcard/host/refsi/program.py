@@ -180,7 +180,7 @@ class Program(RichDisplay):
 
     def place_of(self, pc: int) -> Place | None:
         """Return the source line of the instruction at `pc`; None if it is unknown."""
-        return self._lines.at(pc - self._distance) if self.file else None
+        return self.lines.at(pc - self.distance) if self.file else None
 
     def snapshot_at(self, points: Sequence[str]) -> None:
         """Set the points at which the device takes snapshots of registers, in addition to faults.
@@ -194,9 +194,14 @@ class Program(RichDisplay):
         choose(self._driver.port.tracepoints, points, names, code, self.place_of)
 
     @cached_property
-    def _lines(self) -> Lines:
-        """The line table of the program."""
-        return read_lines(ElfFile(self.file, ELF_BITS))
+    def elf(self) -> ElfFile:
+        """The program's file."""
+        return ElfFile(self.file, ELF_BITS)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The line table of the program, with addresses as linked."""
+        return read_lines(self.elf)
 
     def _text(self, pc: int) -> str:
         """Return the disassembly of the instruction at `pc`; "" if the file has no code there."""
@@ -207,7 +212,7 @@ class Program(RichDisplay):
             return ""
 
     @cached_property
-    def _distance(self) -> int:
+    def distance(self) -> int:
         """The number of bytes by which the program was moved up from the addresses for which it was linked."""
         linked = min((segment.address for segment in read_elf(self.file).segments), default=0)
         return min((segment.address for segment in self.image.segments), default=0) - linked

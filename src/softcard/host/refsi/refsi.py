@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +31,7 @@ from softcard.device.refsi.events import ConsoleOutput
 from softcard.device.refsi.interfaces import HART
 from softcard.device.refsi.registers import PERF_COUNTERS_BASE, REGISTER_BYTES, Counter
 from softcard.device.refsi.toolkit.builder import KUB_UNIT_BYTES, CommandBuffer
+from softcard.host.coverage import device_coverage
 from softcard.host.port import RefSiPort
 from softcard.host.refsi.buffer import Buffer, Scalar
 from softcard.host.refsi.driver import RefSiDriver
@@ -45,6 +47,7 @@ from softcard.host.refsi.launch import (
 )
 from softcard.host.refsi.program import ELF_BASE, Kernel, Program, check_loaded, explained
 from softcard.host.run_statistics import logged
+from softcard.image.coverage import HARTS
 from softcard.image.riscv.kind import loadable
 from softcard.image.riscv.program import read_elf
 
@@ -64,6 +67,10 @@ class RefSi(RefSiDriver):
     def __init__(self, port: RefSiPort) -> None:
         super().__init__(port)
         self._program: Program | None = None
+        self._coverage = None
+        with suppress(WireError):  # the device does not count instructions
+            port.executions()
+            self._coverage = device_coverage(self, HARTS, port.executions)
 
     # ---- data ----------------------------------------------------------------------------------------------------
 
@@ -136,9 +143,17 @@ class RefSi(RefSiDriver):
         data = bytes_of(source, "a RISC-V program")
         image = loadable(read_elf(data), data, ELF_BASE)
         if self._program is not None:
-            self._program.unload()
-        self._program = Program(self, image, self.port.scale_encoding, data)
-        return self._program
+            self._unload(self._program)
+        self._program = made = Program(self, image, self.port.scale_encoding, data)
+        if self._coverage is not None:
+            self._coverage.load(made.distance, made.elf, lambda: made.lines, ", ".join(made.kernels))
+        return made
+
+    def _unload(self, program: Program) -> None:
+        """Report the coverage of a program, and free its memory."""
+        if self._coverage is not None and program.is_loaded:
+            self._coverage.unload(program.distance)
+        program.unload()
 
     def compile(self, source: str, language: str = ".c", *, options: Sequence[str] = ()) -> Program:
         """Compile C, C++ (`language` ".cpp") or assembly (".s", ".S") source text, and load the result.
@@ -160,6 +175,8 @@ class RefSi(RefSiDriver):
 
     def shutdown(self) -> None:
         """Close the device as `RefSiDriver.shutdown` does. A loaded program does not count as a memory leak."""
+        if self._coverage is not None and self._port is not None:
+            self._coverage.close()
         if self._program is not None and self._port is not None and self._port.log is not None:
             self._program.unload()
         super().shutdown()

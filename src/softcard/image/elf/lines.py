@@ -62,6 +62,11 @@ class Place:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
+    def user_lines(self) -> tuple[tuple[str, int], ...]:
+        """Return file and line of each frame that is not in a library's header, innermost first, each once."""
+        every = (frame.rpartition(":") for frame in self.frames or (str(self),))
+        return tuple(dict.fromkeys((file, int(line)) for file, _, line in every if not _is_library(file)))
+
     def is_at(self, line: int, matches: Callable[[str], bool]) -> bool:
         """Return True if one of the frames is line `line` of a file that `matches` accepts."""
         every = (frame.rpartition(":") for frame in self.frames or (str(self),))
@@ -96,6 +101,19 @@ class Lines:
 
     def __bool__(self) -> bool:
         return bool(self._places)
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the ranges of addresses with a known source line, each as start and end, in ascending order."""
+        found: list[tuple[int, int]] = []
+        ends = [*self._starts[1:], *self._starts[-1:]]
+        for start, end, place in zip(self._starts, ends, self._places, strict=True):
+            if place is None or start == end:
+                continue
+            if found and found[-1][1] == start:
+                found[-1] = found[-1][0], end
+            else:
+                found.append((start, end))
+        return found
 
     def at(self, address: int) -> Place | None:
         """Return the source line of the instruction at an address; None if unknown."""

@@ -37,6 +37,19 @@ PLAIN: Final = (
     ("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 5", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0"),
     ("s_getpc_b64 s[26:27]", "s_add_u32 s26, s26, 16", "s_addc_u32 s27, s27, 0", "s_setpc_b64 s[26:27]", "s_nop 0"),
     ("s_barrier",),
+    (
+        "s_mov_b64 s[28:29], exec",
+        "s_mov_b64 exec, 0",
+        "v_add_u32_e32 v1, 1, v1",
+        "s_nop 0",
+        "flat_load_dword v3, v[22:23]",
+        "s_waitcnt vmcnt(0)",
+        "s_sethalt 0",
+        "v_mov_b32_e32 v2, v1",
+        "s_mov_b64 exec, s[28:29]",
+    ),
+    ("s_and_b32 s30, s8, 1", "s_cmp_eq_u32 s30, 0", "s_cbranch_scc1 1", "s_nop 0", "s_cbranch_execz 0"),
+    ("s_movk_i32 s30, 1", "s_set_gpr_idx_on s30, 1", "v_mov_b32_e32 v2, v1", "s_set_gpr_idx_off"),
 )
 START: Final = f"""
 v_lshlrev_b32_e32 v20, 2, v0
@@ -103,6 +116,7 @@ def test_both_engines_count_every_instruction_once(seed: int) -> None:
     one.run(made(text, **options, **order))
     one.close()
     assert one.instruction_counts() == reference.instruction_counts()
+    assert one.executions() == reference.executions()
 
 
 LOOP: Final = "s_movk_i32 s8, 100\nagain:\n{}\ns_sub_u32 s8, s8, 1\ns_cmp_lg_u32 s8, 0\ns_cbranch_scc1 again\ns_endpgm"

@@ -7,7 +7,6 @@ and to find the lane that faulted.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from softcard.core.errors import AccessFault, GuestFault, ModelBug, SoftcardError, with_registers
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import Dispatch, Statistics
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE, Observer
 from softcard.engine.gcn.memory import GpuMemory
@@ -34,6 +34,7 @@ from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute, selector_values
 from softcard.isa.gcn.state import (
     ENDED,
+    EXEC,
     FAULT_ADDRESS,
     FAULT_LANE,
     FAULT_PC,
@@ -209,7 +210,8 @@ class Stepper:
     It is not thread-safe: each thread needs its own. `on_retire` is called after every retired instruction.
     `lanes` is the operations interface, the object whose methods the semantics call; `accesses` is its component
     for memory accesses. If one of these is None, the standard object is used. `code` is the cache of decoded
-    instructions; if it is None, the stepper has a new one."""
+    instructions; if it is None, the stepper has a new one. `executions` counts the executed instructions, unless it is
+    None."""
 
     def __init__(
         self,
@@ -228,6 +230,7 @@ class Stepper:
         self.code = DecodedCode(dispatch.target, dispatch.memory) if code is None else code
         self._views: dict[int, View] = {}
         self._begun: tuple[int, int | None] = -1, None
+        self.executions: Executions | None = None
 
     @cached_property
     def lanes(self) -> Any:
@@ -313,6 +316,7 @@ class Stepper:
     def _step(self, view: View, lanes: int | None) -> Insn:
         words, o = view.words, self.lanes
         pc = words[PC]
+        is_idle = self.executions is not None and is_without_lanes(view.wave)
         insn = None
         try:
             cached = self.code.at(pc)
@@ -328,6 +332,12 @@ class Stepper:
             bug = ModelBug(f"{type(error).__name__} in an instruction's semantics: {error}")
             raise self._placed(bug, view, pc, insn) from error
         words[RETIRED] += 1
+        if self.executions is not None:
+            self.executions.counts[pc] += 1
+            if is_idle:
+                self.executions.idle[pc] += 1
+            if o.target != insn.next_pc and is_conditional_branch(insn):
+                self.executions.taken[pc] += 1
         return insn
 
     def _placed(self, error: SoftcardError, view: View, pc: int, insn: Insn | None) -> SoftcardError:
@@ -352,6 +362,16 @@ class Stepper:
         return error
 
 
+def is_without_lanes(wave: Wave) -> bool:
+    """Return True if no lane of a wave is active."""
+    return not wave.s64(EXEC)
+
+
+def is_conditional_branch(insn: Insn) -> bool:
+    """Return True if an instruction is a conditional branch with a constant target."""
+    return insn.form == "SOPP" and insn.op.name.startswith("s_cbranch_")
+
+
 def _shown(insn: Insn) -> str:
     """Return the instruction as assembly text, or its name if an operand cannot be shown as text."""
     try:
@@ -372,26 +392,23 @@ class ReferenceEngine:
     """
 
     def __init__(self, on_retire: OnRetire | None = None, counting: bool = False) -> None:
-        self.on_retire = self._count if counting else on_retire
-        self._further = on_retire if counting else None
-        self._counts: Counter[int] | None = Counter() if counting else None
+        self.on_retire = on_retire
+        self._executions = Executions() if counting else None
         self._decoded: WeakKeyDictionary[GpuMemory, tuple[tuple[int, Target], dict[int, Cached]]] = WeakKeyDictionary()
         """The decoded instructions by memory, with the version of the mappings and the target they depend on."""
 
     def __repr__(self) -> str:
         return "<reference engine of waves>"
 
-    def _count(self, wave: Wave, insn: Insn) -> None:
-        assert self._counts is not None
-        self._counts[insn.pc] += 1
-        if self._further is not None:
-            self._further(wave, insn)
-
     def instruction_counts(self) -> dict[int, int]:
-        """Return the number of executions by pc, if the engine counts them; otherwise raise `ModelBug`."""
-        if self._counts is None:
+        """Return the number of executions by pc; see `executions`."""
+        return dict(self.executions().counts)
+
+    def executions(self) -> Executions:
+        """Return the executions of the instruction at each pc; raise `ModelBug` if the engine does not count them."""
+        if self._executions is None:
             raise ModelBug("the engine does not count instructions: make it with counting=True")
-        return dict(self._counts)
+        return self._executions.copy()
 
     def stepper(self, dispatch: Dispatch) -> Stepper:
         """Return a stepper for this dispatch."""
@@ -399,7 +416,9 @@ class ReferenceEngine:
         key, known = (memory.version, dispatch.target), self._decoded.get(memory)
         if known is None or known[0] != key:
             known = self._decoded[memory] = key, {}
-        return Stepper(dispatch, self.on_retire, code=DecodedCode(dispatch.target, memory, known[1]))
+        stepper = Stepper(dispatch, self.on_retire, code=DecodedCode(dispatch.target, memory, known[1]))
+        stepper.executions = self._executions
+        return stepper
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run all work-groups to their end, one after the other."""
@@ -428,6 +447,7 @@ class TracepointEngine(ReferenceEngine):
         """Return a stepper for this dispatch that takes snapshots."""
         stepper = TracepointStepper(dispatch, self.on_retire)
         stepper.tracepoints = self._tracepoints
+        stepper.executions = self._executions
         return stepper
 
 

@@ -37,6 +37,8 @@ class ProgramBuilder:
         self._at: dict[Point, int] = {}
         self._gotos: list[tuple[int, Span]] = []
         self._aways: dict[int, int] = {}
+        self._takens: dict[Point, int] = {}
+        """The records that count taken branches, by the block of the branch; empty unless instructions are counted."""
         self._size = 0
         self._pcs: list[int] = []
         self._pointers: list[int] = []
@@ -52,6 +54,7 @@ class ProgramBuilder:
         laid = {mode: self._lay_out(mode) for mode in self.used}
         starts = self._entries()
         self._reserve_aways()
+        self._reserve_takens()
         self.words = np.zeros(self._size // 8, np.uint64)
         self.halves = self.words.view(np.uint32)
         for mode, offsets in laid.items():
@@ -163,6 +166,13 @@ class ProgramBuilder:
                 assert block.after is not None
                 self._away(self.listing.pc(block.after[0]))
 
+    def _reserve_takens(self) -> None:
+        """Reserve the records that count taken branches, if instructions are counted."""
+        for (first, mode), block in self.flow.blocks.items() if self.flow.apart else ():
+            if block.is_conditional and not self.flow.is_step(block.last - 1, mode):
+                self._takens[first, mode] = self._size
+                self._size += records.TAKEN_BYTES
+
     def _away(self, pc: int) -> None:
         if pc not in self._aways:
             self._aways[pc] = self._size
@@ -218,7 +228,8 @@ class ProgramBuilder:
             elif block.jumps_to:
                 known = self.library.find(_key(flow, last, mode))
                 assert known is not None
-                self._put_pointer(int(offsets[last]) + known[1].target >> 3, self._record(block.target, block.jumps_to))
+                target = self._takens.get((first, own), self._record(block.target, block.jumps_to))
+                self._put_pointer(int(offsets[last]) + known[1].target >> 3, target)
             assert first < block.last
 
     def _record(self, point: Point | None, pc: int) -> int:
@@ -237,16 +248,24 @@ class ProgramBuilder:
 
     def _fill_blocks(self) -> None:
         needs, words = self.flow.needs(), self.words
+        stubs = ("counted_fuel", "counted_head") if self.flow.apart else ("fuel", "head")
         for number, (point, offset) in enumerate(self._at.items()):
             block, at = self.flow.blocks[point], offset >> 3
             is_head = point in self.flow.heads
-            self._put_stub(at, "head" if is_head else "fuel")
+            self._put_stub(at, stubs[is_head])
             self._put_pc(at + 1, self.listing.pc(point[0]))
             words[at + records.COUNT_AT // 8] = block.last - block.first
             words[at + records.PROFILE_AT // 8] = number
             self._profiles.append(at + records.PROFILE_AT // 8)
             if is_head:
                 words[at + records.NEEDS_AT // 8] = needs[point]
+            if point in self._takens:
+                taken = self._takens[point] >> 3
+                self._put_stub(taken, "taken")
+                self._put_pc(taken + 1, self.listing.pc(block.last - 1))
+                self._put_pointer(taken + records.TARGET_AT // 8, self._record(block.target, block.jumps_to))
+                words[taken + records.TAKEN_PROFILE_AT // 8] = number
+                self._profiles.append(taken + records.TAKEN_PROFILE_AT // 8)
         for at, block in self._gotos:
             assert block.after is not None
             self._put_stub(at >> 3, "goto")

@@ -108,7 +108,8 @@ class Span:
     """A basic block: the instructions from index `first` up to `last`, exclusive.
 
     `after` is the fall-through successor, `target` the successor of a taken branch, and `jumps_to` the branch's target
-    address.
+    address. `is_conditional` is True if the block ends with a conditional branch to another
+    address than that of the next instruction.
     """
 
     first: int
@@ -117,6 +118,7 @@ class Span:
     after: Point | None = None
     target: Point | None = None
     jumps_to: int = 0
+    is_conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,7 @@ class Flow:
         following = (last, after)
         if flow in ("branch", "jump"):
             block.jumps_to = self.listing.address_of(last - 1)
+            block.is_conditional = flow == "branch" and block.jumps_to != self.listing.pc(last)
             target = self.listing.target_of(last - 1)
             if target >= 0:
                 block.target = (target, mode)

@@ -37,14 +37,23 @@ class InlineCache:
     """The inline cache of one instruction at a pc, under a MODE.
 
     `following` is the next instruction if it has an inline cache, too, else None. `profile` is the number of the
-    profile counter, and `code_ranges` has the guest code that the cache depends on. The constructor raises
+    profile counter, and `code_ranges` has the guest code that the cache depends on. With `is_counting`, executions
+    without an active lane are counted too. The constructor raises
     `Untranslated` if the host does not support the float mode of MODE.
     """
 
     is_closed = False
     """False, since an inline cache always exits to the engine."""
 
-    def __init__(self, library: Library, place: BlockKey, insn: Insn, following: Insn | None, profile: int) -> None:
+    def __init__(
+        self,
+        library: Library,
+        place: BlockKey,
+        insn: Insn,
+        following: Insn | None,
+        profile: int,
+        is_counting: bool = False,
+    ) -> None:
         if not host_has(of_mode(place[1])):
             raise Untranslated
         self.library = library
@@ -61,7 +70,7 @@ class InlineCache:
         base = int(words.ctypes.data)
         fill_begin(words, 0, library, place[0], float_control(of_mode(place[1])), base + HEAD_AT)
         head, first = HEAD_AT // 8, FIRST_AT // 8
-        words[head] = library.stubs["head"]
+        words[head] = library.stubs["counted_head" if is_counting else "head"]
         words[head + 1] = place[0]
         words[head + records.COUNT_AT // 8] = words[head + records.NEEDS_AT // 8] = 1
         words[head + records.PROFILE_AT // 8] = profile * 8

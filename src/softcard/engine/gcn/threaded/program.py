@@ -5,13 +5,13 @@ It has the records of all code that can be reached from a start address, in the 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.jit.basics import BlockKey, Untranslated
 from softcard.engine.gcn.jit.code_ranges import holds
 from softcard.engine.gcn.memory import GpuMemory
@@ -134,28 +134,21 @@ def fill_begin(words: npt.NDArray[np.uint64], at: int, library: Library, pc: int
 # reference engine are counted here; instructions that code began and left to it are subtracted.
 
 
-ROOM: Final = 1 << 18
-"""The number of counters of a thread that counts instructions.
-
-If all are in use, the reference engine executes further code.
-"""
-
-
 class Tally:
     """The execution counters of all code of an engine. The caller holds the engine's lock.
 
-    `single` counts the executions of instructions outside of programs, by pc.
+    `single` counts the executions of instructions outside of programs.
     """
 
     def __init__(self) -> None:
-        self.single: Counter[int] = Counter()
+        self.single = Executions()
         self._programs: list[Program] = []
         self._inline_caches: list[tuple[int, int]] = []
         self._next = 0
 
     def room(self, count: int) -> int:
         """Reserve `count` new counters and return the first; raise `Untranslated` if there are not enough."""
-        if self._next + count > ROOM:
+        if self._next + count > records.ROOM:
             raise Untranslated
         self._next += count
         return self._next - count
@@ -168,22 +161,30 @@ class Tally:
         """Include the executions of an instruction with an inline cache; `profile` is the number of its counter."""
         self._inline_caches.append((pc, profile))
 
-    def counts(self, visits: npt.NDArray[np.uint64]) -> dict[int, int]:
-        """Return the number of times that the instruction at each pc has retired.
+    def executions(self, visits: npt.NDArray[np.uint64]) -> Executions:
+        """Return the executions of the instruction at each pc.
 
         `visits` has the number of executions by profile counter."""
-        found = self.single.copy()
-        for program in self._programs:
-            for place, profile in program.profiles.items():
-                if not _is_left(program, program.blocks[place] // 8):
-                    found[place[0]] += int(visits[profile])
-        for pc, profile in self._inline_caches:
-            found[pc] += int(visits[profile])
-        return dict(+found)
+        found = Executions()
+        numbers = [
+            (place[0], profile)
+            for program in self._programs
+            for place, profile in program.profiles.items()
+            if not _is_left(program, program.blocks[place] // 8)
+        ]
+        for pc, profile in (*numbers, *self._inline_caches):
+            found.counts[pc] += int(visits[profile])
+            found.idle[pc] += int(visits[records.IDLE + profile])
+            found.taken[pc] += int(visits[records.TAKEN + profile])
+        for mine, others in (
+            (found.counts, self.single.counts), (found.idle, self.single.idle), (found.taken, self.single.taken)
+        ):  # fmt: skip
+            mine.update(others)  # which may be negative
+        return found + Executions()
 
 
 def _is_left(program: Program, at: int) -> bool:
     """Return True if the single-instruction block at record `at` only exits to the reference engine."""
     stubs, words = program.library.stubs, program.records
-    size = records.HEAD_BYTES if int(words[at]) == stubs["head"] else records.FUEL_BYTES
+    size = records.HEAD_BYTES if int(words[at]) == stubs["counted_head"] else records.FUEL_BYTES
     return int(words[at + size // 8]) == stubs["leave"]

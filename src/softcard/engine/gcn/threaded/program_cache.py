@@ -19,7 +19,8 @@ from softcard.engine.gcn.jit.code_metadata import CodeMetadata
 from softcard.engine.gcn.jit.code_ranges import CodeRanges
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.threaded.library import Library
-from softcard.engine.gcn.threaded.program import ROOM, Program, Tally
+from softcard.engine.gcn.threaded.program import Program, Tally
+from softcard.engine.gcn.threaded.records import ROOM
 from softcard.engine.gcn.threaded.unlinked import UnlinkedProgram
 from softcard.ir.object_cache import ObjectCache
 from softcard.isa.gcn.target import Target

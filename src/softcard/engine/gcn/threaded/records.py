@@ -23,7 +23,7 @@ class Example:
 # ---- layouts ---------------------------------------------------------------------------------------------------------
 
 
-STUBS: Final = ("enter", "begin", "goto", "fuel", "head", "leave", "hot")
+STUBS: Final = ("enter", "begin", "goto", "fuel", "head", "leave", "hot", "counted_fuel", "counted_head", "taken")
 """The names of stubs, the functions of records that belong to no instruction; see `stubs`."""
 COUNT_AT: Final = 24
 """The offset of the block's number of instructions (64 bits) in records of the stubs `fuel` and `head`."""
@@ -41,6 +41,22 @@ HEAD_BYTES: Final = 64
 TARGET_AT: Final = 24
 """The offset, in records of the stub `goto`, of the next record's address."""
 GOTO_BYTES: Final = 32
+TAKEN_PROFILE_AT: Final = 32
+"""The offset, in records of the stub `taken`, of the byte offset of the branch's profile counter.
+
+The next record's address is at `TARGET_AT`.
+"""
+TAKEN_BYTES: Final = 40
+ROOM: Final = 1 << 20
+"""The number of instructions that a thread can count, for an engine that counts them.
+
+Each has three counters, in three consecutive arrays of this size: all executions, those without an active
+lane, and those of branches that were taken. If all are in use, the reference engine executes further code.
+"""
+IDLE, TAKEN = ROOM, 2 * ROOM
+"""The numbers of the first counters of the second and the third array."""
+COUNTERS: Final = 3 * ROOM
+"""The number of all counters of a thread that counts instructions."""
 CONTROL_AT: Final = 24
 """The offset, in records of the stub `begin`, of the host's float control (32 bits)."""
 BEGIN_TARGET_AT: Final = 32

@@ -17,9 +17,12 @@ from softcard.engine.gcn.threaded.records import (
     COUNT_AT,
     FUEL_BYTES,
     HEAD_BYTES,
+    IDLE,
     NEEDS_AT,
     PROFILE_AT,
     REGION_AT,
+    TAKEN,
+    TAKEN_PROFILE_AT,
     TARGET_AT,
 )
 from softcard.ir import llvm
@@ -63,10 +66,22 @@ class _StubEmitter:
         """Emit code that subtracts the block's instructions from the fuel, and counts its execution."""
         text = self.text
         set_word(text, state.FUEL, word(text, state.FUEL) - self.field(COUNT_AT))
-        profile = word(text, layout.PROFILE).inttoptr()
-        counter = profile.offset(self.field(PROFILE_AT))
+        self.count(PROFILE_AT)
+
+    def count(self, at: int, first: int = 0, by: Operand | int = 1) -> None:
+        """Emit code that adds `by` to a profile counter.
+
+        Its number is that of the counter in the record's field at offset `at`, plus `first`."""
+        profile = word(self.text, layout.PROFILE).inttoptr()
+        counter = profile.offset(self.field(at) + 8 * first if first else self.field(at))
         seen = counter.load("i64")
-        counter.store(seen + 1)
+        counter.store(seen + by)
+
+    def count_idle(self) -> None:
+        """Emit code that counts an execution of the block without an active lane, if EXEC is 0."""
+        text = self.text
+        mask = text.pointer("%st").offset(state.SGPR_AT + 4 * state.EXEC).load("i64")
+        self.count(PROFILE_AT, IDLE, mask.eq(0).zext("i64"))
 
 
 def _enter(g: _StubEmitter) -> None:
@@ -87,15 +102,32 @@ def _fuel(g: _StubEmitter) -> None:
     g.go_on(g.place(FUEL_BYTES))
 
 
-def _head(g: _StubEmitter) -> None:
+def _counted_fuel(g: _StubEmitter) -> None:
+    g.count_idle()
+    _fuel(g)
+
+
+def _head(g: _StubEmitter, is_counted: bool = False) -> None:
     text = g.text
     low = word(text, state.FUEL) < g.field(NEEDS_AT)
     text.branch(low, "out", "on")
     text.start("on")
+    if is_counted:
+        g.count_idle()
     g.pay()
     g.go_on(g.place(HEAD_BYTES))
     text.start("out")
     g.out(layout.OUT_OF_FUEL)
+
+
+def _counted_head(g: _StubEmitter) -> None:
+    _head(g, is_counted=True)
+
+
+def _taken(g: _StubEmitter) -> None:
+    """Emit the stub that counts a taken branch, and continues at the branch's target."""
+    g.count(TAKEN_PROFILE_AT, TAKEN)
+    _goto(g)
 
 
 def _leave(g: _StubEmitter) -> None:
@@ -122,7 +154,7 @@ def _hot(g: _StubEmitter) -> None:
 
 FUNCTIONS: Final[dict[str, Callable[[_StubEmitter], None]]] = {
     "enter": _enter, "begin": _begin, "goto": _goto, "fuel": _fuel, "head": _head, "leave": _leave,
-    "hot": _hot,
+    "hot": _hot, "counted_fuel": _counted_fuel, "counted_head": _counted_head, "taken": _taken,
 }  # fmt: skip
 """The emitters of the stubs, by name."""
 

@@ -22,6 +22,7 @@ from softcard.core.display import count
 from softcard.core.errors import BeyondModel, ModelBug, SoftcardError
 from softcard.core.space import lazy_zeros
 from softcard.core.threads import reset_after_fork
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import Dispatch, Statistics, Words32
 from softcard.engine.gcn.instrumentation import PLAIN, Instrumentation
 from softcard.engine.gcn.jit import layout
@@ -29,7 +30,8 @@ from softcard.engine.gcn.jit.basics import BlockKey, Fetch, Misspeculation, Obse
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.pause import TICK_SECONDS
 from softcard.engine.gcn.threaded.library import shared_library
-from softcard.engine.gcn.threaded.program import PROFILE, ROOM, Tally
+from softcard.engine.gcn.threaded.program import PROFILE, Tally
+from softcard.engine.gcn.threaded.records import COUNTERS
 from softcard.engine.gcn.tiered.runtime import shared_runtime
 from softcard.engine.gcn.tiered.translation import CodeSpace, Compiled, Tier, Translation
 from softcard.engine.gcn.tiered.worker import Worker
@@ -210,19 +212,20 @@ class JitEngine:
         """Return the profile counters of thread `slot`: how often it has run each block of programs."""
         found = self._profiles.get(slot)
         if found is None:
-            room: npt.NDArray[np.uint64] = lazy_zeros(PROFILE if self.tally is None else ROOM, np.uint64)
+            room: npt.NDArray[np.uint64] = lazy_zeros(PROFILE if self.tally is None else COUNTERS, np.uint64)
             found = self._profiles.setdefault(slot, room)
         return found
 
     def instruction_counts(self) -> dict[int, int]:
-        """Return the number of times that the instruction at each pc has retired; see `counting`.
+        """Return the number of times that the instruction at each pc has retired; see `executions`."""
+        return dict(self.executions().counts)
 
-        Raise `ModelBug` if the engine does not count them.
-        """
+    def executions(self) -> Executions:
+        """Return the executions of the instruction at each pc; raise `ModelBug` if the engine does not count them."""
         if self.tally is None:
             raise ModelBug("the engine does not count instructions: make it with counting=True")
         with self.lock:
-            return self.tally.counts(sum(self._profiles.values(), np.zeros(ROOM, np.uint64)))
+            return self.tally.executions(sum(self._profiles.values(), np.zeros(COUNTERS, np.uint64)))
 
     @property
     def is_tiering_up(self) -> bool:

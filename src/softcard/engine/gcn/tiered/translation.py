@@ -401,7 +401,7 @@ class CodeSpace:
         from softcard.engine.gcn.threaded.inline_cache import InlineCache  # imports the whole instruction set
 
         profile = self._profile % PROFILE if self.tally is None else self.tally.room(1)
-        made = InlineCache(self.library, place, insn, _following(insn, fetch), profile)
+        made = InlineCache(self.library, place, insn, _following(insn, fetch), profile, self.tally is not None)
         if self.tally is None:
             self._profile += 1
         else:

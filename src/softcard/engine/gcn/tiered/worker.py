@@ -179,7 +179,10 @@ class Worker:
         """The executor of single instructions on the reference engine, for untranslated code."""
         from softcard.engine.gcn.reference.engine import Stepper
 
-        return Stepper(self.dispatch, code=self.decoded)
+        stepper = Stepper(self.dispatch, code=self.decoded)
+        if self.code.tally is not None:
+            stepper.executions = self.code.tally.single
+        return stepper
 
     @property
     def is_speculating(self) -> bool:
@@ -523,7 +526,7 @@ class Worker:
         before = time.perf_counter()
         wave.words[layout.KEY] = 0
         if self._table.holds((place[0], place[1] | layout.INLINE_CACHE_KEY)):
-            self._count(place[0], -1)  # its code has counted it, and counts it again
+            self._discount(wave, place[0])  # its code has counted it, and counts it again
         insn = self.stepper.specific(wave)
         is_there = self.engine.specialise(self.code, place, insn, self.decoded.fetch)
         self.lookup_seconds += time.perf_counter() - before
@@ -543,7 +546,6 @@ class Worker:
             slept = words[SLEPT]
             insn = self.stepper.step(wave)
             self.interpreted += 1
-            self._count(insn.pc)
             words[FUEL] -= np.uint64(1)
             if insn.op.name == "s_icache_inv":  # from here on waves execute code that was written before
                 self.code.check(self.dispatch.memory)
@@ -571,10 +573,11 @@ class Worker:
         if self._part is not None:
             raise Misspeculation
 
-    def _count(self, pc: int, times: int = 1) -> None:
-        """Count executions of the instruction at `pc`, if the engine counts them."""
+    def _discount(self, wave: Wave, pc: int) -> None:
+        """Subtract an execution of the instruction at `pc`, which a wave is about to begin once more."""
         if self.code.tally is not None:
-            self.code.tally.single[pc] += times
+            self.code.tally.single.counts[pc] -= 1
+            self.code.tally.single.idle[pc] -= not wave.s64(EXEC)
 
     def _refuel(self, wave: Wave) -> bool:
         """Let a wave execute one more instruction within its step limit; return False if the limit is reached.
@@ -618,9 +621,8 @@ class Worker:
         with self.stepper.counting(not resume.is_counted):
             for insn in resume.insns:
                 words[PC] = insn.pc
-                self._count(insn.pc, -1)  # until it is done: translated code has counted it
+                self._discount(wave, insn.pc)  # translated code has counted it
                 self.stepper.step(wave, FULL if self._is_phased(insn, wave) else rest)
-                self._count(insn.pc)
                 self.interpreted += 1
         # Masks last: earlier instructions may read the old registers.
         for number, n in enumerate(resume.masks):

@@ -8,7 +8,6 @@ taken."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 from softcard.core.checks import WAITS
 from softcard.core.display import count
 from softcard.core.findings import Finding, Level
+from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import Dispatch, Engine, Statistics
 from softcard.engine.gcn.hooks import Check
 from softcard.engine.gcn.jit.code_ranges import CodeRanges, holds, joined
@@ -24,8 +24,6 @@ from softcard.engine.gcn.reference.groups import Groups
 from softcard.engine.gcn.waits.board import Missed, finding
 from softcard.engine.gcn.waits.flow import missed, reachable
 from softcard.engine.gcn.waits.observing import ObservingStepper
-from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.state import Wave
 
 OBSERVED: Final = 20_000
 """The number of wave instructions of a launch that run with scoreboards; further work-groups run as usual."""
@@ -83,15 +81,15 @@ class Kernel:
 class WaitChecker(Check):
     """The check for missing waits in the kernels of one memory.
 
-    The callback `report` is called once with each finding, in the order of the code. `counts` is the number of
-    executions of each instruction under this check, by address; the engines' own counts lack these executions.
+    The callback `report` is called once with each finding, in the order of the code. `executions` has the executions
+    of each instruction under this check; the engines' own numbers lack these executions.
     """
 
     name = WAITS
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self.counts: Counter[int] = Counter()
+        self.executions = Executions()
         self._known: dict[tuple[str, int, int], Kernel] = {}
 
     def run(self, dispatch: Dispatch, engine: Engine) -> Statistics | None:
@@ -114,8 +112,9 @@ class WaitChecker(Check):
     def _observed(self, kernel: Kernel, dispatch: Dispatch, engine: Engine) -> Statistics:
         """Run the first work-groups and the last one with scoreboards, the others as usual."""
         total, every = Statistics(), len(dispatch.groups)
-        stepper = ObservingStepper(dispatch, self._count)
+        stepper = ObservingStepper(dispatch)
         stepper.suspects = {each.after.pc for each in kernel.open.values()}
+        stepper.executions = self.executions
         if dispatch.checks.shadow is not None:
             dispatch.checks.shadow.follow()
         groups = Groups(dispatch, stepper)
@@ -138,12 +137,9 @@ class WaitChecker(Check):
         total.add(groups.statistics)
         return total
 
-    def added_counts(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return an engine's counts plus those of the instructions that were executed under this check."""
-        return dict(Counter(counts) + self.counts)
-
-    def _count(self, _wave: Wave, insn: Insn) -> None:
-        self.counts[insn.pc] += 1
+    def added_executions(self, executions: Executions) -> Executions:
+        """Return an engine's numbers of executions plus those of instructions that were executed under this check."""
+        return executions + self.executions
 
     @staticmethod
     def _is_open(kernel: Kernel, stepper: ObservingStepper) -> bool:

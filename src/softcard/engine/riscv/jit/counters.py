@@ -1,19 +1,20 @@
 """Instruction counts of translated code, computed from counters of blocks and of side exits within blocks.
 
-A block of n instructions has 1 + n counters. The first counts the executions of the block. Each further one counts the
+A block of n instructions has 2 + n counters. The first counts the executions of the block, the last one the branches at
+its end that were taken. Each other one counts the
 side exits before one instruction, to the reference engine, which counts the instruction itself. Each hart has its own
 counters, so that threads do not share them; the numbering is the same for all harts.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from softcard.core.space import lazy_zeros
+from softcard.engine.executions import Executions
 from softcard.engine.riscv.jit.region import Region
 from softcard.ir.builder import Text
 from softcard.isa.riscv.insn import Insn
@@ -35,7 +36,7 @@ class Counters:
 
     def give(self, region: Region) -> bool:
         """Assign counters to a region's code, and return True; return False if too few are free."""
-        size = sum(1 + len(block.insns) for block in region.blocks.values())
+        size = sum(2 + len(block.insns) for block in region.blocks.values())
         if self._next + size > ROOM:
             return False
         region.counters = self._next
@@ -49,18 +50,19 @@ class Counters:
             self._harts[hart] = lazy_zeros(ROOM, np.uint64)
         return int(self._harts[hart].ctypes.data)
 
-    def counts(self) -> Counter[int]:
-        """Return the number of times that the instruction at each pc was executed in translated code."""
+    def executions(self) -> Executions:
+        """Return the executions of the instruction at each pc in translated code."""
         total = sum(self._harts.values(), np.zeros(ROOM, np.uint64)).tolist()
-        found: Counter[int] = Counter()
+        found = Executions()
         for region in self._regions:
             for start, number in numbers(region).items():
                 left = total[number]
                 block = region.blocks[start]
                 for index, (pc, _) in enumerate(block.insns[: block.cost]):
                     left -= total[number + 1 + index]
-                    found[pc] += left
-        return +found
+                    found.counts[pc] += left
+                found.taken[block.insns[-1][0]] += total[number + 1 + len(block.insns)]
+        return found + Executions()
 
     def executed(self) -> dict[int, Insn]:
         """Return the instructions in all translated regions, by pc."""
@@ -73,7 +75,7 @@ def numbers(region: Region) -> dict[int, int]:
     found, number = {}, region.counters
     for start, block in sorted(region.blocks.items()):
         found[start] = number
-        number += 1 + len(block.insns)
+        number += 2 + len(block.insns)
     return found
 
 

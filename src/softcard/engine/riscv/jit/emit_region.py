@@ -256,6 +256,8 @@ class RegionEmitter:
         if block.polls:
             labels[0] = self._poll(block.successors[0], labels[0])
         registers.dirty_x, registers.dirty_f = dirty
+        if kind == "branch" and self._control.counter is not None and block.successors[0] != block.successors[1]:
+            labels[0] = self._counted(self._control.counter + 1 + len(block.insns), labels[0])
         if kind == "branch":
             text.branch(value, labels[0], labels[1])
         else:
@@ -312,6 +314,15 @@ class RegionEmitter:
                 registers.store_as(n, want)
             text.jump(target)
             registers.fs = cached
+        return label
+
+    def _counted(self, number: int, on: str) -> str:
+        """Return the label of code that increments the counter `number`, and goes on to the label `on`."""
+        text = self._text
+        label = text.fresh("taken")
+        with text.apart(label):
+            count(text, number)
+            text.jump(on)
         return label
 
     def _poll(self, head: int, on: str) -> str:

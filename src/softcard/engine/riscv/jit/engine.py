@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 
 from softcard.core.errors import AccessFault, ModelBug
 from softcard.core.space import PAGE_SIZE
+from softcard.engine.executions import Executions
 from softcard.engine.riscv.api import Exit, Why
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import PLAIN, Instrumentation
@@ -168,9 +168,13 @@ class JitEngine(ReferenceEngine):
     # -- the engine contract ------------------------------------------------------------------------------------
 
     def instruction_counts(self) -> dict[int, int]:
-        """Return the number of times that the instruction at each pc has retired, if the engine counts them."""
-        counts = Counter(super().instruction_counts())
-        return dict(counts if self._counters is None else counts + self._counters.counts())
+        """Return the number of times that the instruction at each pc has retired; see `executions`."""
+        return dict(self.executions().counts)
+
+    def executions(self) -> Executions:
+        """Return the executions of the instruction at each pc; raise `ModelBug` if the engine does not count them."""
+        found = super().executions()
+        return found if self._counters is None else found + self._counters.executions()
 
     def executed(self) -> dict[int, Insn]:
         """Return the instruction at each pc in `instruction_counts`; if a pc had several, return one of them."""
