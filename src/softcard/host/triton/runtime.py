@@ -244,7 +244,7 @@ def _with_tensors(call: Callable[..., Any]) -> Callable[..., Any]:
 def _tensor(value: Any) -> Any:
     """Return an argument of a kernel with NumPy arrays as tensors."""
     if isinstance(value, np.ndarray):
-        return Tensor(value)
+        return Tensor.for_launch(value)
     if type(value) is tuple:
         return tuple(map(_tensor, value))
     return value
