@@ -106,6 +106,7 @@ class OnOtherDevice:
     """A tensor of PyTorch on another device than the CPU."""
 
     dtype = "float32"
+    is_cpu = False
     device = type("device", (), {"type": "cuda", "__str__": lambda self: "cuda:0"})()
 
     def data_ptr(self) -> int:

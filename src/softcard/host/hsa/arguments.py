@@ -191,7 +191,8 @@ class Packer:
                     fitted.append(_fitted(argument, value, address))
             except (WireError, BeyondModel) as error:
                 raise error.at("argument", number, explicit[number].name or explicit[number].type_name) from None
-        return Segments(filled_kernarg(metadata, self._blank_of(hidden, group - own), fitted), group)
+        blank = self._blank.get((hidden, group - own)) or self._blank_of(hidden, group - own)
+        return Segments(filled_kernarg(metadata, blank, fitted), group)
 
     def _blank_of(self, hidden: Hidden, dynamic_bytes: int) -> bytes:
         """Return the kernarg segment whose explicit arguments are 0, for launches with `dynamic_bytes` more of LDS."""

@@ -160,7 +160,8 @@ class Gpu(RichDisplay):
         self._executables: WeakSet[Executable] = WeakSet()
         self._rooms: list[Room] = []
         """The memory of completed launches, for the next ones."""
-        self._keeps_rooms = not device.checks.every and device.memory.guard is None and device.settings.coherence != STRICT
+        is_followed = bool(device.checks.every) or device.memory.guard is not None
+        self._keeps_rooms = not is_followed and device.settings.coherence != STRICT
         """False if checks or a memory with ``coherence="strict"`` follow the allocations."""
         self._lock = threading.RLock()
 

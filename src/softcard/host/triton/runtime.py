@@ -97,6 +97,13 @@ class Stream:
         self.number = Stream._made
         self._outer: list[int] = []
 
+    @classmethod
+    def default(cls) -> Stream:
+        """Return the default stream."""
+        made = cls.__new__(cls)
+        made.number, made._outer = 0, []
+        return made
+
     @property
     def cuda_stream(self) -> int:
         """The number of the stream, which launchers get."""

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from softcard.host.hsa.gpu import Gpu
 from softcard.host.hsa.memory import Block
 
 Bytes = NDArray[np.uint8]
-CPU: Final = "cpu"
 
 
 class Tensor:
@@ -174,7 +173,7 @@ class Storages:
         return self._of_numpy(value, pointer(value) if first is None else first)
 
     def _of_torch(self, tensor: Any) -> tuple[_Storage, int] | int:
-        if tensor.device.type != CPU:
+        if not tensor.is_cpu:
             text = f"the tensor is on device {str(tensor.device)!r}, expected 'cpu'"
             raise WireError(f"{text}: the virtual GPU's memory is the host's, so pass tensor.cpu()")
         storage = tensor.untyped_storage()
