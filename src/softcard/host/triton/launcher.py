@@ -23,6 +23,7 @@ import numpy as np
 from softcard.core.display import count
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError, close_to
 from softcard.device.hsa.queues.aql_queue import Queue
+from softcard.device.hsa.queues.records import QueueType
 from softcard.device.hsa.settings import GpuOptions
 from softcard.host.hsa.arguments import Given, Packed, layout_of
 from softcard.host.hsa.gpu import DispatchOptions, Executable, Gpu, Kernel
@@ -35,7 +36,11 @@ SUPPORTED: Final = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
 """The agents for which Triton's compiler makes kernels."""
 NEAR: Final = 1 << 16
 """The largest distance in bytes between an argument's memory and a wrong access whose message names the argument."""
+WAVE: Final = 64
+"""The number of threads of a warp."""
 CONSTANT: Final = "constexpr"
+COOPERATIVE: Final = -1
+"""The number of the stream of cooperative launches."""
 DESCRIPTOR: Final = "tensordesc"
 _CODES: Final = {
     "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
@@ -93,9 +98,16 @@ class Card:
         """Return the queue of a stream; None for the default stream."""
         if not stream:
             return None
+        return self._queue_of(stream)
+
+    def cooperative_queue(self) -> Queue:
+        """Return a queue on which the work-groups of a launch make progress together."""
+        return self._queue_of(COOPERATIVE, QueueType.COOPERATIVE)
+
+    def _queue_of(self, stream: int, type: QueueType = QueueType.MULTI) -> Queue:
         found = self.streams.get(stream)
         if found is None or not found.is_active:
-            found = self.streams[stream] = self.gpu.queue()
+            found = self.streams[stream] = self.gpu.queue(type=type)
         return found
 
     def name(self, data: Bytes, name: str) -> None:
@@ -292,6 +304,7 @@ class Launcher:
         self._metadata = metadata
         self._threads = metadata.num_warps * metadata.warp_size
         self._shared = int(metadata.shared)
+        self._is_cooperative = bool(getattr(metadata, "launch_cooperative_grid", False))
         self._version = version
         self._flags = tuple(flags)
         if getattr(metadata, "tensordesc_meta", None):
@@ -365,7 +378,10 @@ class Launcher:
             arguments += map(where.storages.memory, scratch)
         threads = self._threads
         options: DispatchOptions = {"group_bytes": self._shared}
-        if stream:
+        if self._is_cooperative:
+            self._check_size(where, kernel, x * y * z)
+            options["queue"] = where.cooperative_queue()
+        elif stream:
             options["queue"] = where.queue(stream)
         try:
             result = where.gpu._run(kernel, (x * threads, y, z), (threads, 1, 1), arguments, options)
@@ -376,6 +392,14 @@ class Launcher:
             sys.stdout.write(result.text)
         if leave is not None:
             leave(launch_metadata)
+
+    def _check_size(self, where: Card, kernel: Kernel, programs: int) -> None:
+        """Raise `RuleError` if the GPU cannot execute all programs of a cooperative grid at a time."""
+        found = where.gpu.device.agent
+        most = found.resident_groups(self._threads // WAVE, kernel.image.group_bytes + self._shared)
+        if programs > most:
+            text = f"the cooperative grid has {count(programs, 'program')}, but {found.name} can execute {most:,} at a time"
+            raise RuleError(f"{text} with {self._threads // WAVE} warps and {self._shared} bytes of LDS each")
 
     def _plan(self, kernel: Kernel) -> None:
         """Find out whether `_packed` can be used for the kernel."""
