@@ -398,7 +398,8 @@ class Launcher:
         found = where.gpu.device.agent
         most = found.resident_groups(self._threads // WAVE, kernel.image.group_bytes + self._shared)
         if programs > most:
-            text = f"the cooperative grid has {count(programs, 'program')}, but {found.name} can execute {most:,} at a time"
+            has = count(programs, "program")
+            text = f"the cooperative grid has {has}, but {found.name} can execute {most:,} at a time"
             raise RuleError(f"{text} with {self._threads // WAVE} warps and {self._shared} bytes of LDS each")
 
     def _plan(self, kernel: Kernel) -> None:
