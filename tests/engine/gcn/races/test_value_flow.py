@@ -131,7 +131,9 @@ def test_a_load_by_the_wave() -> None:
     assert found_in(load + f"s_mov_b64 exec, 0|{OWN}") == []
     (found,) = found_in(load + f"s_mov_b64 exec, 4|{OWN}")
     assert (found.name, found.lanes, found.count) == ("races/write-read", (), 2)
-    assert len(found_in(load + "s_cmp_eq_u32 s18, 5|s_cbranch_scc0 end|s_nop 0|")) == 1
+    branch = "s_cmp_eq_u32 s18, 5|s_cbranch_scc0 end|"
+    assert len(found_in(f"{load}{branch}flat_store_dword v[6:7], v9|")) == 1
+    assert found_in(f"{load}{branch}s_nop 0|") == []
 
 
 @pytest.mark.parametrize("offset", [0, 0x1000])
