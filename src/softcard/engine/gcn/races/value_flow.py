@@ -281,7 +281,7 @@ def _before_branch(rest: Expression, some: Expression) -> Expression | None:
         is_pair = isinstance(others, Node) and others.op == "not_" and others.args[1] is some
         if is_pair and isinstance(different, Node) and different.op == "xor":
             one, other = different.args[1:]
-            every = other if one is some else one if other is some else None
+            every: Expression | None = other if one is some else one if other is some else None
             if every is not None and is_within(some, every):
                 return every
     return None
