@@ -38,6 +38,8 @@ NEAR: Final = 1 << 16
 """The largest distance in bytes between an argument's memory and a wrong access whose message names the argument."""
 WAVE: Final = 64
 """The number of threads of a warp."""
+SCRATCH: Final = ("global", "profile")
+"""The kinds of scratch memory, in the order of their pointers."""
 CONSTANT: Final = "constexpr"
 COOPERATIVE: Final = -1
 """The number of the stream of cooperative launches."""
@@ -409,8 +411,7 @@ class Launcher:
         if metadata is None or not self._is_flat or any(each not in _CODES for _, each, pack in self._slots if pack):
             return
         nulls = self._scratch(kernel, 0, passed, None)
-        sizes = [getattr(self._metadata, f"{kind}_scratch_size", 0) for kind in ("global", "profile")]
-        if any(sizes[: len(nulls)]) and self._version >= (3, 8):
+        if any(self._scratch_size(kind) for kind in SCRATCH[: len(nulls)]):
             return
         codes = ["Q" if pack is None else _CODES[each] for _, each, pack in self._slots]
         self._nulls = (0,) * len(nulls)
@@ -493,12 +494,15 @@ class Launcher:
         """
         explicit = () if kernel.image.metadata is None else kernel.image.metadata.explicit
         found: list[Any] = []
-        for kind in ("global", "profile")[: max(len(explicit) - passed, 0)]:
-            size = getattr(self._metadata, f"{kind}_scratch_size", 0)
-            if kind == "global" and self._version < (3, 8):
-                size = 0  # Triton's AMD driver passes the null pointer
-            found.append(_allocated(kind, programs * size, stream, self._metadata))
+        for kind in SCRATCH[: max(len(explicit) - passed, 0)]:
+            found.append(_allocated(kind, programs * self._scratch_size(kind), stream, self._metadata))
         return found
+
+    def _scratch_size(self, kind: str) -> int:
+        """Return the size in bytes of a program's scratch memory of a kind."""
+        if kind == SCRATCH[0] and self._version < (3, 8):
+            return 0  # Triton's AMD driver passes the null pointer
+        return int(getattr(self._metadata, f"{kind}_scratch_size", 0))
 
 
 def _allocated(kind: str, size: int, stream: int | None, metadata: Any) -> Any:
