@@ -133,7 +133,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Room:
-    """Memory of `size` bytes with a completion signal and the kernarg segment behind it, in the device's era `era`."""
+    """Memory of `size` bytes with a completion signal and the kernarg segment after it, in the device's era `era`."""
 
     signal: Signal
     size: int
