@@ -1,9 +1,11 @@
 """PyTorch with the virtual GPU: the mapping with a small fake of PyTorch, and both functions with the real one."""
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -220,3 +222,15 @@ def test_compiled_functions_run_on_the_gpu():
         found = torch.compile(function)(x)
         assert softcard.triton.gpu().device.time > before
     assert torch.allclose(found, function(x), atol=1e-6)
+
+
+@with_torch
+def test_the_page_s_example_of_inductor():
+    import torch
+
+    page = (Path(__file__).parents[3] / "docs" / "howto" / "triton.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (code,) = (block for block in blocks if "inductor()" in block)
+    names: dict[str, Any] = {"torch": torch, "softcard": softcard}
+    exec(code, names)
+    assert torch.allclose(names["found"].sum(-1), torch.ones(8))
