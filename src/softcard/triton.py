@@ -15,10 +15,11 @@ from softcard.host.hsa.gpu import Gpu
 from softcard.host.triton.driver import activate
 from softcard.host.triton.launcher import card as _card
 from softcard.host.triton.launcher import checked as check
+from softcard.host.triton.pytorch import cuda_on_cpu, inductor
 from softcard.host.triton.tensors import Tensor
 
 del _triton
-__all__ = ["Tensor", "activate", "address", "check", "gpu"]
+__all__ = ["Tensor", "activate", "address", "check", "cuda_on_cpu", "gpu", "inductor"]
 
 
 def gpu() -> Gpu:

@@ -1,5 +1,6 @@
 """The cost of a launch in Python: calls of the package's functions, whose number is the same in every run."""
 
+import struct
 import sys
 import time
 from itertools import takewhile
@@ -13,6 +14,7 @@ import pytest
 import softcard
 from softcard.device.hsa.fast_path import Templates
 from softcard.device.hsa.native_packets import OTHER
+from softcard.host.hsa.arguments import Packed
 from softcard.hsa import Gpu, demo_code
 from softcard.ir.background import BACKGROUND
 
@@ -24,12 +26,19 @@ WHOLE = 551
 """From `Gpu.dispatch` to the end of `wait`."""
 BY_MACHINE_CODE = 115
 """Of the same launch where machine code processes its packet."""
+OF_RUN = 85
+"""Of `Gpu.run`, from the kernel and packed arguments to the result, where machine code processes the packet."""
 WARM = 20
 """Launches after which nothing is made that the next ones use."""
+MEASURED = 5
+"""Launches of which the one with the fewest calls counts: the clock interrupts some, which then take more calls."""
 
 
-def calls_of(engine: str) -> list[tuple[str, str]]:
-    """File and name of each function that a launch calls, generators whenever they go on."""
+def calls_of(engine: str, is_run: bool = False) -> list[tuple[str, str]]:
+    """File and name of each function that a launch calls, generators whenever they go on.
+
+    It is a launch by `Gpu.run` with packed arguments if `is_run`, else by `Gpu.dispatch`.
+    """
     found: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -40,20 +49,32 @@ def calls_of(engine: str) -> list[tuple[str, str]]:
     with Gpu.open("gfx900", engine=engine) as gpu:
         x, y = gpu.array(np.arange(64, dtype=np.float32)), gpu.zeros(64)
         kernel, queue = gpu.load(demo_code("gfx900")).kernel("saxpy"), gpu.queue()
+        packed = Packed(struct.pack("<fxxxxQQ", 2.0, gpu.address(x), gpu.address(y)))
+
+        def launch() -> None:
+            if is_run:
+                gpu._run(kernel, (64, 1, 1), (64, 1, 1), packed, {})
+            else:
+                gpu.dispatch(kernel, 64, 64, [2.0, x, y], queue=queue).wait()
+
         for _ in range(WARM):
-            gpu.dispatch(kernel, 64, 64, [2.0, x, y], queue=queue).wait()
+            launch()
         compiled = BACKGROUND.submit(lambda: None)  # a launch after which compiled code arrives has more calls
         while not compiled.done:
             time.sleep(0.001)
-        gpu.dispatch(kernel, 64, 64, [2.0, x, y], queue=queue).wait()
+        launch()
         before = sys.getprofile()
-        sys.setprofile(note)
-        try:
-            gpu.dispatch(kernel, 64, 64, [2.0, x, y], queue=queue).wait()
-        finally:
-            sys.setprofile(before)
-        assert (y == 2 * (WARM + 2) * x).all()
-    return found
+        shortest: list[tuple[str, str]] = []
+        for _ in range(MEASURED):
+            found = []
+            sys.setprofile(note)
+            try:
+                launch()
+            finally:
+                sys.setprofile(before)
+            shortest = found if not shortest or len(found) < len(shortest) else shortest
+        assert (y == 2 * (WARM + 1 + MEASURED) * x).all()
+    return shortest
 
 
 def test_a_dispatch_reaches_the_engine_in_few_calls() -> None:
@@ -89,3 +110,9 @@ def test_a_launch_by_machine_code_takes_few_calls() -> None:
     calls = calls_of("jit")
     assert ("device/hsa/fast_path.py", "consume") in calls
     assert len(calls) < BY_MACHINE_CODE
+
+
+def test_run_takes_few_calls() -> None:
+    calls = calls_of("jit", is_run=True)
+    assert ("device/hsa/fast_path.py", "consume") in calls
+    assert len(calls) < OF_RUN

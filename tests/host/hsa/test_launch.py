@@ -60,6 +60,57 @@ def test_launches_and_close(execution: str) -> None:
         gpu.dispatch(kernel, 64, args=[1, x, x], queue=queue)
 
 
+def allocations(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the blocks that are allocated from now on."""
+    made, allocate = [], gpu.device.allocate
+
+    def noted(size: int, *given: Any, name: str = "", **more: Any) -> int:
+        made.append(name)
+        return allocate(size, *given, name=name, **more)
+
+    monkeypatch.setattr(gpu.device, "allocate", noted)
+    return made
+
+
+def test_run_uses_the_memory_of_the_launch_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Gpu.open("gfx900") as gpu:
+        x, y, code = gpu.array(np.arange(64, dtype=np.float32)), gpu.zeros(64), gpu.load(demo_code())
+        made = allocations(gpu, monkeypatch)
+        for number in range(5):
+            gpu.run(code, "saxpy", 64, args=[float(number), x, y])
+        assert made.count("kernel arguments") == 1
+        assert (y == x * sum(range(5))).all()
+        state = gpu.snapshot()
+        gpu.run(code, "saxpy", 64, args=[1.0, x, y])
+        gpu.restore(state)
+        gpu.run(code, "saxpy", 64, args=[2.0, x, y])
+        assert (y == x * 12).all()
+        assert made.count("kernel arguments") == 3
+        gpu.dispatch(code.kernel("saxpy"), 64, args=[1.0, x, y]).wait()  # its signal belongs to the caller
+        assert made.count("kernel arguments") == 4
+
+
+def test_checks_get_memory_of_its_own_for_each_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Gpu.open("gfx900", check="memory") as gpu:
+        x, y, code = gpu.array(np.arange(64, dtype=np.float32)), gpu.zeros(64), gpu.load(demo_code())
+        made = allocations(gpu, monkeypatch)
+        for _ in range(3):
+            gpu.run(code, "saxpy", 64, args=[1.0, x, y])
+        assert made.count("kernel arguments") == 3
+
+
+def test_memory_behind_the_arguments_of_a_launch_is_zero() -> None:
+    """A shorter kernarg segment in the memory of a longer one leaves nothing of it."""
+    with Gpu.open("gfx900") as gpu:
+        x, y, code = gpu.array(np.arange(64, dtype=np.float32)), gpu.zeros(64), gpu.load(demo_code())
+        arguments = struct.pack("<fxxxxQQ", 1, gpu.address(x), gpu.address(y)).ljust(256, b"\0")
+        gpu.run(code, "saxpy", 64, args=arguments.ljust(512, b"\xff"))
+        (room,) = gpu._rooms
+        gpu.run(code, "saxpy", 64, args=[1.0, x, y])
+        assert gpu._rooms == [room]
+        assert not any(gpu.device.memory.read(room.signal.address + 448, 64))
+
+
 def test_files_of_debug_information_only(gpu: Gpu) -> None:
     """As ``llvm-objcopy --only-keep-debug`` leaves them: sections of code have no bytes in the file."""
     data = bytearray((VECTORS / "v4.co").read_bytes())

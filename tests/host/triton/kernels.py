@@ -82,6 +82,21 @@ def count_all(counter):
 
 
 @triton.jit
+def meet(x, counter, out, COUNT: tl.constexpr, ROUNDS: tl.constexpr):
+    """A grid barrier in each round: every program stores a value, and all read those of all programs."""
+    me = tl.program_id(0)
+    for turn in range(ROUNDS):
+        tl.store(x + turn * COUNT + me, me + turn)
+        tl.debug_barrier()
+        tl.atomic_add(counter, 1)
+        while tl.atomic_add(counter, 0) < COUNT * (turn + 1):
+            pass
+        tl.debug_barrier()
+        found = tl.load(x + turn * COUNT + tl.arange(0, COUNT), volatile=True)
+        tl.store(out + turn * COUNT + me, tl.sum(found))
+
+
+@triton.jit
 def sum_of(pair, scales, out):
     tl.store(out, tl.load(pair[0]) * scales[0] + tl.load(pair[1]) * scales[1])
 

@@ -16,6 +16,7 @@ from triton.testing import do_bench  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 import softcard.triton  # noqa: E402
+from softcard.core.errors import BeyondModel, RuleError  # noqa: E402
 from softcard.host.triton import runtime  # noqa: E402
 from softcard.host.triton.launcher import card  # noqa: E402
 
@@ -119,6 +120,31 @@ def test_cooperative_grids_without_a_barrier():
     counter = np.zeros(1, np.int32)
     k.count_all[(8,)](counter, launch_cooperative_grid=True, num_warps=1)
     assert counter[0] == 8
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+def test_barriers_of_cooperative_grids(warps: int):
+    x, out, counter = np.zeros((3, 16), np.int32), np.zeros((3, 16), np.int32), np.zeros(1, np.int32)
+    k.meet[(16,)](x, counter, out, COUNT=16, ROUNDS=3, launch_cooperative_grid=True, num_warps=warps)
+    assert (out == [[120 + 16 * turn] * 16 for turn in range(3)]).all()
+    assert counter[0] == 48
+
+
+def test_cooperative_grids_that_do_not_fit():
+    counter = np.zeros(1, np.int32)
+    text = "the cooperative grid has 1,217 programs, but gfx942 can execute 1,216 at a time with 8 warps"
+    with pytest.raises(RuleError, match=text):
+        k.count_all[(1217,)](counter, launch_cooperative_grid=True, num_warps=8)
+    assert counter[0] == 0
+
+
+def test_checks_that_need_an_order_of_programs():
+    counter = np.zeros(1, np.int32)
+    for check, text in {"races": "a check that tracks accesses", "waits": "a check that runs waves itself"}.items():
+        with pytest.raises(BeyondModel, match=f"{text} runs the work-groups of a coop"), softcard.triton.check(check):
+            k.count_all[(8,)](counter, launch_cooperative_grid=True, num_warps=1)
+    with pytest.raises(BeyondModel, match="engine 'reference'"), softcard.triton.check("", engine="reference"):
+        k.count_all[(8,)](counter, launch_cooperative_grid=True, num_warps=1)
 
 
 def test_tuples_of_arguments():

@@ -91,14 +91,14 @@ def test_scratch_memory_exists_until_the_kernel_ends(
     monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(runtime=runtime))
     monkeypatch.setitem(sys.modules, "triton.runtime", runtime)
     gpu, seen = card().gpu, []
-    run = gpu.run
+    run = gpu._run
 
-    def watched(*args: Any, **settings: Any) -> Any:
+    def watched(*args: Any) -> Any:
         gc.collect()
         seen.extend(each() is not None for each in alive)
-        return run(*args, **settings)
+        return run(*args)
 
-    monkeypatch.setattr(gpu, "run", watched)
+    monkeypatch.setattr(gpu, "_run", watched)
     arrays = [np.zeros(3000, np.float32) for _ in range(3)]
     launched(version, [*arrays, 3000, 1024], TYPES, global_scratch_size=16, profile_scratch_size=32)
     assert made == sizes
@@ -328,7 +328,7 @@ class Storage:
 class TorchTensor:
     """A tensor with the methods of PyTorch's that the launcher calls."""
 
-    device = SimpleNamespace(type="cpu")
+    is_cpu = True
 
     def __init__(self, storage: Storage, offset: int = 0) -> None:
         self._storage, self._offset = storage, offset

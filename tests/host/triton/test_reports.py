@@ -106,6 +106,7 @@ class OnOtherDevice:
     """A tensor of PyTorch on another device than the CPU."""
 
     dtype = "float32"
+    is_cpu = False
     device = type("device", (), {"type": "cuda", "__str__": lambda self: "cuda:0"})()
 
     def data_ptr(self) -> int:
@@ -264,7 +265,7 @@ def test_entry_point_is_that_of_the_package():
 
 def test_the_page_s_example(tmp_path: Path):
     page = (ROOT / "docs" / "howto" / "triton.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    code, *_ = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     (shown,) = re.findall(r"^\$ pytest --softcard-check all\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     (tmp_path / "test_difference.py").write_text(code)
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_difference.py"]

@@ -89,6 +89,11 @@ class Agent:
         """The maximum number of waves that the agent can execute at a time."""
         return self.compute_units * self.waves_per_cu
 
+    def resident_groups(self, waves: int, lds_bytes: int) -> int:
+        """Return the number of work-groups that the agent can execute at a time, as their waves and LDS permit."""
+        of_waves = self.waves_per_cu // max(waves, 1)
+        return self.compute_units * max(min(of_waves, self.lds_bytes // max(lds_bytes, 1)), 0)
+
     @property
     def doorbell_type(self) -> DoorbellType:
         """The encoding of the agent's doorbell values."""

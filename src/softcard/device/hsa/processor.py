@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -57,7 +58,7 @@ from softcard.device.hsa.queues.packets import (
     signals_waited_for,
 )
 from softcard.device.hsa.queues.queue_scratch import QueueScratch
-from softcard.device.hsa.queues.records import QueueFeature, SignalKind
+from softcard.device.hsa.queues.records import QueueFeature, QueueType, SignalKind
 from softcard.device.hsa.queues.signals import VALUE_AT, Condition, Signal, Timestamps, event_of, notify
 from softcard.device.hsa.rules import IS_PTR64
 from softcard.device.hsa.settings import Settings
@@ -149,6 +150,8 @@ class Processor:
         Each entry is valid for certain words of amd_queue_t that describe private memory. It has these words, the
         inputs, and the options of launches.
         """
+        self._is_cooperative: dict[int, bool] = {}
+        """True for the queues, by number, whose launches are cooperative; set together with `_known`."""
         self._headers: dict[int, LaunchPlan] = {}
         """The launch plan of each kernel's last launch, by kernel object; its header has been checked."""
         self._reported: set[tuple[int, LaunchPlan]] = set()
@@ -412,6 +415,9 @@ class Processor:
         if dispatch.scratch_lane_bytes and self._memory.gpu.guard is not None and not dispatch.scratch_gap:
             around = self._scratch.bounded(queue, around, dispatch.scratch_lane_bytes)
             dispatch = launch(around, packet, queue.packet_address(index), index, plan=plan, **options)
+        if self._is_cooperative[queue.number] and self._compute.fences is None:  # else all make progress together
+            fitting = self._agent.resident_groups(dispatch.most_waves, dispatch.lds_bytes)
+            dispatch, templates = replace(dispatch, resident=max(fitting, 1)), None
         try:
             run = partial(self._ran, plan, data, templates)
             statistics = self._compute.events.run(dispatch, run, queue.number, index)
@@ -484,6 +490,7 @@ class Processor:
             "on_hint": self._calls.hint_of(queue.device.interrupt),
             "on_trap": self._calls.trap_of(queue),
         }
+        self._is_cooperative[queue.number] = queue.record().hsa_queue.type == QueueType.COOPERATIVE
         self._known[queue.number] = said, around, options
         return around, options
 

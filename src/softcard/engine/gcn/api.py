@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from softcard.core.errors import GuestFault, ModelBug
+from softcard.core.errors import BeyondModel, GuestFault, ModelBug
 from softcard.core.limits import Watch, past_steps
 from softcard.core.space import host_address
 from softcard.core.words import align_up
@@ -223,6 +223,8 @@ class Dispatch:
     """The log of the ends of the first waves; None without a listener."""
     clock: HostClock | None = None
     """The clock of s_memtime and s_memrealtime; None: they return the wave's number of retired instructions."""
+    resident: int = 1
+    """The number of work-groups that make progress together, so that they may wait for each other."""
     on_hint: OnHint | None = None
     """The handler of hints that concern a device (all but `QUIET_HINTS`): gets wave, hint and immediate."""
     on_trap: OnTrap | None = None
@@ -259,11 +261,18 @@ class Dispatch:
             ),
             (not self.mode & PTR32 or not windows, "windows of 64 KiB must begin at a multiple of their size"),
             (self.xccs.bit_count() == 1, "the number of XCCs must be a power of two"),
+            (self.resident >= 1, "at least one work-group is resident"),
             (self.turn >= 1 and self.most_steps >= 0, "a time slice must have at least one instruction"),
         )
         for holds, text in claims:
             if not holds:
                 raise ModelBug(f"dispatch: {text}")
+
+    def check_alone(self, what: str) -> None:
+        """Raise `BeyondModel` if work-groups have to make progress together; `what` runs them one after another."""
+        if self.resident > 1 and len(self.groups) > 1:
+            text = f"{what} runs the work-groups of a cooperative launch one after another"
+            raise BeyondModel(f"{text}: use engine 'jit' without this check, or an ordinary queue")
 
     @property
     def most_steps(self) -> int:

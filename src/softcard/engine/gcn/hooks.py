@@ -498,6 +498,7 @@ class Checks:
             each.launch_begins(dispatch)
         try:
             for each in self._of["run"]:
+                dispatch.check_alone("a check that runs waves itself")
                 done = each.run(dispatch, engine)
                 if done is not None:
                     return done

@@ -23,7 +23,7 @@ from softcard.core.words import align_up
 from softcard.device.hsa.launch.kernarg import Hidden, Value, blank_kernarg, filled_kernarg, segment_bytes
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
 from softcard.image.hsa.code_object import Kernel
-from softcard.image.hsa.metadata import Argument
+from softcard.image.hsa.metadata import Argument, KernelMetadata
 
 LOCAL_ALIGNMENT: Final = 16
 """The alignment in bytes of LDS that is allocated at launch, unless metadata requires more."""
@@ -104,6 +104,31 @@ class Segments:
     group_bytes: int
 
 
+@dataclass(slots=True)
+class Packed:
+    """The first bytes of a kernel's kernarg segment, which contain all explicit arguments; see `layout_of`."""
+
+    data: bytes
+
+
+def layout_of(kernel: KernelMetadata, codes: Sequence[str]) -> struct.Struct | None:
+    """Return the layout of a kernel's explicit arguments, with a code of the module `struct` for each of them.
+
+    Return None unless each code has the size of its argument, and the hidden arguments follow the explicit ones.
+    """
+    text, end = "<", 0
+    if len(codes) != len(kernel.explicit):
+        return None
+    for argument, code in zip(kernel.explicit, codes, strict=True):
+        if argument.offset < end or argument.kind not in (*POINTERS, "by_value"):
+            return None
+        if struct.calcsize(f"<{code}") != argument.size:
+            return None
+        text += f"{argument.offset - end}x{code}"
+        end = argument.offset + argument.size
+    return struct.Struct(text) if all(each.offset >= end for each in kernel.hidden) else None
+
+
 class Packer:
     """A packer of kernarg segments for launches of one kernel over the sizes in `packet`.
 
@@ -120,10 +145,13 @@ class Packer:
         self._blank: dict[tuple[Hidden, int], bytes] = {}
         """Cached kernarg segments whose explicit arguments are 0, by hidden arguments and size of dynamic LDS."""
 
-    def pack(self, values: Sequence[Given] | bytes, hidden: Hidden, address: Address, group_bytes: int = 0) -> Segments:
+    def pack(
+        self, values: Sequence[Given] | bytes | Packed, hidden: Hidden, address: Address, group_bytes: int = 0
+    ) -> Segments:
         """Return the segments of a launch with the arguments `values`.
 
-        `values` contains one value for each explicit argument, or is the whole kernarg segment as bytes. `hidden`
+        `values` contains one value for each explicit argument, or is the whole kernarg segment as bytes, or is the part
+        of it with all explicit arguments (`Packed`). `hidden`
         contains the values of hidden arguments. `address` returns the device address of an array or image.
         `group_bytes` of LDS are added to the kernel's static LDS. Raise a `WireError` that names the argument if a
         value does not fit it."""
@@ -132,6 +160,8 @@ class Packer:
         kernel, metadata = self._kernel, self._kernel.metadata
         own, size = self._group, self._size
         group = own + group_bytes
+        if isinstance(values, Packed):
+            return Segments(values.data + self._blank_of(hidden, group_bytes)[len(values.data) :], group)
         if isinstance(values, bytes | bytearray | memoryview):
             if len(values) < kernel.kernarg_bytes:
                 text = f"the arguments have {len(values)} bytes, but kernel {kernel.name} needs {kernel.kernarg_bytes}"
@@ -161,14 +191,20 @@ class Packer:
                     fitted.append(_fitted(argument, value, address))
             except (WireError, BeyondModel) as error:
                 raise error.at("argument", number, explicit[number].name or explicit[number].type_name) from None
-        blank = self._blank.get((hidden, group - own))
-        if blank is None:
-            said = replace(hidden, dynamic_lds_size=group - own)
-            blank = blank_kernarg(metadata, size, self._packet, said)
+        blank = self._blank.get((hidden, group - own)) or self._blank_of(hidden, group - own)
+        return Segments(filled_kernarg(metadata, blank, fitted), group)
+
+    def _blank_of(self, hidden: Hidden, dynamic_bytes: int) -> bytes:
+        """Return the kernarg segment whose explicit arguments are 0, for launches with `dynamic_bytes` more of LDS."""
+        found = self._blank.get((hidden, dynamic_bytes))
+        if found is None:
+            assert self._kernel.metadata is not None
+            said = replace(hidden, dynamic_lds_size=dynamic_bytes)
+            found = blank_kernarg(self._kernel.metadata, self._size, self._packet, said)
             if len(self._blank) == MOST_BLANK_SEGMENTS:
                 self._blank.clear()
-            self._blank[hidden, group - own] = blank
-        return Segments(filled_kernarg(metadata, blank, fitted), group)
+            self._blank[hidden, dynamic_bytes] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

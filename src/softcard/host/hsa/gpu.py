@@ -34,10 +34,10 @@ from softcard.device.hsa.queues.aql_queue import AgentDispatchHandler, OnError, 
 from softcard.device.hsa.queues.packets import FenceScope
 from softcard.device.hsa.queues.records import QueueFeature, QueueType
 from softcard.device.hsa.queues.signals import Condition, Signal
-from softcard.device.hsa.settings import GpuOptions
+from softcard.device.hsa.settings import STRICT, GpuOptions
 from softcard.device.hsa.snapshot import DeviceState
 from softcard.host.coverage import device_coverage
-from softcard.host.hsa.arguments import Given, Local, Pointer, Segments
+from softcard.host.hsa.arguments import Given, Local, Packed, Pointer, Segments
 from softcard.host.hsa.executable import Executable, Kernel, read
 from softcard.host.hsa.launch import (
     ARMED,
@@ -125,10 +125,20 @@ class Use:
     """The use of a queue by a launch, from before its submission until its `wait` has returned.
 
     `signal` is the address of the launch's completion signal, and `release` frees its memory; both are set when its
-    packet is about to be submitted."""
+    packet is about to be submitted. Nobody but `Gpu.run` refers to the signal if the use `is_private`."""
 
+    is_private: bool = False
     signal: int = 0
     release: Callable[[bool], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Room:
+    """Memory of `size` bytes with a completion signal and the kernarg segment after it, in the device's era `era`."""
+
+    signal: Signal
+    size: int
+    era: int
 
 
 class Gpu(RichDisplay):
@@ -149,6 +159,11 @@ class Gpu(RichDisplay):
         """Cached hidden arguments by queue, global offset and printf buffer."""
         self._hostcalls: dict[Queue, Hostcalls] = {}
         self._executables: WeakSet[Executable] = WeakSet()
+        self._rooms: list[Room] = []
+        """The memory of completed launches, for the next ones."""
+        is_followed = bool(device.checks.every) or device.memory.guard is not None
+        self._keeps_rooms = not is_followed and device.settings.coherence != STRICT
+        """False if checks or a memory with ``coherence="strict"`` follow the allocations."""
         self._lock = threading.RLock()
         is_counting = device.settings.count_instructions
         self._coverage = device_coverage(self, device.agent.name, device.executions) if is_counting else None
@@ -171,6 +186,7 @@ class Gpu(RichDisplay):
         return fields_of(self.device.settings)
 
     def __reduce__(self) -> tuple[object, ...]:
+        self._free_rooms()
         return partial(type(self), exact=self._arrays.exact), (self.device,)
 
     def __enter__(self) -> Self:
@@ -218,6 +234,7 @@ class Gpu(RichDisplay):
                 raise RuleError(
                     f"cannot take a snapshot while {len(self._users)} launches are open: wait for all launches"
                 )
+            self._free_rooms()
             state = self.device.snapshot()
             return GpuState(state, self._arrays.snapshot(), self._queue, frozenset(self._mine))
 
@@ -408,28 +425,38 @@ class Gpu(RichDisplay):
         be passed; it is mapped for the launch, not copied. `more` are options of `dispatch`. Errors name the kernel,
         the lane, the address and the pc."""
         self.device.check_open()
-        found = self._executable(code).kernel(kernel)
+        return self._run(self._executable(code).kernel(kernel), grid, group, args, more)
+
+    def _run(
+        self,
+        kernel: Kernel,
+        grid: Size,
+        group: Size | None,
+        args: Sequence[Given] | bytes | Packed,
+        more: DispatchOptions,
+    ) -> Result:
+        """Run a kernel as `run` does. The signal and kernarg segment of the launch are reused by the next one."""
         if more.get("queue") is not None:
-            return self.dispatch(found, grid, group, args, **more).wait()
-        users, era, use = self._users, self.device.era, Use()
+            return self._dispatch(Use(), kernel, grid, group, args, **more).wait()
+        users, era, use = self._users, self.device.era, Use(is_private=True)
         try:
             more["queue"] = self._take_idle(use)
-            return self._dispatch(use, found, grid, group, args, **more).wait()
+            return self._dispatch(use, kernel, grid, group, args, **more).wait()
         except SoftcardError as error:
             if self.device.era == era:
                 raise
             text = (
                 "the device was reset or restored while a kernel ran: let no other thread reset or restore it meanwhile"
             )
-            raise RuleError(text).at("kernel", kernel) from error
+            raise RuleError(text).at("kernel", kernel.name) from error
         except BaseException as cause:
             if use.release is not None and use in users:  # Ctrl-C between the submission and the wait
                 self.device.abandon(use.signal, cause)
                 use.release(False)
             raise
         finally:
-            users.pop(use, None)  # in one call, which Ctrl-C cannot interrupt
-            self._destroy_failed()
+            if users.pop(use, None) is not None:  # in one call, which Ctrl-C cannot interrupt
+                self._destroy_failed()
 
     def dispatch(
         self,
@@ -470,7 +497,7 @@ class Gpu(RichDisplay):
         kernel: Kernel,
         grid: Size,
         group: Size | None = None,
-        args: Sequence[Given] | bytes = (),
+        args: Sequence[Given] | bytes | Packed = (),
         *,
         queue: Queue | None = None,
         offset: Size = ORIGIN,
@@ -529,6 +556,25 @@ class Gpu(RichDisplay):
         return template.packer.pack(args, words, address, group_bytes)
 
     # ---- internals -----------------------------------------------------------------------------------------------
+
+    def _room(self, size: int) -> Room | None:
+        """Return memory of an earlier launch for a signal and kernarg segment of `size` bytes; None without any."""
+        rooms, era = self._rooms, self.device.era
+        while rooms:
+            try:
+                found = rooms.pop()
+            except IndexError:  # another thread took it
+                return None
+            if found.era == era:
+                if found.size >= size:
+                    return found
+                self.device.destroy_signal(found.signal)
+        return None
+
+    def _free_rooms(self) -> None:
+        """Free the memory that is kept for the next launches."""
+        while self._room(1 << 63) is not None:
+            pass
 
     def _executable(self, code: Code) -> Executable:
         """Return the executable for `code`, an argument of `run`; load it unless code with equal contents is loaded."""
@@ -675,18 +721,27 @@ class Gpu(RichDisplay):
         printf: Printf | None,
         hostcalls: Hostcalls | None,
     ) -> Launch:
-        device, kernarg = self.device, segments.kernarg
-        place = device.allocate(SIGNAL_BYTES + len(kernarg), mtype=device.fine_mtype, name="kernel arguments")
-        device.memory.write(place, ARMED + kernarg)
-        signal = device.signal(place)
-        users, era = self._users, device.era
+        device, data = self.device, ARMED + segments.kernarg
+        room = self._room(len(data)) if use.is_private else None
+        if room is None:
+            place = device.allocate(len(data), mtype=device.fine_mtype, name="kernel arguments")
+            device.memory.write(place, data)
+            room = Room(device.signal(place), len(data), device.era)
+        else:
+            place = room.signal.address
+            device.memory.write(place, data.ljust(room.size, b"\0"))
+        signal, users = room.signal, self._users
 
         def release(completed: bool) -> None:
             users.pop(use, None)
             borrowed.release()
-            self._destroy_failed()
+            if not queue.is_active:
+                self._destroy_failed()
             if completed:  # else the packet is still in its ring, and the user may resume the queue
-                device.destroy_signal(signal)
+                if use.is_private and self._keeps_rooms:
+                    self._rooms.append(room)
+                else:
+                    device.destroy_signal(signal)
                 if printf is not None:
                     printf.free()
 
@@ -711,7 +766,7 @@ class Gpu(RichDisplay):
             release,
             printed,
             None if hostcalls is None else hostcalls.text,
-            era,
+            room.era,
             occurrences,
             borrowed.read_back,
         )

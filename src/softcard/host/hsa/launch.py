@@ -276,6 +276,10 @@ def as_dim3(size: Size, what: str, least: int = 1) -> tuple[Dim3, int]:
     """
     if type(size) is int and size >= least:
         return (size, least, least), 1
+    if type(size) is tuple and len(size) == 3:
+        x, y, z = size
+        if type(x) is int and type(y) is int and type(z) is int and x >= least <= y and z >= least:
+            return (x, y, z), 3
     try:
         given = tuple(map(operator.index, size if isinstance(size, Iterable) else (size,)))
     except TypeError:

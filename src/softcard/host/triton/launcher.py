@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,9 +23,10 @@ import numpy as np
 from softcard.core.display import count
 from softcard.core.errors import AccessFault, BeyondModel, RuleError, SoftcardError, WireError, close_to
 from softcard.device.hsa.queues.aql_queue import Queue
+from softcard.device.hsa.queues.records import QueueType
 from softcard.device.hsa.settings import GpuOptions
-from softcard.host.hsa.arguments import Given
-from softcard.host.hsa.gpu import Executable, Gpu, Kernel
+from softcard.host.hsa.arguments import Given, Packed, layout_of
+from softcard.host.hsa.gpu import DispatchOptions, Executable, Gpu, Kernel
 from softcard.host.triton.tensors import Bytes, Storages, described
 
 AGENT_VARIABLE: Final = "SOFTCARD_AGENT"
@@ -34,8 +36,19 @@ SUPPORTED: Final = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
 """The agents for which Triton's compiler makes kernels."""
 NEAR: Final = 1 << 16
 """The largest distance in bytes between an argument's memory and a wrong access whose message names the argument."""
+WAVE: Final = 64
+"""The number of threads of a warp."""
+SCRATCH: Final = ("global", "profile")
+"""The kinds of scratch memory, in the order of their pointers."""
 CONSTANT: Final = "constexpr"
+COOPERATIVE: Final = -1
+"""The number of the stream of cooperative launches."""
 DESCRIPTOR: Final = "tensordesc"
+_CODES: Final = {
+    "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
+    "fp16": "e", "fp32": "f", "f32": "f", "fp64": "d",
+}  # fmt: skip
+"""The codes of the module `struct` for types whose values it packs as `packer` does, or raises an error."""
 _FLOATS: Final = {"fp16": "<e", "bf16": "<f", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 """The layouts of numbers. Triton's driver makes a bf16 of the upper half of a float, without rounding."""
 _INTEGERS: Final = {f"{sign}{bits}": bits for sign in "iu" for bits in (1, 8, 16, 32, 64)}
@@ -87,9 +100,16 @@ class Card:
         """Return the queue of a stream; None for the default stream."""
         if not stream:
             return None
+        return self._queue_of(stream)
+
+    def cooperative_queue(self) -> Queue:
+        """Return a queue on which the work-groups of a launch make progress together."""
+        return self._queue_of(COOPERATIVE, QueueType.COOPERATIVE)
+
+    def _queue_of(self, stream: int, type: QueueType = QueueType.MULTI) -> Queue:
         found = self.streams.get(stream)
         if found is None or not found.is_active:
-            found = self.streams[stream] = self.gpu.queue()
+            found = self.streams[stream] = self.gpu.queue(type=type)
         return found
 
     def name(self, data: Bytes, name: str) -> None:
@@ -160,17 +180,25 @@ class Function:
         self.name = name
         self.code = code
         self._kernels: WeakKeyDictionary[Card, Kernel] = WeakKeyDictionary()
+        self._latest: tuple[weakref.ref[Card], Kernel] | None = None
+        """The GPU and the kernel of the latest launch."""
         self._lock = threading.Lock()
 
     def kernel(self, where: Card) -> Kernel:
         """Return the kernel in the memory of a GPU."""
-        found = self._kernels.get(where)
-        if found is None or not found.executable.is_loaded:
-            with self._lock:
-                found = self._kernels.get(where)
-                if found is None or not found.executable.is_loaded:
-                    found = self._kernels[where] = where.gpu.load(self.code).kernel(self.name)
+        latest = self._latest
+        if latest is not None and latest[0]() is where and latest[1].executable.is_loaded:
+            return latest[1]
+        with self._lock:
+            found = self._kernels.get(where)
+            if found is None or not found.executable.is_loaded:
+                found = self._kernels[where] = where.gpu.load(self.code).kernel(self.name)
+        self._latest = weakref.ref(where, self._forget), found
         return found
+
+    def _forget(self, _: object) -> None:
+        """Release the kernel of a GPU that does not exist any more."""
+        self._latest = None
 
     def unload(self) -> None:
         """Free the kernel's memory of each GPU before the next launch there.
@@ -178,7 +206,7 @@ class Function:
         Python may call this from a finalizer at any time, also in a thread that runs a kernel. Unloading waits for
         running kernels, so it would never end there. For the same reason, this function acquires no lock.
         """
-        kernels, self._kernels = self._kernels, WeakKeyDictionary()
+        kernels, self._kernels, self._latest = self._kernels, WeakKeyDictionary(), None
         for where, kernel in list(kernels.items()):
             where.unused.append(kernel.executable)
 
@@ -278,6 +306,7 @@ class Launcher:
         self._metadata = metadata
         self._threads = metadata.num_warps * metadata.warp_size
         self._shared = int(metadata.shared)
+        self._is_cooperative = bool(getattr(metadata, "launch_cooperative_grid", False))
         self._version = version
         self._flags = tuple(flags)
         if getattr(metadata, "tensordesc_meta", None):
@@ -296,6 +325,12 @@ class Launcher:
             self._add(name, type_name)
         self._is_flat = all(isinstance(each, str) and not each.startswith(DESCRIPTOR) for each in self._types)
         self._chosen = [number for number, each in enumerate(self._types) if each != CONSTANT]
+        self._pointers = [number for number, (_, _, pack) in enumerate(self._slots) if pack is None]
+        self._layout: struct.Struct | None = None
+        """The layout of the kernel's arguments; None before the first launch, or if `_packed` cannot be used."""
+        self._nulls: tuple[int, ...] = ()
+        """The null pointers for scratch memory."""
+        self._is_new = True
 
     def _add(self, name: str, type_name: Any) -> None:
         """Add the kernel's arguments for one argument of the Triton function."""
@@ -336,15 +371,22 @@ class Launcher:
         if where.unused:
             where.unload()
         kernel = function.kernel(where)
-        arguments = self._arguments(where, values)
-        scratch = self._scratch(kernel, x * y * z, len(arguments), stream)  # owns the memory until the kernel ends
-        arguments += map(where.storages.memory, scratch)
-        grid, group = (x * self._threads, y, z), (self._threads, 1, 1)
-        queue = where.queue(stream)
+        if self._is_new:
+            self._plan(kernel)
+        arguments: list[Given] | Packed | None = None if self._layout is None else self._packed(where, values)
+        if arguments is None:
+            arguments = self._arguments(where, values)
+            scratch = self._scratch(kernel, x * y * z, len(arguments), stream)  # owns the memory until the kernel ends
+            arguments += map(where.storages.memory, scratch)
+        threads = self._threads
+        options: DispatchOptions = {"group_bytes": self._shared}
+        if self._is_cooperative:
+            self._check_size(where, kernel, x * y * z)
+            options["queue"] = where.cooperative_queue()
+        elif stream:
+            options["queue"] = where.queue(stream)
         try:
-            result = where.gpu.run(
-                kernel.executable, function.name, grid, group, arguments, group_bytes=self._shared, queue=queue
-            )
+            result = where.gpu._run(kernel, (x * threads, y, z), (threads, 1, 1), arguments, options)
         except AccessFault as error:
             self._name_argument(error, where, values)
             raise
@@ -352,6 +394,45 @@ class Launcher:
             sys.stdout.write(result.text)
         if leave is not None:
             leave(launch_metadata)
+
+    def _check_size(self, where: Card, kernel: Kernel, programs: int) -> None:
+        """Raise `RuleError` if the GPU cannot execute all programs of a cooperative grid at a time."""
+        found = where.gpu.device.agent
+        most = found.resident_groups(self._threads // WAVE, kernel.image.group_bytes + self._shared)
+        if programs > most:
+            has = count(programs, "program")
+            text = f"the cooperative grid has {has}, but {found.name} can execute {most:,} at a time"
+            raise RuleError(f"{text} with {self._threads // WAVE} warps and {self._shared} bytes of LDS each")
+
+    def _plan(self, kernel: Kernel) -> None:
+        """Find out whether `_packed` can be used for the kernel."""
+        self._is_new = False
+        metadata, passed = kernel.image.metadata, len(self._slots)
+        if metadata is None or not self._is_flat or any(each not in _CODES for _, each, pack in self._slots if pack):
+            return
+        nulls = self._scratch(kernel, 0, passed, None)
+        if any(self._scratch_size(kind) for kind in SCRATCH[: len(nulls)]):
+            return
+        codes = ["Q" if pack is None else _CODES[each] for _, each, pack in self._slots]
+        self._nulls = (0,) * len(nulls)
+        self._layout = layout_of(metadata, [*codes, *"Q" * len(nulls)])
+
+    def _packed(self, where: Card, values: Sequence[Any]) -> Packed | None:
+        """Return the arguments of the kernel, packed in one step.
+
+        Return None if a value has to be converted, checked or named, or is wrong: `_arguments` does that.
+        """
+        if len(values) != len(self._types) or where.is_checked or len(_CARDS) > 1:
+            return None
+        assert self._layout is not None
+        words = [values[number] for number in self._chosen]
+        address = where.storages.address
+        try:
+            for number in self._pointers:
+                words[number] = address(words[number])
+            return Packed(self._layout.pack(*words, *self._nulls))
+        except (struct.error, OverflowError, TypeError, SoftcardError):
+            return None
 
     def _name_argument(self, error: AccessFault, where: Card, values: Sequence[Any]) -> None:
         """Name the argument in the message of an error about an access before or after its memory."""
@@ -413,12 +494,15 @@ class Launcher:
         """
         explicit = () if kernel.image.metadata is None else kernel.image.metadata.explicit
         found: list[Any] = []
-        for kind in ("global", "profile")[: max(len(explicit) - passed, 0)]:
-            size = getattr(self._metadata, f"{kind}_scratch_size", 0)
-            if kind == "global" and self._version < (3, 8):
-                size = 0  # Triton's AMD driver passes the null pointer
-            found.append(_allocated(kind, programs * size, stream, self._metadata))
+        for kind in SCRATCH[: max(len(explicit) - passed, 0)]:
+            found.append(_allocated(kind, programs * self._scratch_size(kind), stream, self._metadata))
         return found
+
+    def _scratch_size(self, kind: str) -> int:
+        """Return the size in bytes of a program's scratch memory of a kind."""
+        if kind == SCRATCH[0] and self._version < (3, 8):
+            return 0  # Triton's AMD driver passes the null pointer
+        return int(getattr(self._metadata, f"{kind}_scratch_size", 0))
 
 
 def _allocated(kind: str, size: int, stream: int | None, metadata: Any) -> Any:

@@ -97,6 +97,13 @@ class Stream:
         self.number = Stream._made
         self._outer: list[int] = []
 
+    @classmethod
+    def default(cls) -> Stream:
+        """Return the default stream."""
+        made = cls.__new__(cls)
+        made.number, made._outer = 0, []
+        return made
+
     @property
     def cuda_stream(self) -> int:
         """The number of the stream, which launchers get."""
@@ -244,7 +251,7 @@ def _with_tensors(call: Callable[..., Any]) -> Callable[..., Any]:
 def _tensor(value: Any) -> Any:
     """Return an argument of a kernel with NumPy arrays as tensors."""
     if isinstance(value, np.ndarray):
-        return Tensor(value)
+        return Tensor.for_launch(value)
     if type(value) is tuple:
         return tuple(map(_tensor, value))
     return value

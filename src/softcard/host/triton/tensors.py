@@ -9,9 +9,10 @@ import ctypes
 import threading
 import weakref
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from softcard.host.hsa.gpu import Gpu
 from softcard.host.hsa.memory import Block
 
 Bytes = NDArray[np.uint8]
-CPU: Final = "cpu"
 
 
 class Tensor:
@@ -30,13 +30,26 @@ class Tensor:
     Other attributes are those of the array. The methods that Triton's autotuner calls on tensors are defined, too.
     """
 
-    __slots__ = ("array", "data_ptr", "dtype")
+    __slots__ = ("array", "data_ptr", "dtype", "first")
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array
         self.dtype = array.dtype
-        self.data_ptr = partial(pointer, array)
+        self.first: int | None = None
+        """The host address of the first element in a tensor that exists for one launch only; else None.
+
+        The array may get other memory later."""
+        self.data_ptr: Callable[[], int] = partial(pointer, array)
         """A function that returns the host address of the first element."""
+
+    @classmethod
+    def for_launch(cls, array: NDArray[Any]) -> Tensor:
+        """Return a tensor for one launch, whose address is looked up once."""
+        made = cls.__new__(cls)
+        made.array, made.dtype = array, array.dtype
+        made.first = first = pointer(array)
+        made.data_ptr = first.__int__
+        return made
 
     @property
     def is_cuda(self) -> bool:
@@ -81,20 +94,18 @@ class Tensor:
 class _Storage:
     """A block of host memory that is device memory: its first host address, its bytes, and its device address.
 
-    `owner` is a weak reference to the object that owns the memory.
+    `owner` is a weak reference to the object that owns the memory. `is_writable` is True if kernels may write it.
     """
 
     start: int
     data: Bytes
     address: int
     owner: weakref.ref[Any]
+    is_writable: bool
     block: Block | None = None
     """The block of device memory, which the storage unmaps; None if another one maps it."""
-
-    @property
-    def is_writable(self) -> bool:
-        """True if kernels may write the memory."""
-        return self.data.flags.writeable
+    version: int = -1
+    """The version of the GPU's memory in which the block was last found to be mapped."""
 
     @property
     def is_valid(self) -> bool:
@@ -114,6 +125,7 @@ class Storages:
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
         self._arrays = gpu._arrays
+        self._memory = gpu.device.memory
         self._era = gpu.device.era
         self._known: dict[int, _Storage] = {}
         self._others: list[_Storage] = []
@@ -143,9 +155,10 @@ class Storages:
             return 0
         if type(value) is int:
             return value
+        first = None
         while not isinstance(value, np.ndarray):
             if isinstance(value, Tensor):
-                value = value.array
+                value, first = value.array, value.first
             elif hasattr(value, "untyped_storage"):
                 return self._of_torch(value)
             elif hasattr(value, "base") and hasattr(value, "data_ptr"):
@@ -157,10 +170,10 @@ class Storages:
             else:
                 text = f"cannot pass a value of type {type(value).__name__} for a pointer"
                 raise WireError(f"{text}, expected a NumPy array, a CPU tensor of PyTorch, an address or None")
-        return self._of_numpy(value)
+        return self._of_numpy(value, pointer(value) if first is None else first)
 
     def _of_torch(self, tensor: Any) -> tuple[_Storage, int] | int:
-        if tensor.device.type != CPU:
+        if not tensor.is_cpu:
             text = f"the tensor is on device {str(tensor.device)!r}, expected 'cpu'"
             raise WireError(f"{text}: the virtual GPU's memory is the host's, so pass tensor.cpu()")
         storage = tensor.untyped_storage()
@@ -172,13 +185,12 @@ class Storages:
             found = self._enter(start, _bytes_at(start, size), storage, tensor)
         return found, tensor.data_ptr() - start
 
-    def _of_numpy(self, array: NDArray[Any]) -> tuple[_Storage, int] | int:
+    def _of_numpy(self, array: NDArray[Any], first: int) -> tuple[_Storage, int] | int:
         if not array.size:
             return 0
         owner = array
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
-        first = pointer(array)
         start = first if owner is array else pointer(owner)
         found = self._known.get(start)
         is_writable = owner.flags.writeable
@@ -194,12 +206,14 @@ class Storages:
 
     def _is_current(self, storage: _Storage, size: int | None = None) -> bool:
         """Return True if a storage is still memory of the host and of the device, and has `size` bytes."""
-        block = storage.block
-        return (
-            (size is None or storage.data.nbytes == size)
-            and storage.owner() is not None
-            and (block is None or self._arrays.is_mapped(block))
-        )
+        if (size is not None and storage.data.nbytes != size) or storage.owner() is None:
+            return False
+        if storage.version != self._memory.version:
+            version = self._memory.version
+            if storage.block is not None and not self._arrays.is_mapped(storage.block):
+                return False
+            storage.version = version
+        return True
 
     def _at(self, address: int) -> tuple[_Storage, int] | int:
         """Return the storage with a host address, which must be in a tensor that an earlier launch used."""
@@ -228,9 +242,9 @@ class Storages:
             shared = self._arrays.find(data)
             if shared is not None and (not data.flags.writeable or self._arrays.block(data).data.flags.writeable):
                 # the user's device memory, or part of another storage: its owner unmaps it
-                return _Storage(start, data, shared, known)
+                return _Storage(start, data, shared, known, data.flags.writeable)
             block = self._arrays.enter(data, described(tensor))
-            made = _Storage(start, data, block.address, known, block)
+            made = _Storage(start, data, block.address, known, data.flags.writeable, block)
             if start in self._known:
                 self._others.append(self._known[start])
             self._known[start] = made

@@ -422,6 +422,8 @@ class ReferenceEngine:
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run all work-groups to their end, one after the other."""
+        if dispatch.resident > 1:
+            dispatch.check_alone("engine 'reference'")
         stepper = self.stepper(dispatch)
         if not dispatch.checks.is_around:
             return Groups(dispatch, stepper).run()

@@ -74,6 +74,8 @@ SPECULATING: Final = 8
 
 It is limited because one of them merges the shadow memories of all.
 """
+MOST_RESIDENT: Final = 4096
+"""The maximum number of waves of work-groups that make progress together; their registers need 0.5 GB."""
 POLL_SECONDS: Final = 0.005
 """The period, in seconds, of the tests for hot code."""
 
@@ -316,6 +318,8 @@ class Launch:
             checks.shadow.follow()
         with self.engine.lock:
             self.code.check(self.dispatch.memory)
+        if self.dispatch.resident > 1:
+            return self._together(sgprs)
         first = self._workers[0]
         first.restart(sgprs)
         count, self._helpers = len(self.dispatch.groups), 1
@@ -330,6 +334,42 @@ class Launch:
             for worker in self._workers[1 : self._helpers]:
                 worker.restart(sgprs)
             self._share(self._workers[: self._helpers])
+        return self._result()
+
+    def _together(self, sgprs: Words32 | None) -> Statistics:
+        """Run work-groups in turn, as many as are resident; `sgprs` replaces the dispatch's initial scalar registers.
+
+        When a work-group has ended, the next one takes its place.
+        """
+        dispatch, count = self.dispatch, len(self.dispatch.groups)
+        if dispatch.checks.tracker is not None:
+            dispatch.check_alone("a check that tracks accesses")
+        places = min(dispatch.resident, count, MOST_RESIDENT // max(dispatch.most_waves, 1))
+        if dispatch.scratch_lane_bytes:
+            places = min(places, dispatch.scratch_slots // max(dispatch.most_waves, 1))
+        if places < min(dispatch.resident, count):
+            text = f"{count} work-groups of {dispatch.most_waves} waves have to make progress together"
+            raise BeyondModel(
+                f"{text}, expected at most {places}, for whose registers and private memory there is room"
+            )
+        while len(self._workers) < places:
+            self._workers.append(Worker(self.engine, self.code, dispatch, len(self._workers)))
+        self._helpers = places
+        running = self._workers[:places]
+        for group, worker in enumerate(running):
+            worker.restart(sgprs)
+            worker.begin(group)
+        following = places
+        while running:
+            for worker in list(running):
+                if not worker.advance():
+                    continue
+                if following < count:
+                    worker.begin(following)
+                    following += 1
+                else:
+                    running.remove(worker)
+            self.engine.adopt()
         return self._result()
 
     def _speculate(self, tracker: Tracker, sgprs: Words32 | None) -> None:

@@ -165,6 +165,8 @@ class Worker:
         """The lock that a thread of the engine's pool holds while it runs these waves."""
         self.interpreted = 0
         """The number of instructions that the reference engine executed since `restart` or the last `resume`."""
+        self._ticked = TICKS.count[0]
+        """The tick at which `advance` last polled the dispatch's watch."""
         self._prepare(slot)
 
     @cached_property
@@ -233,6 +235,36 @@ class Worker:
             raise
         finally:
             TICKS.end(self)
+
+    def begin(self, group: int) -> None:
+        """Prepare to run one work-group by `advance`."""
+        words = self._words
+        words[_CURSOR], words[_LAST], words[_RUNNING] = group, group + 1, 0
+        words[_BARRIER_CHECK] = layout.BARRIER_CHECKED if self.dispatch.checks.at_barriers else 0
+
+    def advance(self) -> bool:
+        """Run one time slice of each wave of the work-group of `begin`; return True if the work-group has ended."""
+        words, now = self._words, TICKS.count
+        if self._table is not self.code.table:
+            self._enter()
+        TICKS.begin(self)
+        try:
+            for _ in self.waves:
+                words[_SEEN] = FULL  # so that translated code returns after one time slice
+                why = self._schedule()
+                if why == layout.DONE:
+                    return True
+                if why not in (layout.TICK, layout.DROWSE):
+                    self._serve(why)
+            if self._ticked != now[0]:
+                self._ticked = now[0]
+                self._tick()
+        except BaseException as cause:
+            self._note(cause)
+            raise
+        finally:
+            TICKS.end(self)
+        return False
 
     def run_logged(self, group: int, log: WaveLog) -> None:
         """Run one work-group, and log the ends of its waves."""
