@@ -36,6 +36,7 @@ NEED_TRITON = {
     "softcard.triton",
     "softcard.host.triton.driver",
     "softcard.host.triton.compiler",
+    "softcard.host.triton.pytorch",
     "softcard.host.triton.runtime",
 }
 """Modules that import Triton, which is installed for its own tests only."""

@@ -197,6 +197,7 @@ def test_missing_pytorch(function: Any, monkeypatch: pytest.MonkeyPatch):
 # ---- the real PyTorch ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @with_torch
 def test_a_kernel_on_tensors_of_the_device_cuda():
     import torch
@@ -211,6 +212,7 @@ def test_a_kernel_on_tensors_of_the_device_cuda():
     assert not torch.cuda.is_available()
 
 
+@pytest.mark.heavy
 @with_torch
 def test_compiled_functions_run_on_the_gpu():
     import torch
@@ -224,6 +226,7 @@ def test_compiled_functions_run_on_the_gpu():
     assert torch.allclose(found, function(x), atol=1e-6)
 
 
+@pytest.mark.heavy
 @with_torch
 def test_the_page_s_example_of_inductor():
     import torch
