@@ -1,8 +1,8 @@
 """What all tests share.
 
 The one environment switch of the tests is here: with ``CI=true`` every test must run, so one that is skipped there
-fails instead (tools/oracles.sh has installed all that tests need), unless it is marked `heavy`. Elsewhere tests whose outside programs are not
-installed are skipped with their reason.
+fails instead (tools/oracles.sh has installed all that tests need), unless it is marked `heavy`. Elsewhere tests whose
+outside programs are not installed are skipped with their reason.
 """
 
 import atexit
