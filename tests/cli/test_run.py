@@ -208,6 +208,9 @@ def test_a_report_has_the_clause_of_a_finding() -> None:
     assert found["diagnostic"] == {
         "level": "error", "id": "waits/unwaited", "message": "v1 is used", "at": "pc 0x10", "pc": "0x10",
         "code": "pc 0x10",
+        "no_registers": (
+            "The check reports after the wave or hart has gone on, so the registers at the instruction are lost."
+        ),
         "notes": [{"kind": "rule", "text": "gcn/lds-result: text (Data Dependency Resolution)"}],
     }  # fmt: skip
     assert f'["{rule.id}","","","",1,"https://d/checks/waits.html' in held

@@ -246,6 +246,7 @@ MODULES: Final = {"pyvcd": "vcd"}
 """The import names of packages whose import name differs from the package's name."""
 EXTRAS: Final = {
     "arrow": "Fletcher: Arrow schemas and RecordBatches",
+    "coverage": "lines and branches of kernels in the reports of coverage.py",
     "dask": "softcard campaign: many runs on many machines",
     "kernels": "a compiler of OpenCL C, and of C for RISC-V (ziglang)",
     "testing": "the pytest plug-in, and strategies for hypothesis",

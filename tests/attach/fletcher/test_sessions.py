@@ -73,8 +73,8 @@ def test_hosts_of_another_version() -> None:
         status, _, text, _ = client.ask(Op.HELLO, VERSION + 1, MAGIC)
         assert status == Status.NO_PLATFORM
         assert text == (
-            "the platform library has protocol version 3, but the server has 2: use the library of the server's "
-            "Softcard"
+            "error: the platform library has protocol version 3, but the server has 2: use the library of the server's "
+            "Softcard\n   = note: reported by the platform library of Softcard"
         )
         assert client.is_hung_up()
     assert "has protocol version 3" in str(host.seen(events.Disconnected)[0].error)
@@ -148,7 +148,7 @@ def test_data_is_offered_before_it_is_sent(op: int, size: int, status: int, mess
         _, address, _, _ = client.ask(Op.MALLOC, size=100)
         found, _, text, _ = client.ask(Op.OFFER, op, address, size)
         assert found == status
-        assert text.startswith(message)
+        assert text.startswith(f"error: {message}" if message else "")
         assert bool(text) == bool(message)
         assert client.ask(Op.READ_MMIO, address=1)[:2] == (Status.OK, 1)
 
@@ -162,15 +162,15 @@ def test_long_messages_are_cut() -> None:
         texts = [client.ask(Op.WRITE_MMIO, value, 0)[2] for value in (1, 0)]
         [text] = [text for text in texts if text]
         assert len(text) == MAX_TEXT
-        assert text.startswith("the kernel's code raised ValueError: xxx")
+        assert text.startswith("error: the kernel's code raised ValueError: xxx")
 
 
 def test_hardware_answers_with_slverr() -> None:
     with served(profile="hardware") as host, Client(host.path) as client:
         status, _, text, _ = client.ask(Op.READ_MMIO, address=3)
         assert status == Status.ERROR
-        assert text.startswith("the bus responds with SLVERR")
-        assert text.endswith("at MMIO register 3")
+        assert text.startswith("error: the bus responds with SLVERR")
+        assert "\n   = note: at MMIO register 3\n" in text
         assert client.ask(Op.READ_MMIO, address=2)[0] == Status.OK
         assert client.ask(Op.READ_MMIO, address=3)[0] == Status.OK
 

@@ -186,7 +186,7 @@ def test_who_is_turned_away() -> None:
         status, size, _, _ = REPLY.unpack(sock.recv(REPLY.size, socket.MSG_WAITALL))
         text = sock.recv(size, socket.MSG_WAITALL).decode()
         assert status == errno.EPERM
-        assert text.startswith("the server cannot read this program's memory (read of 8 bytes at 0x8: ")
+        assert text.startswith("error: the server cannot read this program's memory (read of 8 bytes at 0x8: ")
         sock.close()
         sock, status = greeted(there)
         sock.sendall(REQUEST.pack(messages.JOIN, 0, 12345, 0))

@@ -84,9 +84,8 @@ class Event:
     """An effect of an instruction: its `kind` and the expressions that it uses (`takes`).
 
     The `kind` is "load" (address), "store" (address, values), "atomic" (address, operands), "swap" (a
-    compare-and-swap: address, new value, comparand), "exec" (a write of EXEC), "branch" (the condition of a forward
-    branch, where `value_flow` follows it), or "use" (values that have other effects outside of registers and private
-    memory). `node` is the first result of a load or swap."""
+    compare-and-swap: address, new value, comparand), "exec" (a write of EXEC), or "use" (values that have other effects
+    outside of registers and private memory). `node` is the first result of a load or swap."""
 
     kind: str
     insn: Insn
@@ -95,9 +94,7 @@ class Event:
     space: str = ""
     bits: int = 0
     exec: Expression = 0
-    """The new value of EXEC, for a write of EXEC; in `value_flow`, the value of EXEC for a store or an atomic."""
-    target: int = 0
-    """The address to which a branch leads."""
+    """The new value of EXEC, for a write of EXEC."""
 
 
 @dataclass(slots=True)
@@ -187,10 +184,6 @@ class Code:
         if found is None:
             found = self._known[key] = Node(op, args)
         return found
-
-    def insn(self, pc: int) -> Insn:
-        """Return the instruction at `pc`."""
-        return self._fetch(pc)
 
     @property
     def nodes(self) -> Iterable[Node]:

@@ -4,9 +4,8 @@ Compilers repeat loads: if a block of data is smaller than a work-group, several
 stores a result. If another wave has stored to the loaded memory meanwhile, the loads race, but the loaded values have
 no effect. Therefore the race of a load is *deferred* if its value can only get out of the wave by stores and atomics:
 it counts as a race when a lane with that value executes such an instruction, and it is dropped when the wave ends. A
-value has an effect at once if it decides whether a lane executes a store or an atomic, if it is an address, or if the
-analysis cannot follow the code. If it decides a forward branch over code without stores, or which lanes are active in
-such code (EXEC), as in the branches of tanh and erf, the values that depend on this decision depend on the value.
+value has an effect at once if it decides a branch or which lanes are active (EXEC), if it is an address, or if the
+analysis cannot follow the code.
 
 The semantics of the instructions determine which value depends on which other one (`symbolic`), as they do for the
 check `init`."""
@@ -56,8 +55,6 @@ ESCAPES: Final = 1
 
 The word 0 stands for a load whose value gets out of the wave only by stores and atomics, or not at all."""
 PC_AT: Final = 2
-EFFECTS: Final = ("s_barrier", "s_sendmsg", "s_trap", "s_endpgm", "s_setpc", "s_swappc", "s_sethalt")
-"""The beginnings of the names of instructions with effects that are not events."""
 CROSSES: Final = 2
 """The flag, in the table of flows, of an instruction that may store the value of other lanes than its own.
 
@@ -105,7 +102,6 @@ class LaneValues(Values):
             if isinstance(v, Node) and v.op == "or_":
                 one, other = v.args[1:]
                 v = other if is_within(one, other) else one if is_within(other, one) else v
-                v = _before_branch(one, other) or _before_branch(other, one) or v
         super().set_s64(n, v)
 
     def set_s(self, n: int, v: Expression) -> None:
@@ -153,7 +149,6 @@ class LaneValues(Values):
 
     def _stored(self, space: str, bits: int, address: Expression, values: Sequence[Expression]) -> None:
         super()._stored(space, bits, address, values)
-        self.events[-1].exec = self._active
         if self._may_be_private(space, address):
             self.code.moved.update(values)
             self._hold(*values)
@@ -181,7 +176,6 @@ class LaneValues(Values):
         """Perform an atomic operation of each lane in the mask `where`, lane after lane."""
         self._decides(where)
         result = super().atomic(space, kind, bits, address, v, compare, where)
-        self.events[-1].exec = self._active
         if not self._may_be_private(space, address):
             return result
         operands = [each for each in (v, compare) if each is not None]
@@ -231,12 +225,6 @@ class LaneValues(Values):
         self.code.phis.setdefault(self.code.private, set()).update(values)
 
     # ---- control -----------------------------------------------------------------------------------------------------
-    def branch(self, c: Expression, target: int) -> None:
-        """Branch to `target` if the condition is 1, else fall through."""
-        super().branch(c, target)
-        if target > self.insn.pc:
-            self.events[-1].kind, self.events[-1].target = "branch", target
-
     def jump_to(self, target: Expression) -> None:
         """Jump to a computed address; raise `Unknown` if it is not constant.
 
@@ -268,23 +256,6 @@ def is_within(one: Expression, other: Expression) -> bool:
     if isinstance(other, Node) and other.op == "and_":
         return all(is_within(one, each) for each in other.args[1:])
     return False
-
-
-def _before_branch(rest: Expression, some: Expression) -> Expression | None:
-    """Return the lanes before a branch, if `some` are those of one way, and `rest` is computed as those of the other.
-
-    The second way has the lanes (some ^ all) & ~some; together with `some`, these are `all`. Return None otherwise.
-    """
-    if not (isinstance(rest, Node) and rest.op == "and_"):
-        return None
-    for different, others in (rest.args[1:], rest.args[:0:-1]):
-        is_pair = isinstance(others, Node) and others.op == "not_" and others.args[1] is some
-        if is_pair and isinstance(different, Node) and different.op == "xor":
-            one, other = different.args[1:]
-            every: Expression | None = other if one is some else one if other is some else None
-            if every is not None and is_within(some, every):
-                return every
-    return None
 
 
 def _parts(mask: Node, op: str) -> Iterator[Node]:
@@ -347,7 +318,6 @@ class Flows:
         """The expressions that depend on the loaded value, with True if it may be the value of another lane."""
         work = [(self._code.node("load", each, *load.node.args[1:]), load.insn.op.name.startswith("s_"))
                 for load in loads if load.node is not None for each in range(max(1, load.bits // 32))]  # fmt: skip
-        passed: set[int] = set()
         while work:
             node, crosses = work.pop()
             crosses = crosses or node.op in CROSSING
@@ -355,18 +325,9 @@ class Flows:
                 continue
             found[node] = crosses
             work += ((each, crosses) for each in self._users.get(node, ()))
-            if not work:
-                decided = self._decided(found, passed)
-                if decided is None:
-                    return ESCAPING
-                work += ((each, True) for each in decided)
         stores: dict[int, bool] = {}
         for event in self._events:
             is_access = event.kind in ACCESSES
-            if event.kind in ("exec", "branch"):
-                continue
-            if is_access and event.exec in found:
-                return ESCAPING
             for number, each in enumerate(event.takes):
                 if not isinstance(each, Node) or each not in found:
                     continue
@@ -374,40 +335,6 @@ class Flows:
                     return ESCAPING
                 stores[event.insn.pc] = stores.get(event.insn.pc, False) or found[each]
         return Flow(False, stores)
-
-    def _decided(self, found: dict[Node, bool], passed: set[int]) -> list[Node] | None:
-        """Return the values that depend on which way branches go whose conditions are in `found`.
-
-        Return None if such a branch decides about more than values. `passed` are the pcs of the branches of earlier
-        calls; those of this call are added.
-        """
-        assert self._code is not None
-        made: list[Node] = []
-        for event in self._events:
-            is_decided = event.kind == "branch" and any(each in found for each in event.takes)
-            if not is_decided or event.insn.pc in passed:
-                continue
-            if not self._skips_values_only(event.insn.next_pc, event.target):
-                return None
-            passed.add(event.insn.pc)
-            phis = (each for each in self._code.nodes if each.op == "phi" and len(each.args) == 3)
-            made += (each for each in phis if each.args[1] == event.target)
-        return made
-
-    def _skips_values_only(self, start: int, end: int) -> bool:
-        """Return True if the code from `start` to `end` only computes values, and goes on at `end`."""
-        assert self._code is not None
-        for pc in self._code.words:
-            if start <= pc < end and self._code.insn(pc).name.startswith(EFFECTS):
-                return False
-        for (_, pc), block in self._code.blocks.items():
-            if not start <= pc < end:
-                continue
-            if any(not start <= target <= end for (_, target), _, _ in block.leads):
-                return False
-            if any(event.kind in ACCESSES or event.kind == "use" for event in block.events):
-                return False
-        return True
 
 
 def _nodes_in(args: Any) -> Iterator[Node]:

@@ -23,12 +23,13 @@ from softcard.core.checks import INIT
 from softcard.core.display import count
 from softcard.core.findings import Finding, FindingLog, Level
 from softcard.engine.gcn.shadow.origins import origin_of
+from softcard.engine.gcn.shadow.uses import NOT_FIRST
 from softcard.isa.gcn.asm.printer import text
 
 if TYPE_CHECKING:
     from softcard.engine.gcn.api import Dispatch
     from softcard.engine.gcn.shadow.device_shadow import DeviceShadow, ShadowMemory
-    from softcard.engine.gcn.shadow.uses import NOT_FIRST, Touch
+    from softcard.engine.gcn.shadow.uses import Touch
 
 
 # ---- filled memory ---------------------------------------------------------------------------------------------------
