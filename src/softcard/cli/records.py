@@ -245,19 +245,29 @@ def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
 def covering(path: Path | None) -> Iterator[Coverage | None]:
     """Provide the object that collects coverage; at the end of the block, add it to the LCOV file at `path`.
 
-    Without a `path`, provide None."""
+    Without a `path`, provide None. A file that cannot be written is an error before anything runs, and after a
+    `UsageError` nothing is written: then nothing has run."""
     if path is None:
         yield None
         return
     from softcard.image.coverage import Coverage
 
-    found = Coverage()
+    is_new = not os.path.lexists(path)
+    with writing(path):
+        path.open("ab").close()
+    found, has_run = Coverage(), True
     try:
         yield found
+    except UsageError:
+        has_run = False
+        if is_new:
+            path.unlink()
+        raise
     finally:
-        with usage_errors(), writing(path):
-            found.write_lcov(path)
-        print(f"coverage: {found.summary()}, added to {path}", file=sys.stderr)
+        if has_run:
+            with usage_errors(), writing(path):
+                found.write_lcov(path)
+            print(f"coverage: {found.summary()}, added to {path}", file=sys.stderr)
 
 
 # ---- records of host programs ----------------------------------------------------------------------------------------
