@@ -83,7 +83,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[Task[Any]]:
 
 def made_optimised(one: Checked, tasks: list[Task[Any]]) -> None:
     """Run a program and the tasks in turn until no task is left."""
-    deadline, done = time.monotonic() + 60, 0
+    deadline, done = time.monotonic() + 300, 0
     while any(not each.is_optimised for each in one.translations):
         assert time.monotonic() < deadline
         for task in tasks[done:]:
