@@ -107,7 +107,7 @@ def test_a_program_with_labels_and_comments() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("nop", r"unknown instruction 'nop', at line 1 \(nop\)"),
+        ("nop", r"unknown instruction 'nop'; did you mean 'c.nop'\? at line 1 \(nop\)"),
         ("addi a0,a1", r"addi needs operands 'rd, rs1, imm', not 'a0,a1', at line 1 \(addi a0,a1\)"),
         ("\naddi a0,a1,a2", r"addi: 'a2' is not valid for operand imm, at line 2"),
         ("addi a0,q1,2", r"addi: 'q1' is not valid for operand rs1, at line 1"),
