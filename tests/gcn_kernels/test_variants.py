@@ -7,6 +7,7 @@ import pytest
 from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.translation import Tier
 from softcard.image.hsa.code_object import read_code_object
+from tests.agree.gcn.bench import widths
 from tests.gcn_kernels import test_kernels
 from tests.gcn_kernels.bench import CASES, cached_engine, check, run
 from tests.gcn_kernels.toolchain import build
@@ -113,7 +114,7 @@ def of_width(lanes):
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", ON_GFX803)
-@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("lanes", widths())
 def test_chunks_of_every_width(lanes, name):
     code = made(CASES[name].source, "gfx803", "-O2")
     got, _ = run(of_width(lanes), "gfx803", code, CASES[name])

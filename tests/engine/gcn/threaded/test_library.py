@@ -15,6 +15,7 @@ from softcard.engine.gcn.tiered.translation import Tier
 from softcard.ir import llvm
 from softcard.ir.background import Task
 from softcard.ir.object_cache import ObjectCache
+from tests.agree.gcn.bench import widths
 from tests.engine.gcn.jit.test_jit import store
 from tests.engine.gcn.programs import dwords, program
 
@@ -68,7 +69,7 @@ def test_objects_that_are_gone_or_damaged_are_compiled_again(tmp_path: Path, dam
 
 def test_a_damaged_index_is_as_if_there_were_none(tmp_path: Path) -> None:
     run(tmp_path)
-    library = Library(ObjectCache(tmp_path), 16)
+    library = Library(ObjectCache(tmp_path), widths()[-1])
     (tmp_path / library.key).write_bytes(b"{}")
     assert run(tmp_path) == HANDLERS
 
@@ -125,7 +126,7 @@ def test_handlers_are_optimised_where_much_is_run(tmp_path: Path) -> None:
 
 def test_two_threads_take_up_what_was_optimised(tmp_path: Path) -> None:
     """Another one was faster, between the look and the lock."""
-    library = Library(ObjectCache(tmp_path), 16)
+    library = Library(ObjectCache(tmp_path), widths()[-1])
     task: Task[list[str]] = Task(list)
     task.run()
 
