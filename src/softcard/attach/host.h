@@ -35,7 +35,7 @@
 #define RECEIVE_FLAGS 0
 #endif
 
-#define GONE "the error of `" SERVER "` says why; start it again, and this program after it"
+#define GONE "read the error of `" SERVER "`, start it again, then start this program again"
 
 #define SPIN_SECONDS 50e-6
 #define SLEEPS_AFTER_SPIN 15
@@ -296,8 +296,8 @@ LOCAL int greet(uint32_t version, uint64_t magic) {
     char start[512];
     struct reply reply = {0, 0, 0, 0};
     snprintf(start, sizeof start, "start it with `" SERVER " --socket %s`", path);
-    if (!*path) say("error", "set " SOCKET_VARIABLE " to the socket of `" SERVER "`", "no server is known");
-    else if (!open_connection(path)) say("error", start, "no device at %s (%s)", path, strerror(errno));
+    if (!*path) say("error", "set " SOCKET_VARIABLE " to the socket of `" SERVER "`", SOCKET_VARIABLE " is not set");
+    else if (!open_connection(path)) say("error", start, "cannot connect to the device at %s (%s)", path, strerror(errno));
     else if (!is_own_server()) say("error", start, "the server at %s is another user's, and is not used", path);
     else if (call(&hello, NULL, 0, -1, &reply, NULL, 0) && !reply.status) return 1;
     hang_up();

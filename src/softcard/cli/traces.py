@@ -124,10 +124,10 @@ _WRITERS: Final[dict[Form, Callable[[TextIO, str], TraceWriter]]] = {
 }
 
 
+# ---- report ----------------------------------------------------------------------------------------------------------
+
 MOST_NAMES: Final = 8
 """The maximum number of kernels that a message names."""
-
-# ---- report ----------------------------------------------------------------------------------------------------------
 
 
 def report(

@@ -221,6 +221,8 @@ MOST_SIMILAR = 10
 """The number of similar names of which a message suggests the most similar ones."""
 LEAST_SIMILAR = 0.6
 """The similarity from which on a name is suggested, if the caller gives none."""
+LEAST_SIMILAR_MNEMONIC = 0.75
+"""The similarity from which on a mnemonic is suggested: many mnemonics have letters in common."""
 AS_SIMILAR = 0.07
 """The difference from the highest similarity, between 0 and 1, up to which a name is suggested."""
 

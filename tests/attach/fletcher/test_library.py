@@ -245,4 +245,7 @@ def test_a_default_socket_of_any_name(
     library = ctypes.CDLL(str(build_library(tmp_path).path))
     library.platformInit.restype = ctypes.c_uint64
     assert library.platformInit(None) == 2
-    assert f"no device at {folder / 'softcard-fletcher.sock'} (No such file or directory)" in capfd.readouterr().err
+    assert (
+        f"cannot connect to the device at {folder / 'softcard-fletcher.sock'} (No such file or directory)"
+        in capfd.readouterr().err
+    )

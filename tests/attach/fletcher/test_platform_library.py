@@ -205,7 +205,7 @@ def test_the_server_goes_away(library: Platform, capfd: pytest.CaptureFixture[st
     assert said[:3] == [
         "error: the server has gone",
         "   = note: reported by the library of `softcard serve fletcher` in this program",
-        "   = help: the error of `softcard serve fletcher` says why; start it again, and this program after it",
+        "   = help: read the error of `softcard serve fletcher`, start it again, then start this program again",
     ]
 
 

@@ -298,7 +298,7 @@ def test_spec_sees_code_that_was_written_through_a_pointer() -> None:
 def test_without_a_server(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert Driver(tmp_path / "nobody").handle is None
     assert capfd.readouterr().err == (
-        f"error: no device at {tmp_path / 'nobody'} (No such file or directory)\n"
+        f"error: cannot connect to the device at {tmp_path / 'nobody'} (No such file or directory)\n"
         "   = note: reported by the library of `softcard serve refsi` in this program\n"
         f"   = help: start it with `softcard serve refsi --socket {tmp_path / 'nobody'}`\n"
     )

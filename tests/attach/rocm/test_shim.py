@@ -162,7 +162,7 @@ def test_without_a_server(client: str) -> None:
         there.server.close()
         done = subprocess.run([client, "versions"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "no device at" in done.stderr
+    assert "cannot connect to the device at" in done.stderr
     assert os.strerror(errno.ENODEV) in done.stderr
 
 

@@ -40,7 +40,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 def lines(there: Served, folder: Path, is_aql: bool, *names: str) -> list[str]:
-    """What the program of operations prints."""
+    """Run the program of operations, and return the lines that it prints."""
     done = there.run(sys.executable, str(PROGRAM), *names, **environment(folder, AMD_AQL=str(int(is_aql))))
     assert not done.returncode, done.stderr
     assert not there.seen(QueueFailed)

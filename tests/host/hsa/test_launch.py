@@ -105,9 +105,9 @@ def test_memory_behind_the_arguments_of_a_launch_is_zero() -> None:
         x, y, code = gpu.array(np.arange(64, dtype=np.float32)), gpu.zeros(64), gpu.load(demo_code())
         arguments = struct.pack("<fxxxxQQ", 1, gpu.address(x), gpu.address(y)).ljust(256, b"\0")
         gpu.run(code, "saxpy", 64, args=arguments.ljust(512, b"\xff"))
-        (room,) = gpu._rooms
+        (room,) = gpu._launch_memory
         gpu.run(code, "saxpy", 64, args=[1.0, x, y])
-        assert gpu._rooms == [room]
+        assert gpu._launch_memory == [room]
         assert not any(gpu.device.memory.read(room.signal.address + 448, 64))
 
 

@@ -232,9 +232,7 @@ def _check_program(program: str) -> None:
     """Raise `UsageError` if a program does not exist or is not executable, before files and devices are opened."""
     if shutil.which(program) is not None:
         return
-    number = errno.ENOENT
-    if os.sep in program and os.path.lexists(program):
-        number = errno.EACCES if os.path.exists(program) else number
+    number = errno.EACCES if os.sep in program and os.path.exists(program) else errno.ENOENT
     raise _not_started(program, OSError(number, os.strerror(number)))
 
 

@@ -144,14 +144,12 @@ class Processor:
         self._compute = compute
         self._scratch = scratch
         self._queues = queues
-        self._known: dict[int, tuple[bytes, Surroundings, dict[str, Any]]] = {}
+        self._known: dict[int, tuple[bytes, Surroundings, dict[str, Any], bool]] = {}
         """The cached launch inputs of each queue, by queue number.
 
         Each entry is valid for certain words of amd_queue_t that describe private memory. It has these words, the
-        inputs, and the options of launches.
+        inputs, the options of launches, and True if launches are cooperative.
         """
-        self._is_cooperative: dict[int, bool] = {}
-        """True for the queues, by number, whose launches are cooperative; set together with `_known`."""
         self._headers: dict[int, LaunchPlan] = {}
         """The launch plan of each kernel's last launch, by kernel object; its header has been checked."""
         self._reported: set[tuple[int, LaunchPlan]] = set()
@@ -410,12 +408,12 @@ class Processor:
             self._mismatch(plan, index)
         if self._headers.get(packet.kernel_object) is not plan:
             self._header(plan, packet.kernel_object, index)
-        around, options = self._around(queue)
+        around, options, is_cooperative = self._around(queue)
         dispatch = launch(around, packet, queue.packet_address(index), index, plan=plan, **options)
         if dispatch.scratch_lane_bytes and self._memory.gpu.guard is not None and not dispatch.scratch_gap:
             around = self._scratch.bounded(queue, around, dispatch.scratch_lane_bytes)
             dispatch = launch(around, packet, queue.packet_address(index), index, plan=plan, **options)
-        if self._is_cooperative[queue.number] and self._compute.fences is None:  # else all make progress together
+        if is_cooperative and self._compute.fences is None:  # else all make progress together
             fitting = self._agent.resident_groups(dispatch.most_waves, dispatch.lds_bytes)
             dispatch, templates = replace(dispatch, resident=max(fitting, 1)), None
         try:
@@ -473,10 +471,11 @@ class Processor:
             return ExceptionEngine(enabled, self._memory.watched).run(dispatch)
         return self._compute.run(dispatch, None if templates is None else partial(templates.first, data))
 
-    def _around(self, queue: Queue) -> tuple[Surroundings, dict[str, Any]]:
+    def _around(self, queue: Queue) -> tuple[Surroundings, dict[str, Any], bool]:
         """Return the launch inputs that come from the agent and `queue`, and the options for dispatches.
 
-        They are cached until the fields of amd_queue_t that describe private memory change."""
+        The third result is True if the queue's launches are cooperative. The results are cached until the fields of
+        amd_queue_t that describe private memory change."""
         said = queue.scratch_words()
         known = self._known.get(queue.number)
         if known is not None and known[0] == said:
@@ -490,9 +489,9 @@ class Processor:
             "on_hint": self._calls.hint_of(queue.device.interrupt),
             "on_trap": self._calls.trap_of(queue),
         }
-        self._is_cooperative[queue.number] = queue.record().hsa_queue.type == QueueType.COOPERATIVE
-        self._known[queue.number] = said, around, options
-        return around, options
+        is_cooperative = queue.record().hsa_queue.type == QueueType.COOPERATIVE
+        self._known[queue.number] = said, around, options, is_cooperative
+        return around, options, is_cooperative
 
     def _surroundings(self, **of_queue: Any) -> Surroundings:
         """Return the launch inputs that come from the agent, with those `of_queue`."""

@@ -13,6 +13,10 @@ from typing import Any, Final
 
 HALF: Final = 32
 """The width of a register, in bits."""
+NOT_FIRST: Final = (
+    "Only the first undefined value that an instruction stores is recorded with registers, and this one came later."
+)
+"""The reason why the registers at a store may be unknown."""
 
 
 class ShadowBits:

@@ -125,7 +125,7 @@ class Use:
     """The use of a queue by a launch, from before its submission until its `wait` has returned.
 
     `signal` is the address of the launch's completion signal, and `release` frees its memory; both are set when its
-    packet is about to be submitted. Nobody but `Gpu.run` refers to the signal if the use `is_private`."""
+    packet is about to be submitted. If the use `is_private`, only `Gpu.run` refers to the signal."""
 
     is_private: bool = False
     signal: int = 0
@@ -133,7 +133,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Room:
+class LaunchMemory:
     """Memory of `size` bytes with a completion signal and the kernarg segment after it, in the device's era `era`."""
 
     signal: Signal
@@ -159,10 +159,10 @@ class Gpu(RichDisplay):
         """Cached hidden arguments by queue, global offset and printf buffer."""
         self._hostcalls: dict[Queue, Hostcalls] = {}
         self._executables: WeakSet[Executable] = WeakSet()
-        self._rooms: list[Room] = []
+        self._launch_memory: list[LaunchMemory] = []
         """The memory of completed launches, for the next ones."""
         is_followed = bool(device.checks.every) or device.memory.guard is not None
-        self._keeps_rooms = not is_followed and device.settings.coherence != STRICT
+        self._keeps_memory = not is_followed and device.settings.coherence != STRICT
         """False if checks or a memory with ``coherence="strict"`` follow the allocations."""
         self._lock = threading.RLock()
         is_counting = device.settings.count_instructions
@@ -186,7 +186,7 @@ class Gpu(RichDisplay):
         return fields_of(self.device.settings)
 
     def __reduce__(self) -> tuple[object, ...]:
-        self._free_rooms()
+        self._free_launch_memory()
         return partial(type(self), exact=self._arrays.exact), (self.device,)
 
     def __enter__(self) -> Self:
@@ -234,7 +234,7 @@ class Gpu(RichDisplay):
                 raise RuleError(
                     f"cannot take a snapshot while {len(self._users)} launches are open: wait for all launches"
                 )
-            self._free_rooms()
+            self._free_launch_memory()
             state = self.device.snapshot()
             return GpuState(state, self._arrays.snapshot(), self._queue, frozenset(self._mine))
 
@@ -352,15 +352,17 @@ class Gpu(RichDisplay):
 
     def _report_coverage(self) -> None:
         """Report the executions so far, because a reset or restore is about to change the loaded code."""
-        coverage = self._coverage
-        for each in self.executables if coverage is not None else ():
-            assert coverage is not None
+        if self._coverage is None:
+            return
+        for each in self.executables:
             each.coverage = None
-            coverage.unload(each.base)
+            self._coverage.unload(each.base)
 
     def _follow_coverage(self) -> None:
         """Follow the code that is loaded after a reset or restore."""
-        for each in self.executables if self._coverage is not None else ():
+        if self._coverage is None:
+            return
+        for each in self.executables:
             each.coverage = self._coverage
             each.cover()
 
@@ -557,12 +559,12 @@ class Gpu(RichDisplay):
 
     # ---- internals -----------------------------------------------------------------------------------------------
 
-    def _room(self, size: int) -> Room | None:
+    def _take_launch_memory(self, size: int) -> LaunchMemory | None:
         """Return memory of an earlier launch for a signal and kernarg segment of `size` bytes; None without any."""
-        rooms, era = self._rooms, self.device.era
-        while rooms:
+        kept, era = self._launch_memory, self.device.era
+        while kept:
             try:
-                found = rooms.pop()
+                found = kept.pop()
             except IndexError:  # another thread took it
                 return None
             if found.era == era:
@@ -571,9 +573,9 @@ class Gpu(RichDisplay):
                 self.device.destroy_signal(found.signal)
         return None
 
-    def _free_rooms(self) -> None:
+    def _free_launch_memory(self) -> None:
         """Free the memory that is kept for the next launches."""
-        while self._room(1 << 63) is not None:
+        while self._take_launch_memory(1 << 63) is not None:
             pass
 
     def _executable(self, code: Code) -> Executable:
@@ -722,15 +724,15 @@ class Gpu(RichDisplay):
         hostcalls: Hostcalls | None,
     ) -> Launch:
         device, data = self.device, ARMED + segments.kernarg
-        room = self._room(len(data)) if use.is_private else None
-        if room is None:
+        memory = self._take_launch_memory(len(data)) if use.is_private else None
+        if memory is None:
             place = device.allocate(len(data), mtype=device.fine_mtype, name="kernel arguments")
             device.memory.write(place, data)
-            room = Room(device.signal(place), len(data), device.era)
+            memory = LaunchMemory(device.signal(place), len(data), device.era)
         else:
-            place = room.signal.address
-            device.memory.write(place, data.ljust(room.size, b"\0"))
-        signal, users = room.signal, self._users
+            place = memory.signal.address
+            device.memory.write(place, data.ljust(memory.size, b"\0"))
+        signal, users = memory.signal, self._users
 
         def release(completed: bool) -> None:
             users.pop(use, None)
@@ -738,8 +740,8 @@ class Gpu(RichDisplay):
             if not queue.is_active:
                 self._destroy_failed()
             if completed:  # else the packet is still in its ring, and the user may resume the queue
-                if use.is_private and self._keeps_rooms:
-                    self._rooms.append(room)
+                if use.is_private and self._keeps_memory:
+                    self._launch_memory.append(memory)
                 else:
                     device.destroy_signal(signal)
                 if printf is not None:
@@ -766,7 +768,7 @@ class Gpu(RichDisplay):
             release,
             printed,
             None if hostcalls is None else hostcalls.text,
-            room.era,
+            memory.era,
             occurrences,
             borrowed.read_back,
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from softcard.core.errors import WireError, close_to
+from softcard.core.errors import LEAST_SIMILAR_MNEMONIC, WireError, close_to
 from softcard.isa.riscv.insn import Insn, Spec
 from softcard.isa.riscv.rows import InsnTable, Row
 from softcard.isa.riscv.table import BASE, FURTHER, HALFWORDS, VECTOR, Expansion
@@ -103,10 +103,6 @@ def word_of(name: str, operands: str, pc: int | None = None) -> int:
     return table.encode(name, table.read(row, operands, pc) | ordering)
 
 
-SIMILAR: Final = 0.75
-"""The similarity from which on a mnemonic is suggested: many mnemonics have letters in common."""
-
-
 def row_of(name: str, others: Iterable[str] = ()) -> Row[Spec]:
     """Return the table entry of a 32-bit instruction.
 
@@ -116,7 +112,7 @@ def row_of(name: str, others: Iterable[str] = ()) -> Row[Spec]:
     table = _table(base)
     if base not in table:
         known = [row.name for each in (BASE, VECTOR, FURTHER, HALFWORDS) for row in each]
-        raise WireError(f"unknown instruction {name!r}{close_to(name, (*known, *others), SIMILAR)}")
+        raise WireError(f"unknown instruction {name!r}{close_to(name, (*known, *others), LEAST_SIMILAR_MNEMONIC)}")
     return table[base]
 
 

@@ -22,6 +22,8 @@ from softcard.ir.operand import Operand
 from softcard.isa.gcn.semantics.matrix import rules
 from softcard.isa.gcn.semantics.matrix.table import LANES, Rule, Type, a_place, b_place
 
+ROW: Final = 4 * LANES
+"""The size of a vector register in bytes."""
 ROUNDING: Final = 0x1F80
 """The MXCSR value that rounds to nearest even and keeps denormals."""
 FLUSHING: Final = 0x9FC0
@@ -39,10 +41,6 @@ A product of zero and 2**15 counts as 2**-111, which then stays below the window
 SCALE_OF_NAN: Final = 1 << 16
 """The exponent that stands for a scale that is NaN; sums with it are beyond the window of exponents."""
 UNLIKELY: Final = ", !prof !90"
-
-
-ROW: Final = 4 * LANES
-"""The size of a vector register in bytes."""
 
 
 def call_rule(text: Text, function: Function[Any], *arguments: Operand | int) -> Operand:

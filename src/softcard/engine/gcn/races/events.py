@@ -403,7 +403,8 @@ class EventDetector:
         if others.any():
             races = self._races(event, others, space, addresses, size, owner, own)
             flow = self.flows.of(insn.pc) if access == LOAD else ESCAPING
-            self._report([race for race in races if flow.escapes or not self._defer(wave, race, flow)], self.capture)
+            counting = [race for race in races if flow.escapes or not self._defer_with_registers(wave, race, flow)]
+            self._report(counting, self.capture)
         for cells, at, chosen in self._cells[space].parts(flat):
             marks = every[chosen]
             if access == LOAD:
@@ -582,7 +583,7 @@ class EventDetector:
                 made.append(Race(self._serial, event, other, record & LANE_MASK, *place, space, size))
         return made
 
-    def _defer(self, wave: WaveClock, race: Race, flow: Flow) -> bool:
+    def _defer_with_registers(self, wave: WaveClock, race: Race, flow: Flow) -> bool:
         """Defer the race of a load, as `_defer` does; keep the registers of the first one for the report."""
         if not _defer(wave, race, flow):
             return False

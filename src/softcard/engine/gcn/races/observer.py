@@ -142,8 +142,9 @@ class RaceObserver(Observer):
         """Check the accesses of the wave's lanes against each other; `values` has the bytes each lane stores."""
         assert self.lanes is not None
         where = space, addresses, size, lanes, values
-        order = self.lanes.check_access
-        order(self.wave, self.of, self.insn, access, *where, releases=releases, capture=self._registers)
+        self.lanes.check_access(
+            self.wave, self.of, self.insn, access, *where, releases=releases, capture=self._registers
+        )
 
     def _registers(self, lane: int | None) -> Registers | None:
         """Return the registers that the present instruction reads, before it is executed."""

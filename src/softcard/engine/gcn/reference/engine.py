@@ -24,14 +24,13 @@ from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_float import quiet
 from softcard.engine.gcn.reference.lane_integer import Value
 from softcard.engine.gcn.reference.lane_memory import LaneMemory
-from softcard.engine.gcn.reference.lanes import Lanes, View
+from softcard.engine.gcn.reference.lanes import Lanes, View, specialised
 from softcard.engine.gcn.reference.replay import record
 from softcard.engine.gcn.tracepoints import Tracepoints
 from softcard.engine.tracepoints import BEFORE, END, FAULT, TRAP
 from softcard.isa.gcn.asm.printer import text
-from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.execute import execute, selector_values
+from softcard.isa.gcn.semantics.execute import execute
 from softcard.isa.gcn.state import (
     ENDED,
     EXEC,
@@ -311,7 +310,7 @@ class Stepper:
         if insn.op.selectors is None:
             return insn
         self.lanes.begin(self.view(wave), insn, None)
-        return insn.specific(selector_values(Builder(cast("Any", self.lanes)), insn))
+        return specialised(self.lanes, insn)
 
     def _step(self, view: View, lanes: int | None) -> Insn:
         words, o = view.words, self.lanes
@@ -356,8 +355,7 @@ class Stepper:
                 from softcard.engine.gcn.effects import registers_read  # few kernels fail
 
                 with suppress(SoftcardError, IndexError):  # its specialisation may be what failed
-                    if insn.op.selectors is not None:
-                        insn = insn.specific(selector_values(Builder(cast("Any", self.lanes)), insn))
+                    insn = specialised(self.lanes, insn)
                 with_registers(error, registers_read(insn, view.wave, lane, said))
         return error
 

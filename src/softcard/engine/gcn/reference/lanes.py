@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from softcard.engine.gcn.reference.lane_float import LaneFloats
 from softcard.engine.gcn.reference.lane_integer import Array, LaneIntegers, Value, lanes_of
 from softcard.engine.gcn.reference.lane_memory import LaneMemory, bits_of, mask_of
 from softcard.ir.composed import Composed
+from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.hwreg import (
     EXECZ,
     HW_GPR_ALLOC,
@@ -32,6 +33,7 @@ from softcard.isa.gcn.hwreg import (
     VCCZ,
 )
 from softcard.isa.gcn.insn import Insn
+from softcard.isa.gcn.semantics.execute import selector_values
 from softcard.isa.gcn.semantics.matrix.table import Use
 from softcard.isa.gcn.state import (
     AT_BARRIER,
@@ -374,20 +376,28 @@ class Lanes(Composed, **PARTS):
             raise GuestFault(f"s_trap {number}: the trap handler stopped the wave")
 
 
+def specialised(lanes: Any, insn: Insn) -> Insn:
+    """Return an instruction whose semantics register values select, specialised for the present values.
+
+    `lanes` is the operations interface, for which `begin` has been called. Other instructions are returned unchanged.
+    """
+    if insn.op.selectors is None:
+        return insn
+    return insn.specific(selector_values(Builder(lanes), insn))
+
+
 def registers_at(dispatch: Dispatch, wave: Wave, insn: Insn, lane: int | None) -> Registers | None:
     """Return the registers that `insn`, which the wave executes next, reads; vector registers in lane `lane`.
 
     Return None if the instruction cannot be specialised."""
     from softcard.engine.gcn.effects import registers_read  # few kernels have findings
     from softcard.isa.gcn.asm.printer import text
-    from softcard.isa.gcn.builder import Builder
-    from softcard.isa.gcn.semantics.execute import selector_values
 
     try:
         if insn.op.selectors is not None:
             lanes = Lanes.of(dispatch, LaneAtomics(dispatch.memory))
             lanes.begin(View(wave), insn)
-            insn = insn.specific(selector_values(Builder(cast("Any", lanes)), insn))
+            insn = specialised(lanes, insn)
         return registers_read(insn, wave, lane, text(insn))
     except (SoftcardError, IndexError):
         return None

@@ -21,7 +21,8 @@ from softcard.engine.gcn.shadow.launch import WaveShadowStarts, first_byte, star
 from softcard.engine.gcn.shadow.origins import origin_of
 from softcard.engine.gcn.shadow.program_memory import RESULT, ProgramMemory
 from softcard.engine.gcn.shadow.sources import is_source
-from softcard.engine.gcn.shadow.uses import NOT_FIRST, Site, Touch, Use
+from softcard.engine.gcn.shadow.uses import Site, Touch, Use
+from softcard.engine.shadow.bits import NOT_FIRST
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import Wave

@@ -23,7 +23,7 @@ from softcard.core.checks import INIT
 from softcard.core.display import count
 from softcard.core.findings import Finding, FindingLog, Level
 from softcard.engine.gcn.shadow.origins import origin_of
-from softcard.engine.gcn.shadow.uses import NOT_FIRST
+from softcard.engine.shadow.bits import NOT_FIRST
 from softcard.isa.gcn.asm.printer import text
 
 if TYPE_CHECKING:

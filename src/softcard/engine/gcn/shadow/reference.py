@@ -13,7 +13,7 @@ from softcard.engine.gcn.memory import Plain
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_integer import Array, Value, lanes_of
 from softcard.engine.gcn.reference.lane_memory import LIMIT, Current, mask_of, shared
-from softcard.engine.gcn.reference.lanes import Lanes, View
+from softcard.engine.gcn.reference.lanes import Lanes, View, specialised
 from softcard.engine.gcn.shadow.algebra import LANES, LOADED, STORED, Access, Kind, ShadowedAlgebra
 from softcard.engine.gcn.shadow.device_shadow import DeviceShadow, ShadowMemory
 from softcard.engine.gcn.shadow.sources import source_of
@@ -21,9 +21,8 @@ from softcard.engine.gcn.shadow.uses import Touch, WaveLanes
 from softcard.engine.shadow.bits import ShadowBits
 from softcard.engine.shadow.integers import Shadowed
 from softcard.isa.gcn.asm.printer import text
-from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.insn import Insn
-from softcard.isa.gcn.semantics.execute import execute, selector_values
+from softcard.isa.gcn.semantics.execute import execute
 from softcard.isa.gcn.semantics.matrix.table import Use
 from softcard.isa.gcn.state import FULL, LDS_BASE, LDS_SIZE, PRIVATE_BASE, SHARED_BASE
 from softcard.isa.gcn.state import LANES as LANE_COUNT
@@ -134,8 +133,7 @@ class ReferenceKind(Kind):
 
         insn = self.lanes.insn
         try:
-            if insn.op.selectors is not None:
-                insn = insn.specific(selector_values(Builder(cast("Any", self.lanes.base)), insn))
+            insn = specialised(self.lanes.base, insn)
             return registers_read(insn, self.lanes.base.view.wave, lane, text(insn))
         except (SoftcardError, IndexError):
             return None

@@ -16,10 +16,6 @@ from softcard.core.errors import Registers
 from softcard.core.findings import Capture
 from softcard.isa.gcn.insn import Insn
 
-NOT_FIRST: Final = (
-    "Only the first undefined value that an instruction stores is recorded with registers, and this one came later."
-)
-"""The reason why the registers at a store may be unknown."""
 QUOTA: Final = 64
 """The number of uses by one instruction that are recorded with lanes; further ones are only counted."""
 RENEWED: Final = 4

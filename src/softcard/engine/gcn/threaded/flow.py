@@ -108,8 +108,8 @@ class Span:
     """A basic block: the instructions from index `first` up to `last`, exclusive.
 
     `after` is the fall-through successor, `target` the successor of a taken branch, and `jumps_to` the branch's target
-    address. `is_conditional` is True if the block ends with a conditional branch to another
-    address than that of the next instruction.
+    address. `is_conditional` is True if the block ends with a conditional branch to another address than that of the
+    next instruction.
     """
 
     first: int

@@ -16,6 +16,7 @@ from softcard.engine.riscv.hooks import HartCheck, Instrumentation
 from softcard.engine.riscv.shadow.reference import ReferenceShadow, ShadowedEvaluator
 from softcard.engine.riscv.shadow.uses import PRINTF, Origins, Site, Use, Uses
 from softcard.engine.riscv.shadow_layout import ShadowBlock, ShadowedRam, SharedShadowedRam
+from softcard.engine.shadow.bits import NOT_FIRST
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.insn import Insn
 from softcard.isa.riscv.state import Hart
@@ -27,10 +28,6 @@ WHAT: Final = {
 }
 SUGGESTION: Final = "write the value before, on every path that leads here"
 RESULT: Final = "undefined-result"
-NOT_FIRST: Final = (
-    "Only the first undefined value that an instruction stores is recorded with registers, and this one came later."
-)
-"""The reason why the registers at a store may be unknown."""
 IN_PRINTF: Final = "The value was used inside of refsi_printf, so the registers at the call are lost."
 """The reason why the registers of a call of refsi_printf are unknown."""
 LONG_CALL, SHORT_CALL = 4, 2

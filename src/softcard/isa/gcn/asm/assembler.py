@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from softcard.core.errors import SoftcardError, WireError, close_to
+from softcard.core.errors import LEAST_SIMILAR_MNEMONIC, SoftcardError, WireError, close_to
 from softcard.isa.gcn.asm.insn_builder import InsnBuilder
 from softcard.isa.gcn.asm.operands import LABEL
 from softcard.isa.gcn.asm.parser import read
@@ -20,8 +20,6 @@ __all__ = ["assemble", "assemble_one", "encode", "encode_insn", "is_label"]
 
 _LABEL: Final = re.compile(rf"\s*({LABEL})\s*:(?!:)")
 _COMMENT: Final = re.compile(r";.*|//.*|#.*")
-SIMILAR: Final = 0.75
-"""The similarity from which on a mnemonic is suggested: many mnemonics have letters in common."""
 _SUFFIXES: Final = ("_e32", "_e64", "_sdwa", "_dpp")
 
 
@@ -108,7 +106,7 @@ def candidates(target: Target, name: str) -> Iterator[tuple[Op, str]]:
 def _hint(target: Target, name: str) -> str:
     """Return an addition to the message about an unknown mnemonic: a processor that has it, or similar mnemonics."""
     other = next((each for each in TARGETS.values() if any(candidates(each, name))), None)
-    return close_to(name, mnemonics(target), SIMILAR) if other is None else f", which {other} has"
+    return close_to(name, mnemonics(target), LEAST_SIMILAR_MNEMONIC) if other is None else f", which {other} has"
 
 
 def _suffix(form: str) -> str:
