@@ -429,7 +429,7 @@ def test_a_first_message_that_is_not_version():
         (bytes(4) + b"\xff\0", "the version data must be UTF-8, not 0xff, at byte 0x4"),
         (bytes(4) + b"{\0", "the version data must be JSON: Expecting property name enclosed in double quotes"),
         (bytes(4) + b"[" * 100_000 + b"\0", "the version data must be JSON: nested too deeply"),
-        (bytes(4) + b"[]\0", "the value must be a JSON object with capabilities, not a list of 0"),
+        (bytes(4) + b"[]\0", "the version data must be a JSON object, not a list of 0"),
         (bytes(4) + b'{"capabilities":3}\0', "capabilities must be of type dict, not 3"),
         (bytes(4) + b'{"capabilities":{"max_msg_fds":"x"}}\0', "max_msg_fds must be a whole number from 0"),
         (bytes(4) + b'{"capabilities":{"max_data_xfer_size":0}}\0', "max_data_xfer_size must be a whole number from 1"),

@@ -177,7 +177,7 @@ class HostSession(ABC):
         while view:
             got = self._socket.recv_into(view)
             if not got:
-                raise StreamError(f"the host disconnected before the last {len(view)} bytes of a request")
+                raise StreamError(f"the host disconnected before it sent the last {len(view)} bytes of a request")
             view = view[got:]
 
     def _drop(self, size: int) -> None:

@@ -112,8 +112,8 @@ def test_hosts_that_go_away_in_the_middle() -> None:
         with Client(host.path) as client:
             assert client.ask(Op.READ_MMIO, address=1)[:2] == (Status.OK, 1)
     errors = [str(gone.error) for gone in host.seen(events.Disconnected)]
-    assert errors[0] == "the host disconnected before the last 60 bytes of a request, at request 2"
-    assert errors[1].startswith("the host disconnected before the last 19 bytes of a request")
+    assert errors[0] == "the host disconnected before it sent the last 60 bytes of a request, at request 2"
+    assert errors[1].startswith("the host disconnected before it sent the last 19 bytes of a request")
     assert errors[2] == "None"
 
 

@@ -58,7 +58,7 @@ HELLO = REQUEST.pack(Op.HELLO, VERSION, MAGIC, 0)
             REQUEST.pack(Op.HELLO, VERSION + 1, MAGIC, 0),
             "the driver library has protocol version 2, but the server has 1",
         ),
-        (HELLO[:5], "the host disconnected before the last 19 bytes of a request"),
+        (HELLO[:5], "the host disconnected before it sent the last 19 bytes of a request"),
         (HELLO + REQUEST.pack(99, 0, 0, 0), "unknown request 99, expected 2 to 11"),
         (
             HELLO + REQUEST.pack(Op.WAIT | M, 0, 0, 0),

@@ -223,7 +223,7 @@ def test_memory_is_the_programs_by_offset() -> None:
         (VA, 100, AllocFlags.USERPTR, errno.EINVAL, "and whole pages of the program's memory"),
         (VA + 1, PAGE, AllocFlags.GTT, errno.EINVAL, "expected 1 byte or more at a multiple of the page size"),
         (VA, 0, AllocFlags.GTT, errno.EINVAL, "expected 1 byte or more at a multiple of the page size"),
-        (VA, 9 << 30, AllocFlags.VRAM, errno.ENOMEM, "is exhausted"),
+        (VA, 9 << 30, AllocFlags.VRAM, errno.ENOMEM, "too little is free"),
         (VA, 1 << 40, AllocFlags.GTT, errno.ENOMEM, "bytes with a program"),
         (VA, PAGE, AllocFlags.GTT | AllocFlags.AQL_QUEUE_MEM, errno.EINVAL, "mapped twice"),
         (VA, PAGE, AllocFlags.MMIO_REMAP, errno.EINVAL, "expected VRAM, GTT, USERPTR or DOORBELL"),

@@ -376,7 +376,7 @@ def test_required_size() -> None:
             "the kernel takes 4 arguments (global const uint* a, global const uint* b, global uint* c, uint n), not 0",
         ),
         ([1.5, 0, 0, 0], "pointer uint* takes ndarray, not float, at argument 0 (a)"),
-        ([np.zeros((4, 4), np.uint32)[:, ::2], 0, 0, 0], "array for a must be contiguous"),
+        ([np.zeros((4, 4), np.uint32)[:, ::2], 0, 0, 0], "the array for a must be C-contiguous"),
         ([np.zeros(0, np.uint32), 0, 0, 0], "array for a must not be empty"),
         ([0, 0, 0, 1.5], "expected an integer for uint, not 1.5, at argument 3 (n)"),
         ([0, 0, 0, 1 << 32], "4294967296 does not fit uint, at argument 3 (n)"),

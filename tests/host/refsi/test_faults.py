@@ -147,7 +147,7 @@ def test_a_program_over_an_array_is_refused(profile: str) -> None:
 @pytest.mark.parametrize("base", [0x1020_0000, 0x103F_FFF8, 0x101F_FFFC])
 def test_a_program_in_the_harts_memory_is_refused(base: int, profile: str) -> None:
     with RefSi.open(profile=profile) as device:
-        message = r"lies in the private memory of the harts, 0x10200000\.\.0x10400000, expected 0x10000\.\.0x8000000"
+        message = r"overlaps the private memory of the harts, 0x10200000\.\.0x10400000, expected 0x10000\.\.0x8000000"
         with pytest.raises(WireError, match=message):
             device.load_elf(program("addi t0, zero, 77", base=base))
         device.load_elf(program("addi t0, zero, 77", base=0x1000_0000))

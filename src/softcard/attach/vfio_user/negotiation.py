@@ -125,7 +125,7 @@ def _capabilities(data: bytes) -> Capabilities:
 
 def _member(value: object, name: str, kind: type, default: Any) -> Any:
     if not isinstance(value, dict):
-        raise _bad_data(f"the value must be a JSON object with {name}, not {_short(value)}", 0)
+        raise _bad_data(f"the version data must be a JSON object, not {_short(value)}", 0)
     found = value.get(name, default)
     if not isinstance(found, kind):
         raise _bad_data(f"{name} must be of type {kind.__name__}, not {_short(found)}", 0)

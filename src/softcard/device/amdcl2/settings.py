@@ -16,7 +16,8 @@ class ProgramOptions(KernelOptions, WaveOptions, total=False):
 class Settings(WaveFields, KernelSettings):
     """The settings of one program's device: those of `KernelSettings` and `WaveFields`.
 
-    The engine and the processor cannot be selected here. The points of `snapshots` are those of `Program.tracepoints`.
+    The engine and the processor cannot be selected here. If `snapshots` is not 0, the device takes snapshots of
+    registers at faults, at traps and at the pcs in `Program.tracepoints`.
     The option `poison` of a single run overrides the setting, except for private memory."""
 
     def verify(self) -> None:

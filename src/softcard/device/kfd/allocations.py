@@ -164,9 +164,8 @@ class Allocations:
             return offset
         if kind in (AllocFlags.VRAM, AllocFlags.GTT):
             if kind == AllocFlags.VRAM and size > self.available(made.node):
-                raise Refused(
-                    f"cannot allocate {size:#x} bytes: the memory of {made.node.agent.name} is exhausted", errno.ENOMEM
-                )
+                where = f"the memory of {made.node.agent.name}"
+                raise Refused(f"cannot allocate {size:#x} bytes in {where}: too little is free", errno.ENOMEM)
             offset = made.offset = self._shared.allocate(size)
             if kind == AllocFlags.VRAM:
                 self._used[made.node.number] += size

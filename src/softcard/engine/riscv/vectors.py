@@ -67,7 +67,10 @@ class Vectors:
             raise IllegalInstruction(why, rule=rules.VSTART_NEVER)
 
     def vector_float(self) -> None:
-        """Begin a vector instruction on floats."""
+        """Begin a floating-point vector instruction.
+
+        Raise `IllegalInstruction` if floats are off or frm is reserved.
+        """
         FLOATS.use(self.hart)
         if self.words[FRM] > softfloat.RMM:
             why = f"floating-point vector instruction while frm is {self.words[FRM]}, which is reserved"

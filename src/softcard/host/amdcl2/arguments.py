@@ -44,7 +44,7 @@ class Mappings:
 
         `name` is the name of the argument. Raise `WireError` if the array is not contiguous, or is empty."""
         if not array.flags.c_contiguous:
-            raise WireError(f"array for {name} must be contiguous")
+            raise WireError(f"the array for {name} must be C-contiguous (row-major, without gaps)")
         if not array.nbytes:
             raise WireError(f"array for {name} must not be empty")
         if array.dtype.hasobject:

@@ -48,7 +48,9 @@ LEAP: Final = "auipc t0, 0; ld t0, {}(t0); jalr zero, 0(t0)"
 The placeholder is the distance from the jump to the word that holds the address.
 """
 ZERO_FILL_BYTES: Final = 1 << 20
-CURE: Final = "link it with -Wl,-Ttext-segment=0x10000 (lld: -Wl,--image-base=0x10000), or use softcard refsi build"
+CURE: Final = (
+    "link the program with -Wl,-Ttext-segment=0x10000 (lld: -Wl,--image-base=0x10000), or use softcard refsi build"
+)
 """The advice in error messages about ELF segments at unusable addresses."""
 EXIT_STUB: Final = "addi a0,zero,0; addi a7,zero,0; ecall"
 """The code at the return address of kernels, as in the RefSi reference host: it ends the instance by ECALL.
@@ -269,7 +271,7 @@ class Program(RichDisplay):
         for segment in self.image.segments:
             if segment.address < TCDM_HART_BASE + TCDM_HART_SIZE and segment.end > TCDM_HART_BASE:
                 raise WireError(
-                    f"ELF segment at {segment.address:#x}..{segment.end:#x} lies in the private memory of the harts, "
+                    f"ELF segment at {segment.address:#x}..{segment.end:#x} overlaps the private memory of the harts, "
                     f"{TCDM_HART_BASE:#x}..{TCDM_HART_BASE + TCDM_HART_SIZE:#x}, expected {ELF_BASE:#x}..{ELF_END:#x}: "
                     f"{CURE}"
                 )

@@ -224,9 +224,8 @@ def _accum_offset(said: dict[str, int]) -> int:
         raise WireError(f"{_PREFIX}accum_offset is {offset}, expected a multiple of {ACCUM_GRANULE} from 4 to 256")
     allocated = align_up(max(said["next_free_vgpr"], 1), ACCUM_GRANULE)
     if offset > allocated:
-        raise WireError(
-            f"{_PREFIX}accum_offset is {offset}, expected at most {allocated}, which {_PREFIX}next_free_vgpr allocates"
-        )
+        found = f"{_PREFIX}accum_offset is {offset}"
+        raise WireError(f"{found}, expected at most {allocated}, the registers that {_PREFIX}next_free_vgpr allocates")
     return offset // ACCUM_GRANULE - 1
 
 

@@ -387,8 +387,8 @@ class ElfFile(CheckedBytes):
             return name
         if self.is_odd and end - start <= MAX_NAME_BYTES:
             return self.data[start:end].decode("utf-8", "backslashreplace")
-        limit = f"{MAX_NAME_BYTES} bytes" if self.is_odd else f"its string table and {MAX_NAME_BYTES} bytes"
-        raise self.wrong(f"a name has no terminating 0 within {limit}", start)
+        limit = "" if self.is_odd else " that lie in the string table"
+        raise self.wrong(f"a name has no terminating 0 in its first {MAX_NAME_BYTES + 1} bytes{limit}", start)
 
     def table(self, section: Section, record: type[AnyRecord]) -> Iterator[tuple[int, AnyRecord]]:
         """Yield the records of a section with their offsets."""

@@ -23,10 +23,11 @@ def length(halfword: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def decode(word: int, isa: Isa = REFSI) -> Insn:
-    """Return the decoded instruction in `word`: 16 bits if its low two bits are not 3, else 32 bits.
+    """Return the decoded instruction that `word` holds.
 
-    `IllegalInstruction` is raised for reserved and unknown encodings, and for instructions that `isa` does not
-    contain."""
+    The instruction has 16 bits if the low two bits of `word` are not 3, and 32 bits otherwise. Raise
+    `IllegalInstruction` for reserved and unknown encodings, and for instructions that `isa` does not contain.
+    """
     if word & 3 != 3:
         insn = _decode_halfword(word & 0xFFFF)
         _check(insn.alias, "C", word & 0xFFFF, isa)

@@ -106,8 +106,12 @@ def test_encodings(target, source, expected) -> None:  # type: ignore[no-untyped
         (GFX8, "v_add_f32_e32 v1, v2, s3", "src1 must be a vector register in this encoding"),
         (GFX8, "v_add_f32_e64 v1, v2, 1000", "1000 must be an inline constant: VOP3A holds no literal"),
         (GFX8, "s_mov_b64 s[0:1], 1.1", "1.1 must be an inline constant: a literal of b64 is an integer"),
-        (GFX8, "v_mov_b32 v0, 1e-40", "1e-40 is too small for the operand's b32"),
-        (GFX8, "v_add_u16 v0, 65520.0, v1", "65520.0 does not fit into the operand's u16"),
+        (
+            GFX8,
+            "v_mov_b32 v0, 1e-40",
+            "1e-40 underflows in an operand of type b32, expected a magnitude of at least 1.17549e-38",
+        ),
+        (GFX8, "v_add_u16 v0, 65520.0, v1", "65520.0 overflows in an operand of type u16"),
         (GFX7, "v_fma_f32 v0, v1, v2, 0.15915494", "0.15915494 must be an inline constant: VOP3A holds no literal"),
         (
             GFX8,

@@ -244,9 +244,10 @@ def _run(job: Job, as_built: bool) -> Iterator[None]:
 
 
 def _present(job: Job, start: int, size: int) -> NDArray[np.uint8]:
-    """Return `size` bytes that are present in the values buffer of StringWrite's RecordBatch, from byte `start`.
+    """Return `size` bytes from byte `start` of the values buffer of StringWrite's RecordBatch, in device memory.
 
-    The values buffer is in device memory. Bytes past the end of its allocation are returned as zeros."""
+    Bytes past the end of its allocation are zeros.
+    """
     address = job.addresses(STRING_WRITE_BATCH)[1]
     there = max(0, min(size, (job.memory.extent(address) or 0) - start))
     found = np.zeros(size, np.uint8)

@@ -57,9 +57,12 @@ _BEHAVIOURS: Final[dict[Access, Behaviour]] = {Access.STROBE: "strobe", Access.R
 
 
 def all_fields(plan: FletcherMap) -> FletcherMap:
-    """Return a copy of `plan` with all bit fields of its registers.
+    """Return a copy of `plan` whose `fields` are all bit fields of its registers.
 
-    In profile `spec`, wide registers are pairs of 32-bit registers, and strobes can be read back."""
+    In profile `spec` (the text of the Fletcher specification), registers of more than 32 bits, except custom ones, are
+    pairs of 32-bit registers, and strobes can be read back. In other profiles, each register of more than 32 bits is
+    one field, and strobes store nothing.
+    """
     fields = tuple(_spec_fields(plan) if plan.profile == "spec" else _hardware_fields(plan))
     return replace(plan, fields=fields)
 

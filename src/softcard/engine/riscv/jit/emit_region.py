@@ -104,7 +104,7 @@ class Performer(BatchCheck, Protocol):
     """The interface of a check that emits instructions itself: their semantics with the check's own code added."""
 
     def perform(self, insn: Insn) -> None:
-        """Emit one instruction."""
+        """Emit the LLVM IR that executes the guest instruction `insn`, with the code of checks."""
 
     def leave(self) -> None:
         """Emit the code to run before the function is left."""

@@ -30,7 +30,7 @@ def end_of(stream: Stream, rounds: int) -> int:
 # ---- before --------------------------------------------------------------------------------------------------------
 @native
 def swap(one: int, other: int) -> None:
-    """Swap two rows of the table of streams."""
+    """Swap two `Stream` records; `one` and `other` are their addresses in the table."""
     for at in range(0, STREAM_BYTES, 8):
         U64[one + at], U64[other + at] = U64[other + at], U64[one + at]
 

@@ -242,7 +242,10 @@ class TranslatedShadow:
         self.is_batch, self._assumed, self._known = True, set(), set()
 
     def check_rounds(self, accesses: Sequence[Access], table: Operand, rounds: Operand) -> Operand:
-        """Emit the check of iterations in advance; return an i1 that is 1 if all that they read is defined."""
+        """Emit the check of `rounds` iterations of a loop, before they run.
+
+        Return an i1 that is 1 if all registers and memory that the iterations read are defined.
+        """
         shadowed = self._call("loads_undefined", table, len(accesses), rounds)
         for n in sorted(self._assumed):
             shadowed = shadowed | self._slot(n).load("i64")
@@ -296,7 +299,10 @@ class ShadowedJitAlgebra(ShadowedHart):
         return not any(_is_left(insn) for insn in insns)
 
     def check_rounds(self, accesses: Sequence[Access], table: Operand, rounds: Operand) -> Operand:
-        """Emit the check of iterations in advance; return an i1 that is 1 if all that they read is defined."""
+        """Emit the check of `rounds` iterations of a loop, before they run.
+
+        Return an i1 that is 1 if all registers and memory that the iterations read are defined.
+        """
         return self.shadows.check_rounds(accesses, table, rounds)
 
     def begin_batch(self) -> None:

@@ -145,7 +145,10 @@ class ShadowedVectors:
         self.base.vector_untyped(resumes=resumes)
 
     def vector_float(self) -> None:
-        """Begin a vector instruction on floats."""
+        """Begin a floating-point vector instruction.
+
+        Raise `IllegalInstruction` if floats are off or frm is reserved.
+        """
         self.base.vector_float()
 
     def vl(self) -> Shadowed:

@@ -220,9 +220,10 @@ def float_bits(value: float, words: int, type_: str) -> int:
     try:
         (rounded,) = struct.unpack(form, packed := struct.pack(form, value))
     except OverflowError:
-        raise WireError(f"{value} does not fit into the operand's {type_}") from None
+        raise WireError(f"{value} overflows in an operand of type {type_}") from None
     if rounded != value and abs(rounded) < least:
-        raise WireError(f"{value} is too small for the operand's {type_}")
+        text = f"{value} underflows in an operand of type {type_}"
+        raise WireError(f"{text}, expected a magnitude of at least {least:g}, or a number that the type represents")
     if words == 1 and not is_half(type_):  # 16-bit integers read a half of the binary32 number
         packed = struct.pack("<f", value)
     return int.from_bytes(packed, "little")
