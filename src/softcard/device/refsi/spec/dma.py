@@ -399,8 +399,8 @@ def _check_bytes(source: Side, target: Side) -> None:
     if rows_overlap(target.shape, target.strides):
         rows, planes = target.strides
         raise _refused(
-            f"the destination rows of {target.shape.row_bytes} bytes overlap each other, with strides {rows:#x} and "
-            f"{planes:#x}",
+            f"the destination rows of {target.shape.row_bytes} bytes overlap each other: the stride is {rows:#x} from "
+            f"row to row and {planes:#x} from plane to plane",
             rules.DMA_ROWS,
         )
     meet = sides_meet(source, target)
