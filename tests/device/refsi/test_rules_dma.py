@@ -136,7 +136,7 @@ def test_refsi_dma_overlap(bench: Bench) -> None:
 
 def test_refsi_dma_rows(bench: Bench) -> None:
     for stride in (4, 7):
-        strides = f"the stride is {stride:#x} from row to row and 0x10 from plane to plane"
+        strides = f"the stride is {stride:#x} to the next row and 0x10 to the next slice"
         text = f"DMA: the destination rows of 8 bytes overlap each other: {strides}"
         refused(bench, "dma-rows", text, *transfer(8, 2, strides="target", to=(stride, 0)))
 
