@@ -225,6 +225,7 @@ def test_arrays_of_refsi_are_called_by_their_arguments() -> None:
         device.launch("vector_add", 1, [x, x, kept, 16])
         found = device.findings
         assert ": 0 bytes past the end of argument 0, array int32[15] (60 bytes at 0x" in found[0].message
+        assert found[0].suggestion == "compare the index with the number of elements"  # a RefSi has no work-groups
         device.launch("vector_add", 1, [np.ones(32, np.int32), np.ones(32, np.int32), kept, 17])
         assert ": 0 bytes past the end of array int32[16] (64 bytes at 0x" in found[-1].message
 
