@@ -23,6 +23,7 @@ from softcard.core.memory_check import DOUBLE_FREE, INVALID_FREE, LEAK
 from softcard.host.amdcl2.demo import demo_program
 from softcard.host.hsa.gpu import Gpu, demo_code
 from softcard.host.refsi.refsi import RefSi, demo_kernels
+from softcard.image.elf.lines import Lines, Place
 from softcard.report.diagnostic_formats import to_sarif
 from softcard.report.diagnostic_text import as_text
 
@@ -225,8 +226,21 @@ def test_arrays_of_refsi_are_called_by_their_arguments() -> None:
         device.launch("vector_add", 1, [x, x, kept, 16])
         found = device.findings
         assert ": 0 bytes past the end of argument 0, array int32[15] (60 bytes at 0x" in found[0].message
+        assert found[0].suggestion == "compare the index with the number of elements"  # a RefSi has no work-groups
         device.launch("vector_add", 1, [np.ones(32, np.int32), np.ones(32, np.int32), kept, 17])
         assert ": 0 bytes past the end of array int32[16] (64 bytes at 0x" in found[-1].message
+
+
+def test_findings_without_a_line_name_the_nearest() -> None:
+    """Compilers give code that they have moved the line 0."""
+    with RefSi.open(check="memory") as device, device.zeros(16, np.int32) as kept:
+        program = device.load_elf(demo_kernels())
+        pc = program.image.symbols["vector_add"].address
+        rows = [(pc + 2 * n, Place("add.c", 7) if n % 20 == 0 else None) for n in range(100)]
+        vars(program)["lines"] = Lines(rows)
+        device.launch("vector_add", 1, [np.ones(15, np.int32), np.ones(16, np.int32), kept, 16])
+        (found,) = device.findings
+    assert found.suggestion.endswith("; the compiler gives this instruction no line, the nearest are add.c:7")
 
 
 def test_an_array_of_the_host_ends_with_its_last_byte() -> None:

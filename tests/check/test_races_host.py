@@ -64,7 +64,7 @@ class Host(Bench):
 
     def packet(self, text: str = STORES, signal: Signal | None = None, items: int = 64, **fields: Any) -> bytes:
         if text not in self.texts:
-            self.texts[text] = self.kernel(text)
+            self.texts[text] = self.kernel(text, vgprs=12)
         sizes = {"workgroup_size_x": items, "grid_size_x": items}
         return dispatch(self.texts[text], self.args, signal, **sizes, **fields)
 

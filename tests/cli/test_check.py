@@ -9,6 +9,7 @@ import pytest
 
 import softcard
 from softcard.cli import main
+from softcard.cli.file_kinds import SOURCES
 from softcard.host.hsa.compile import LINE_TABLES, compile_opencl, text_of_file
 from softcard.image.assembly.files import assemble_code_object
 from softcard.image.hsa.records import KernelDescriptor
@@ -17,6 +18,7 @@ from softcard.isa.gcn.asm.assembler import assemble
 from softcard.isa.gcn.target import target
 
 Capture = pytest.CaptureFixture[str]
+EIGHT_VGPRS = KernelDescriptor.parse(bytes(48) + (1).to_bytes(4, "little") + bytes(12))
 DEMO = Path(softcard.__file__).parent / "data" / "hsa_kernels-gfx900.co"
 
 
@@ -63,7 +65,7 @@ def test_what_pcie_lacks_is_an_error(capsys: Capture, tmp_path: Path) -> None:
 def test_generic_code_is_read_as_that_of_its_generation(capsys: Capture, tmp_path: Path) -> None:
     words = assemble(target("gfx900"), "global_atomic_add v[1:2], v4, off\ns_endpgm")
     path = tmp_path / "k.co"
-    source = KernelSource("k", words, KernelDescriptor.parse(bytes(64)))
+    source = KernelSource("k", words, EIGHT_VGPRS)
     path.write_bytes(write_code_object("V6", "gfx9-generic", [source]))
     code, out, _ = run(capsys, str(path), "--memory-model")
     assert code == 0
@@ -97,11 +99,27 @@ def test_registers_that_a_kernel_does_not_allocate(capsys: Capture, tmp_path: Pa
     assert not register or ("(k)" in out and "hsa/allocated-registers" in out)
 
 
+def test_registers_beyond_the_allocated_ones_without_accumulation_registers(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "k.co"
+    code = assemble(target("gfx900"), "v_mov_b32 v8, 0\ns_endpgm")
+    path.write_bytes(write_code_object("V5", "gfx900", [KernelSource("k", code, EIGHT_VGPRS)]))
+    status, out, _ = run(capsys, str(path), "--check", "registers")
+    text = "v_mov_b32_e32 v8, 0 uses v8, but the kernel allocates v0 to v7 (next_free_vgpr, compute_pgm_rsrc1)"
+    assert (status, text in out) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["k.s", "k.cl"])
+def test_sources_are_no_files_to_check(capsys: Capture, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("; a comment\n")
+    status, _, err = run(capsys, str(tmp_path / name))
+    assert (status, SOURCES[f".{name.partition('.')[2]}"] in err) == (1, True)
+
+
 # ---- waits
 def planted(tmp_path: Path, wait: str = "") -> str:
     text = f"buffer_load_dword v4, off, s[12:15], 0\n{wait}\nv_mov_b32_e32 v5, v4\ns_endpgm"
     path = tmp_path / "k.co"
-    source = KernelSource("k", assemble(target("gfx900"), text), KernelDescriptor.parse(bytes(64)))
+    source = KernelSource("k", assemble(target("gfx900"), text), EIGHT_VGPRS)
     path.write_bytes(write_code_object("V5", "gfx900", [source]))
     return str(path)
 

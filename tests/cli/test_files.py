@@ -379,3 +379,43 @@ def test_files_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"abc")))
     assert read_file(Path("-")) == b"abc"
     assert issubclass(UsageError, SoftcardError)
+
+
+LITTLE_ADDRESSES = 2 << 30
+"""The address space of a command that must not ask for more."""
+
+
+@pytest.mark.parametrize("name", ["empty.bin", "huge.bin", "huge.npy"])
+def test_arrays_of_files_take_no_more_memory_than_their_files(tmp_path: Path, name: str) -> None:
+    """A file of a few bytes needs none; for one that does not fit, the message says so."""
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(HUGE_BYTES if name.startswith("huge") else 256)
+    command = [sys.executable, "-m", "softcard", "run", CODE, "saxpy", "--arg", "1"]
+    command += ["--arg", f"@{path}", "--arg", "f32:64"]
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (LITTLE_ADDRESSES, LITTLE_ADDRESSES))
+
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited, env=environment, check=False)
+    message = f"error: cannot read {path}: it does not fit into the memory that is left\n"
+    assert (done.returncode, done.stderr) == ((2, message) if name.startswith("huge") else (0, ""))
+
+
+def test_a_command_that_runs_out_of_memory(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(files, "read_file", fail)
+    monkeypatch.setattr("softcard.cli.assembly.read_file", fail)
+    status, err = run(capsys, ["disasm", str(tmp_path / "code.co")])
+    assert (status, err) == (
+        2, "error: the command needs more memory than is left: give it smaller files or arrays\n"
+    )  # fmt: skip
+
+
+def test_an_empty_file_to_compile_in_advance(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "empty.co").write_bytes(b"")
+    status, err = run(capsys, ["doctor", "--warm", str(tmp_path / "empty.co")])
+    assert (status, str(tmp_path / "empty.co") in err) == (1, True)

@@ -416,6 +416,12 @@ def test_other_findings_of_one_line_stay_apart() -> None:
     assert len(diagnostics_of([out_of_bounds(), out_of_bounds(), other])) == 2
     without = [replace(out_of_bounds(), source="", pc=pc) for pc in (1, 2, 1)]
     assert [each.count for each in diagnostics_of(without)] == [8, 4]
+    far = [
+        replace(out_of_bounds(), message=f"read of 4 bytes at LDS offset {n:#x}: {n} bytes past the end")
+        for n in (8, 64)
+    ]
+    assert [each.count for each in diagnostics_of(far)] == [8]  # one line, compiled to two instructions
+    assert len(diagnostics_of([replace(each, source="") for each in far])) == 2
     level = [of_finding(replace(race(), level=level)) for level in (Level.WARNING, Level.ERROR)]
     assert [each.level for each in grouped(level)] == [Level.ERROR]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -124,7 +125,8 @@ def hip(page: Path, has_finding: bool) -> None:
     """An unmodified HIP program with the same mistake; its run-time library runs kernels of its own."""
     source, program = page.with_name("smooth.hip"), page.with_name("smooth")
     source.write_text(HIP, encoding="utf-8")
-    subprocess.run(["hipcc", "-g", "--offload-arch=gfx900", source, "-o", program], check=True)
+    compile_ = ["hipcc", "-g", "--offload-arch=gfx900", source, "-o", program]
+    subprocess.run(compile_, check=True, env={**os.environ, "HIP_PLATFORM": "amd"})  # not nvcc, where that is installed
     command = [sys.executable, "-m", "softcard", "exec", "--agent", "gfx900", "--quiet", "--report", str(page)]
     command += ["--check", "memory"] if has_finding else []
     command += ["--", str(program.absolute()), str(1 - has_finding)]

@@ -131,10 +131,7 @@ def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Diagnostic]:
 
 
 def registers(data: bytes, agent: str = "") -> Iterator[Diagnostic]:
-    """Yield the kernels of a code object whose code names a vector register that they do not allocate.
-
-    They are kernels for gfx90a and later processors, where accumulation registers follow the vector registers.
-    """
+    """Yield the kernels of a code object whose code names a vector register that they do not allocate."""
     import numpy as np
 
     from softcard.device.hsa.rules import ALLOCATED_REGISTERS
@@ -144,7 +141,7 @@ def registers(data: bytes, agent: str = "") -> Iterator[Diagnostic]:
     found = read_code_object(data, agent)
     loaded = bytes(found.load(BASE, dict.fromkeys(found.missing, 0)).data)
     for name, kernel in sorted(found.kernels.items()):
-        if kernel.target is None or kernel.rsrc3 is None or kernel.entry % 4:
+        if kernel.target is None or kernel.entry % 4:
             continue
         words = np.frombuffer(loaded, np.uint32, (len(loaded) - kernel.entry) // 4, kernel.entry)
         beyond, _ = beyond_allocation(kernel.target, words, kernel.entry, kernel.vgprs, kernel.accs)

@@ -290,6 +290,11 @@ def _run(words: list[str]) -> int:
         with suppress(BrokenPipeError):
             report(error)
         return exit_code(error)
+    except MemoryError:
+        if "--debug" in words:
+            raise
+        report(UsageError("the command needs more memory than is left: give it smaller files or arrays"))
+        return ExitCode.USAGE
     except Exception as error:
         if is_of_arguments(error):
             with suppress(BrokenPipeError):

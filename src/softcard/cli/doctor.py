@@ -166,7 +166,10 @@ def _warm(found: list[Part], sources: list[tuple[str, bytes]]) -> Iterator[str]:
             part.module.image(llvm.OPTIMISED)
             yield f"compiled {part.name}"
     for name, code in sources or [(f"demo kernels for {agent}", demo_code(agent)) for agent in DEMOS]:
-        count = sum(1 for _ in prepared(code, read_as(read_code_object(code).target)))
+        try:
+            count = sum(1 for _ in prepared(code, read_as(read_code_object(code).target)))
+        except SoftcardError as error:
+            raise (error.at("file", name) if sources else error) from None
         yield f"{count} kernels ready: {name}"
 
 

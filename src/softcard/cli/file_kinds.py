@@ -156,6 +156,10 @@ NAMES: Final = {
     FileKind.SCHEMA: "Arrow schema",
     FileKind.TRACE: "trace",
 }
+_TEXT: Final = "`softcard asm -g -o FILE.co` makes a code object or a program of assembly text"
+_RUN: Final = "`softcard run` compiles a source and checks what it executes"
+SOURCES: Final = {".s": _TEXT, **dict.fromkeys((".c", ".cl", ".cpp", ".hip", ".py"), _RUN)}
+"""The command for files that are not of these kinds, by the suffix of their names."""
 HEAD_BYTES: Final = 64
 """The number of bytes at the start of a file by which a trace is recognised.
 
@@ -204,7 +208,8 @@ def kind_of(data: bytes, name: str = "") -> FileKind:
         raise WireError("the file is empty").at("byte", 0)
     *names, last = NAMES.values()
     known = f"{', '.join(names)} or {last}"
-    raise WireError(f"file starts with {data[:4].hex(' ')}, expected {known}; name its kind with --as").at("byte", 0)
+    hint = SOURCES.get(Path(name).suffix.lower(), "name its kind with --as")
+    raise WireError(f"file starts with {data[:4].hex(' ')}, expected {known}; {hint}").at("byte", 0)
 
 
 def _kind_of_elf(data: bytes) -> FileKind:

@@ -69,7 +69,10 @@ def open_file(path: Path, shown: str = "") -> Iterator[BinaryIO]:
 def read_file(path: Path, limit_bytes: int = MAX_FILE_BYTES, shown: str = "") -> bytes:
     """Read the bytes of a file, or of standard input for ``-``. `shown` is its name in errors."""
     with open_file(path, shown) as file, reading(shown or path):
-        data = read_at_most(file, limit_bytes)
+        try:
+            data = read_at_most(file, limit_bytes)
+        except MemoryError:
+            raise OSError("it does not fit into the memory that is left") from None
     if data is None:
         raise too_large(shown or path, limit_bytes)
     return data

@@ -462,7 +462,7 @@ def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
     Races between the same two source lines, or instructions if their lines are unknown, are one mistake, whichever
     access came first. Other findings are the same mistake if check, kind, sentence, position and position of the other
-    access are equal.
+    access are equal; how far an access of one source position is out of bounds does not matter.
     """
     groups: dict[object, list[Diagnostic]] = {}
     for each in diagnostics:
@@ -478,7 +478,12 @@ def _key(found: Diagnostic) -> object:
     position = (
         str(found.location) if found.location.line else (found.pc, str(found.position), found.label * (not found.pc))
     )
-    return found.check, found.level, found.message, position, str(other), found.other
+    message = _DISTANCE.sub("", found.message) if found.location.line else found.message
+    return found.check, found.level, message, position, str(other), found.other
+
+
+_DISTANCE: Final = re.compile(r" at LDS offset \w+| \d+ bytes (?=past|before)")
+"""The parts of a message about an access out of bounds that differ between the instructions of one source position."""
 
 
 def _other_of(found: Diagnostic) -> Location:

@@ -49,6 +49,10 @@ def bytes_of(source: Source, what: str, limit_bytes: int | None = None) -> bytes
     return data
 
 
+PIECE_BYTES: Final = 16 << 20
+"""The number of bytes that one read of a file asks for."""
+
+
 def read_at_most(file: BinaryIO, limit_bytes: int) -> bytes | None:
     """Return the rest of a file, or None if the rest has more than `limit_bytes`.
 
@@ -60,8 +64,11 @@ def read_at_most(file: BinaryIO, limit_bytes: int) -> bytes | None:
         found = None
     if found is not None and stat.S_ISREG(found.st_mode) and found.st_size - file.tell() > limit_bytes:
         return None
-    data = file.read(limit_bytes + 1)
-    return None if len(data) > limit_bytes else data
+    pieces, left = [], limit_bytes + 1
+    while left and (piece := file.read(min(left, PIECE_BYTES))):  # a read sets aside all the memory that it might fill
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces) if left else None
 
 
 def text_of(value: str, what: str) -> str:

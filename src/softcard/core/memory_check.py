@@ -31,7 +31,7 @@ WAVE: Final = 64
 """The number of work-items of a wave."""
 
 SUGGESTIONS: Final = {
-    OUT_OF_BOUNDS: "compare the index with the number of elements; grids are often rounded up to whole work-groups",
+    OUT_OF_BOUNDS: "compare the index with the number of elements",
     USE_AFTER_FREE: "free memory after the last launch that uses it, and wait for that launch first",
     WILD: "no allocation ever had this address: check its computation, and the kernel's arguments",
     LDS: "ask for more LDS (group_bytes, Local), or compare the index with the work-group's size",
@@ -42,6 +42,9 @@ SUGGESTIONS: Final = {
     INVALID_FREE: "free the address that allocate returned, not one inside of the allocation",
     LEAK: "free the allocation, or open the device in a `with` statement",
 }
+
+GRIDS: Final = "; grids are often rounded up to whole work-groups"
+"""The addition to the suggestion about an index for kernels that run in work-groups."""
 
 
 class MemoryCheck:
@@ -166,6 +169,7 @@ def guard_of(names: Collection[str], log: FindingLog | None) -> Guard | None:
 
 def finding(kind: str, message: str, origin: AccessOrigin, **more: Any) -> Finding:
     """Return a finding of the memory check for an access with the source `origin`."""
+    suggestion = SUGGESTIONS[kind] + (GRIDS if kind == OUT_OF_BOUNDS and origin.group else "")
     return Finding(
         MEMORY,
         kind,
@@ -175,7 +179,7 @@ def finding(kind: str, message: str, origin: AccessOrigin, **more: Any) -> Findi
         group=origin.group,
         pc=origin.pc,
         insn=origin.insn,
-        suggestion=SUGGESTIONS[kind],
+        suggestion=suggestion,
         capture=origin.registers,
         **more,
     )

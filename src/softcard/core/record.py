@@ -213,8 +213,10 @@ class Record(RichDisplay):
         given = {**self._defaults, **values}
         if given.keys() != self._fields:
             lacking, unknown = sorted(self._fields - given.keys()), sorted(given.keys() - self._fields)
-            what = f"no field {unknown[0]}{close_to(unknown[0], self._fields)}" if unknown else ""
-            what = what or f"no value for {', '.join(lacking)}"
+            what = f"no value for {', '.join(lacking)}"
+            if unknown:
+                others = close_to(unknown[0], self._fields) or f" (it has: {' '.join(self._names)})"
+                what = f"no field {unknown[0]}{others}"
             raise TypeError(f"record {type(self).__name__} has {what}")
         vars(self).update(given)
 

@@ -73,7 +73,7 @@ def _acceldev() -> Iterator[Layout]:
 
     for kinds, what in ((DEVICE_COMMANDS, "device command"), (USER_COMMANDS, "user command")):
         for kind in kinds.values():
-            yield record_layout(kind, f"{what} {kind.TYPE.name}")
+            yield record_layout(kind, f"{what} {kind.TYPE.name}, in Python {kind.__name__}")
     yield record_layout(ContextConfig)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -192,6 +194,14 @@ def test_without_metadata_values_lie_as_in_c() -> None:
     assert data == np.array(
         [(1, 0, -2, 0, 0x1234, 1.0, 0, 0)], "u1,u1,i2,u4,u8,f4,u4,u8"
     ).tobytes() + b"xyz"  # fmt: skip
+
+
+def test_without_metadata_values_fit_what_the_header_says() -> None:
+    taking = replace(kernel(described=False), header=replace(HEADER, kernarg_size=16))
+    text = "the arguments have 24 bytes, but kernel k takes 16 (kernarg_size of its header)"
+    with pytest.raises(WireError, match=re.escape(text)):
+        pack(taking, [bytes(24)], PACKET, Hidden(), lambda array: 0)
+    assert len(pack(taking, [bytes(16)], PACKET, Hidden(), lambda array: 0).kernarg) == 16
 
 
 @pytest.mark.parametrize("value", [1, 2.5])

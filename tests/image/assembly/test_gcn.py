@@ -274,6 +274,15 @@ def test_addresses_data_and_expressions_at_run_time(engine: str) -> None:
         ),
         ("k:\n.amdhsa_kernel k\n.end_amdhsa_kernel", ".amdhsa_next_free_vgpr is missing, at line 3"),
         ("k:\n.amdhsa_kernel k\n.amdhsa_next_fre 1", ".end_amdhsa_kernel is missing, at line 2"),
+        (
+            "k:\n.amdhsa_kernel k\n.amdhsa_next_fre_vgpr 1\n.end_amdhsa_kernel",
+            "did you mean '.amdhsa_next_free_vgpr' or '.amdhsa_next_free_sgpr'? at line 3 (.amdhsa_next_fre_vgpr 1)",
+        ),
+        (
+            "k:\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 1\n.amdhsa_next_free_sgpr 1\n.amdhsa_ieee_mode 2\n"
+            ".end_amdhsa_kernel",
+            ".amdhsa_ieee_mode is 2, expected 0 to 1, at line 5 (.amdhsa_ieee_mode 2)",
+        ),
         ('.amdgcn_target "amdgcn-amd-amdhsa--gfx1030"', "unknown processor 'gfx1030', expected one of gfx700"),
         (".amdgpu_metadata\na: 1", ".amdgpu_metadata has no .end_amdgpu_metadata, at line 1"),
         (

@@ -101,6 +101,17 @@ def test_a_place_holds_up_to_the_next_one() -> None:
     ]  # fmt: skip
 
 
+def test_lines_around_an_instruction_without_one() -> None:
+    """Of the same function, near, and not of a library's header."""
+    one, two, header = Place("a.c", 1), Place("a.c", 2), Place("/usr/include/a.h", 7)
+    lines = Lines([(0, two), (8, one), (16, None), (20, None), (24, two), (32, None), (40, header), (200, one)])
+    assert lines.around(20, 0) == (one, two)
+    assert lines.around(20, 12) == (two,)  # the function begins after the line before
+    assert lines.around(32, 0) == (two,)
+    assert Lines([(8, one), (16, None), (24, one)]).around(16, 0) == (one,)
+    assert Lines([(8, one), (16, None), (300, one)]).around(150, 0) == ()
+
+
 # ---- written tables --------------------------------------------------------------------------------------------------
 
 BARE = bare_code_object(bytes(4), "gfx900")

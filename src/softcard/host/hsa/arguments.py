@@ -168,7 +168,11 @@ class Packer:
                 raise WireError(f"{text}, hidden arguments included")
             return Segments(bytes(values), group)
         if metadata is None:
-            return Segments(_by_hand(values, address, self._pointer_bytes).ljust(size, b"\0"), group)
+            data = _by_hand(values, address, self._pointer_bytes)
+            if 0 < kernel.kernarg_bytes < len(data):
+                text = f"the arguments have {len(data)} bytes, but kernel {kernel.name} takes {kernel.kernarg_bytes}"
+                raise WireError(f"{text} (kernarg_size of its header)")
+            return Segments(data.ljust(size, b"\0"), group)
         explicit = metadata.explicit
         if len(values) != len(explicit):
             takes = ", ".join(each.name or each.type_name or each.kind for each in explicit) or "none"

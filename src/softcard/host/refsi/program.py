@@ -179,6 +179,9 @@ class Program(RichDisplay):
             place = self.place_of(pc)
             if place is not None:
                 finding.source, finding.frames, finding.column = str(place), place.frames, place.column
+            elif near := self.lines.around(pc - self.distance, self.image.before(pc)[1] - self.distance):
+                lines = f"the compiler gives this instruction no line, the nearest are {' and '.join(map(str, near))}"
+                finding.suggestion = f"{finding.suggestion}; {lines}" if finding.suggestion else lines
 
     def place_of(self, pc: int) -> Place | None:
         """Return the source line of the instruction at `pc`; None if it is unknown."""

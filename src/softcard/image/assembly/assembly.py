@@ -194,6 +194,10 @@ class Assembly:
             try:
                 self._take(statement)
             except WireError as error:
+                if any(
+                    place.kind == "line" and place.what for place in error.path
+                ):  # of another statement of its block
+                    raise
                 raise error.at("line", statement.line, statement.text[:80]) from None
         if self.conditions:
             raise WireError("an .if has no .endif")

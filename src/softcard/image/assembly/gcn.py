@@ -85,6 +85,8 @@ class Block:
     end: str
     line: int
     fields: dict[str, int] = field(default_factory=dict)
+    lines: dict[str, Statement] = field(default_factory=dict)
+    """The statement of each directive."""
 
 
 # For each directive: record ("" for the descriptor), its field, and bits.
@@ -157,7 +159,8 @@ def descriptor(block: Block, processor: str, features: dict[str, str]) -> Kernel
         bare = name.removeprefix(_PREFIX)
         if bare not in known or bare == name:
             near = close_to(name, [_PREFIX + each for each in known])
-            raise WireError(f"{processor} has no {name} in an .amdhsa_kernel block{near}")
+            error = WireError(f"{processor} has no {name} in an .amdhsa_kernel block{near}")
+            raise error.at("line", block.lines[name].line, block.lines[name].text[:80])
     for name in ("next_free_vgpr", "next_free_sgpr"):
         if name not in said:
             raise WireError(f"{_PREFIX}{name} is missing")
@@ -167,7 +170,9 @@ def descriptor(block: Block, processor: str, features: dict[str, str]) -> Kernel
             continue
         value = said.get(name, _ASSUMED.get(name, 0))
         if not 0 <= value < 1 << bits:
-            raise WireError(f"{_PREFIX}{name} is {value}, expected 0 to {(1 << bits) - 1}")
+            error = WireError(f"{_PREFIX}{name} is {value}, expected 0 to {(1 << bits) - 1}")
+            place = block.lines[_PREFIX + name]
+            raise error.at("line", place.line, place.text[:80])
         parts[part][to] = value
     preloaded = parts[""].get("kernarg_preload_length", 0)
     implied = sum(count for name, count in USER_SGPRS if parts["properties"].get(name)) + preloaded
@@ -508,6 +513,7 @@ class GcnMachine:
             if name in block.fields:
                 raise WireError(f"{name} occurs twice")
             block.fields[name] = assembly.value(value).number
+            block.lines[name] = statement
             return
         self._block = None
         if block.end == _ENDS[".amdhsa_kernel"]:

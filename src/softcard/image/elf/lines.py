@@ -82,6 +82,10 @@ class Call:
     outer: Call | None
 
 
+REACH: Final = 64
+"""The distance in bytes up to which the line of another instruction is near."""
+
+
 class Lines:
     """The line table of a program, which gives the source line of each address."""
 
@@ -127,6 +131,24 @@ class Lines:
         if found is None:
             found = self._found[place, call] = _inlined(place, call)
         return found
+
+    def around(self, address: int, first: int) -> tuple[Place, ...]:
+        """Return the nearest source lines before and after an instruction that has none, each once.
+
+        Compilers give the line 0 to code that they have moved or merged. `first` is the address of the function. Lines
+        in headers of libraries, and lines more than `REACH` bytes away, are left out.
+        """
+        index = bisect_right(self._starts, address) - 1
+        found: dict[str, Place] = {}
+        for numbers in (range(index, -1, -1), range(index + 1, len(self._starts))):
+            for number in numbers:
+                start, place = self._starts[number], self._places[number]
+                if start < first or abs(start - address) > REACH:
+                    break
+                if place is not None:
+                    found |= {} if _is_library(place.file) else {str(place): place}
+                    break
+        return tuple(found.values())
 
 
 def _inlined(place: Place | None, call: Call) -> Place:

@@ -65,10 +65,13 @@ class Beyond(NamedTuple):
     @property
     def message(self) -> str:
         """The error message, without the address of the instruction."""
-        kinds = [f"v0 to v{self.vgprs - 1}", f"a0 to a{self.accs - 1}" if self.accs else "no accumulation registers"]
+        kinds, fields = [f"v0 to v{self.vgprs - 1}"], "next_free_vgpr, compute_pgm_rsrc1"
+        if self.insn.target.has_unified_registers:
+            kinds.append(f"a0 to a{self.accs - 1}" if self.accs else "no accumulation registers")
+            fields = "accum_offset, compute_pgm_rsrc1"
         return (
-            f"{self.instruction} uses {self.register}, but the kernel allocates {' and '.join(kinds)} (accum_offset, "
-            "compute_pgm_rsrc1): allocate more registers, or use a lower one"
+            f"{self.instruction} uses {self.register}, but the kernel allocates {' and '.join(kinds)} ({fields}): "
+            "allocate more registers, or use a lower one"
         )
 
 

@@ -3,7 +3,7 @@
 
 const AROUND = 6; // instructions before and after that of a finding
 const CONTEXT = 4; // lines before and after that of a finding
-const COLUMNS = 84; // of an excerpt; a longer label is below its carets
+const COLUMNS = Math.min(84, Math.floor((innerWidth - 100) / 7.6)); // of an excerpt; a longer label is below its carets
 const LANES_OF_WAVE = 64;
 
 class FindingsPane {

@@ -128,7 +128,7 @@ function showOperations(trace) {
   if (trace.rules.length) {
     document.getElementById("rules").replaceChildren(heading("Rules reached", String(trace.rules.length)), table(["rule", "clause", "modelled", "times"],
       trace.rules.map(([name, clause, , fidelity, count, link]) => [link ? element("a", { href: link }, name) : name, clause,
-        fidelity ? element("span", { class: "fidelity" }, fidelity) : "", grouped(count)]), { numbers: [3] }));
+        fidelity ? element("span", { class: "fidelity" }, fidelity) : "", grouped(count)]), { numbers: [3], codes: [0] }));
   }
 }
 

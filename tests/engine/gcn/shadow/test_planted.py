@@ -59,6 +59,24 @@ def test_origin() -> None:
     assert origin_of(shadowed, use.insn, "init", device_shadow.uses) == "v9, which nothing has written"
 
 
+def test_an_origin_names_each_place_once() -> None:
+    """Also a place that a loop loads, and stores to, again and again."""
+    step = "ds_read_b32 v3, v1 | s_waitcnt lgkmcnt(0) | v_add_u32 v3, v3, v0 | ds_write_b32 v1, v3"
+    text = (
+        f"v_mov_b32 v1, 0 | {step} | {step} | {step} | v_cmp_gt_u32 vcc, v3, v0 | s_and_b64 exec, exec, vcc | s_endpgm"
+    )
+    dispatch = program(text, lds_bytes=512)
+    device_shadow = DeviceShadow(dispatch.memory, KINDS)
+    shadowed = replace(dispatch, checks=Checks(EngineShadow(device_shadow)))
+    ENGINES["reference"].run(shadowed)
+    *_, use = device_shadow.uses.sites.values()
+    origin = origin_of(shadowed, use.insn, "init", device_shadow.uses)
+    assert origin.startswith(
+        "4 bytes at offset 0x0 of LDS, which are uninitialised, loaded by ds_read_b32 v3, v1 at pc"
+    )
+    assert origin.count("through 4 bytes at offset 0x0 of LDS") <= 1
+
+
 def test_counted_beyond_the_quota() -> None:
     """Translated code leaves for an instruction some times only; then it counts, and goes on by itself."""
     groups = [(n, 0, 0) for n in range(400)]

@@ -96,7 +96,7 @@ def test_encodings(target, source, expected) -> None:  # type: ignore[no-untyped
         (GFX8, "s_mov_b32 s1, s2, s3", "s_mov_b32 takes 2 operands here, not 3"),
         (GFX8, "s_mov_b32 v1, s2", "'v1' must be a scalar register"),
         (GFX8, "s_mov_b32 s1, s[2:3]", "s[2:3] must name 1 register in this operand"),
-        (GFX8, "s_mov_b64 s[1:2], s[4:5]", "operand code 1 cannot begin 2 scalar registers on gfx803"),
+        (GFX8, "s_mov_b64 s[1:2], s[4:5]", "s1 cannot begin 2 scalar registers: they begin at a multiple of 2"),
         (GFX8, "s_mov_b32 s1, nonsense", "'nonsense' must be a register or a number"),
         (GFX8, "s_mov_b32 s1, 0x123456789", "0x123456789 must fit into 32 bits"),
         (GFX8, "s_add_u32 s1, 1000, 1001", "1001 must equal the first literal constant: an instruction holds only one"),

@@ -153,7 +153,7 @@ def test_unused_fields_are_ignored() -> None:
         (GFX9, [0x7E06_02FA, 0xFF01_5002], "v_mov_b32 has no DPP form with control 0x150"),
         (GFX9, [0x7E06_20FA, 0xFF00_E402], "v_cvt_f64_f32 has no DPP form with control 0xe4"),
         (GFX8, [0xBEFD_0004], "operand code 125 is reserved on gfx803"),
-        (GFX8, [0xBE83_0104], "operand code 3 cannot begin 2 scalar registers on gfx803"),
+        (GFX8, [0xBE83_0104], "s3 cannot begin 2 scalar registers: they begin at a multiple of 2"),
         (GFX8, [0xBE82_017C], "operand code 124 cannot begin 2 scalar registers on gfx803"),
         (GFX8, [0xBE82_00D1], "operand code 209 is reserved on gfx803"),
         (GFX8, [0xBE82_00EB], "operand code 235 is reserved on gfx803"),

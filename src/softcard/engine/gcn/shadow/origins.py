@@ -63,6 +63,8 @@ def origin_of(
             before = None if known is None else known.get(store.pc)
             if before is None:
                 before = origin_of(dispatch, store.insn, kind, uses, known, depth - 1)
+            if before.endswith(_place(touch)):  # a loop stores to the same place again
+                return before
             return f"{before}, through {_place(touch)}" if before else _place(touch)
         if kind == INIT and takes_from_lanes(each):
             return f"{text(each)} at pc {each.pc:#x}, which reads a lane that is not active or has no value"

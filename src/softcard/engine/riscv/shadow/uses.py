@@ -238,6 +238,8 @@ class Origins:
                 if store is None or not depth:
                     return f"{place}, which are uninitialised, loaded by {text(each, at)} at pc {at:#x}"
                 way = self.of(store.pc, store.insn, depth - 1)
+                if way.endswith(place):  # a loop stores to the same place again
+                    return way
                 return f"{way}, through {place}" if way else place
             needed = needed - found.writes | found.reads
         names = ", ".join(_name(n) for n in sorted(needed) if not self.defined >> n & 1)

@@ -21,6 +21,8 @@ VGPR0: Final = 256
 ACC0: Final = 512
 REGISTERS: Final = 256
 """The number of vector registers, which is also that of accumulation registers."""
+SGPR_ALIGNMENT: Final = 4
+"""Scalar operands of more than two registers begin at a multiple of this number."""
 INLINE_FIRST: Final = 128
 INLINE_LAST: Final = 208
 INVERSE_2PI: Final = 248
@@ -165,6 +167,9 @@ def refusal(target: Target, slot: Slot, code: int) -> str:
         return f"operand code {code} must be a scalar register"
     if slot.words == 1 or code > NO_REGISTER:
         return f"operand code {code} is reserved on {target}"
+    multiple = min(slot.words, SGPR_ALIGNMENT)
+    if code < SGPRS[target.encoding] and code % multiple:
+        return f"s{code} cannot begin {slot.words} scalar registers: they begin at a multiple of {multiple}"
     return f"operand code {code} cannot begin {slot.words} scalar registers on {target}"
 
 
