@@ -96,8 +96,7 @@ class Allocator(Stateful):
     def _drop(self, index: int) -> None:
         """Merge the free block number `index` with the free block before it."""
         start = self._starts.pop(index)
-        self._set(start, False)
-        del self._free[start]
+        del self._free[start], self._holes[bisect_left(self._holes, start)]
 
     def blocks(self) -> list[tuple[int, int, bool]]:
         """Return all blocks by address: (start, size, True if free)."""

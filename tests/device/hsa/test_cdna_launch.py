@@ -268,11 +268,6 @@ REGISTERS: list[tuple[str, str, dict[str, Any], str]] = [
         {"vgprs": 32}, "uses v32, but the kernel allocates v0 to v31",
     ),
     (
-        "gfx803", "v_mov_b32 v8, 0", {"vgprs": 8},
-        "v_mov_b32_e32 v8, 0 uses v8, but the kernel allocates v0 to v7 (next_free_vgpr, compute_pgm_rsrc1): allocate",
-    ),
-    ("gfx908", "v_accvgpr_write_b32 a8, v7", {"vgprs": 8}, "uses a8, but the kernel allocates v0 to v7"),
-    (
         "gfx942", "s_branch 1\n s_endpgm\n v_mov_b32 v16, 0\n s_cbranch_scc1 65532", {"vgprs": 16},
         "lower one, at pc 0x{pc:x} (v_mov_b32_e32 v16, 0)",
     ),

@@ -76,7 +76,7 @@ class Running:
         self.done: Signal = self.device.create_signal(1)
         if cells is not None:
             self.device.map_at(AT, cells)
-        kernel = self.rig.kernel(text, rsrc2=GROUP_ID, vgprs=12)
+        kernel = self.rig.kernel(text, rsrc2=GROUP_ID)
         self.rig.queue.submit(dispatch(kernel, self.address, self.done, workgroup_size_x=1, grid_size_x=groups))
 
     def end(self) -> None:

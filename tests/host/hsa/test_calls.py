@@ -20,9 +20,9 @@ from softcard.ir.background import BACKGROUND
 
 PACKAGE = Path(softcard.__file__).parent
 ENGINE = ("engine/gcn/reference/engine.py", "run")
-BEFORE_ENGINE = 113
+BEFORE_ENGINE = 111
 """From `Gpu.dispatch` to the engine: arguments, packet, queue, doorbell, packet processor, first state."""
-WHOLE = 554
+WHOLE = 552
 """From `Gpu.dispatch` to the end of `wait`."""
 BY_MACHINE_CODE = 115
 """Of the same launch where machine code processes its packet."""

@@ -153,7 +153,8 @@ def launch(
     entry = packet.kernel_object + plan.entry_offset
     if not 0 <= entry < around.memory.limit:
         raise DispatchRefused(f"the kernel's entry {entry:#x} is outside of the address space", BAD_CODE, KERNEL_OBJECT)
-    _check_code(around.memory, entry, plan, around.target)
+    if around.target.has_unified_registers:
+        _check_code(around.memory, entry, plan, around.target)
     shapes, groups = work_groups(grid, group, plan.workitem_id, packed=around.target.has_packed_ids)
     most_waves = shapes.most_waves
     check_registers(plan.allocated_vgprs, most_waves, around.target)
@@ -210,7 +211,7 @@ def _check_code(memory: GpuMemory, entry: int, plan: LaunchPlan, target: Target)
     plain = memory.plain(entry, WORD)
     if plain is None or entry % WORD:
         return  # the engine reports it
-    accs = plan.allocated_vgprs - (plan.vgprs if target.has_unified_registers else 0)
+    accs = plan.allocated_vgprs - plan.vgprs
     view = plain.view[entry - plain.base : plain.end - plain.base & -WORD]
     known = _searched.setdefault(memory, {})
     code, beyond = known.get((entry, plan.vgprs, accs), (b"", None))
