@@ -2,8 +2,8 @@
 
 The kernels of kernels/gcn.cl on gfx803 and gfx900 with `init`, `fidelity` and `races`, each alone, the first two, and
 all of them, and with `races` and `lanes`, in CPU time of one thread, alternately with the unchecked run; results are
-compared bit for bit. `races`, alone and with `lanes`, also on kernels that gather. The longer kernels also with two threads on both sides, by the clock. Peer: our own
-unchecked run.
+compared bit for bit. `races`, alone and with `lanes`, also on kernels that gather. The longer kernels also with two
+threads on both sides, by the clock. Peer: our own unchecked run.
 """
 
 from __future__ import annotations
