@@ -149,8 +149,10 @@ class RaceObserver(Observer):
         releases: bool,
     ) -> None:
         """Check the accesses of the wave's lanes against each other; `values` are the dwords that each lane stores."""
-        by, where = (self.cells, self.wave, self.of, self.insn), (space, addresses, size, lanes, values)
-        order.check_access(*by, access, *where, releases=releases, capture=self._registers)
+        order.check_access(
+            self.cells, self.wave, self.of, self.insn, access, space, addresses, size, lanes, values,
+            releases=releases, capture=self._registers,
+        )  # fmt: skip
 
     def _registers(self, lane: int | None) -> Registers | None:
         """Return the registers that the present instruction reads, before it is executed."""
