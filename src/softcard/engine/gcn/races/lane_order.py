@@ -59,7 +59,7 @@ from softcard.isa.gcn.state import LANES
 
 NATIVES: Final = Natives(
     native_lane_order.check_lanes, native_lane_order.check_vector_lanes, native_lane_order.check_wave_lanes,
-    native_lane_order.forget_accesses,
+    native_lane_order.enter, native_lane_order.forget_accesses,
 )  # fmt: skip
 function: Final = NATIVES.function
 MOST_DWORDS: Final = 4
@@ -82,12 +82,6 @@ class WaveCells:
     def forget(self) -> None:
         """Forget all recorded accesses."""
         function("forget_accesses")(self.address)
-
-    def enter(self, uid: int, generation: int) -> None:
-        """Forget accesses of other waves than wave `uid`, and those before its barrier number `generation`."""
-        if (self.table.uid, self.table.generation) != (uid, generation):
-            self.table.uid, self.table.generation = uid, generation
-            self.forget()
 
     def conflicts(self) -> npt.NDArray[np.uint64]:
         """Return the conflicts of the last access, and forget them. Raise `BeyondModel` if the table is full."""
@@ -173,7 +167,7 @@ class LaneOrder:
         `of` is a pair: the wave's number in its work-group, and the work-group's coordinates. `values` are the dwords
         that the lanes store; it is empty for loads and atomics. `releases` is True if an atomic is a release.
         `capture` returns the registers before the instruction."""
-        cells.enter(wave.uid, wave.generation)
+        function("enter")(cells.address, wave.uid, wave.generation)
         is_coherent = access == LOAD and (is_coherent_load(insn) or is_group_load(insn))
         self._addresses[lanes] = addresses
         for row, each in zip(self._values, values, strict=False):

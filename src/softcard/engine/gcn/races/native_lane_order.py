@@ -89,9 +89,11 @@ A row (`CONFLICT_ROW` bytes) has the lane, its address, the record of the other 
 
 
 # ---- cells ---------------------------------------------------------------------------------------------------------
-@inlined
+@native
 def enter(table: LaneTable, uid: int, generation: int) -> None:
-    """Forget the recorded accesses if they belong to another wave, or to the time before the wave's last barrier."""
+    """Prepare for an access by wave `uid`, which has reached `generation` barriers.
+
+    Forget the recorded accesses if they belong to another wave, or to the time before the wave's last barrier."""
     if (table.uid != uid) | (table.generation != generation):
         table.uid, table.generation = uid, generation
         forget_accesses(table)
