@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from softcard.engine.gcn.api import Dispatch
 from softcard.engine.gcn.hooks import LOAD, STORE, Observer, WaveView
 from softcard.engine.gcn.jit.layout import TRACKED
 from softcard.engine.gcn.races.events import Places
-from softcard.engine.gcn.races.lane_order import LaneOrder, WaveCells
 from softcard.engine.gcn.races.watch import RaceWatch
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_integer import Array, Value
@@ -20,6 +19,9 @@ from softcard.engine.gcn.reference.lane_memory import Indices, bytes_of_rows
 from softcard.isa.gcn.coherence import acquires, writes_back
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import HW_ID, LDS_SIZE
+
+if TYPE_CHECKING:
+    from softcard.engine.gcn.races.lane_order import LaneOrder, WaveCells
 
 SPACES: Final = {"global": "global", "lds": "LDS", "shared": "LDS", "gds": "gds"}
 """The race detector's names of address spaces. Private memory is not checked."""
