@@ -83,7 +83,7 @@ COSTS: Final = (
     Cost("`memory`", "RefSi", "JIT", "checks", r"RefSi .*check=memory"),
     Cost("`races`", GPU, "JIT; acquires and racing stores: reference", "gcn_checks", r".*: races"),
     Cost("`races`", "RefSi", "JIT, one thread", "refsi_checks", r".*check=races"),
-    Cost("`lanes`", GPU, "memory accesses: reference; all else: JIT"),
+    Cost("`races,lanes`", GPU, "as `races`; conflicts of lanes: reference", "gcn_checks", r".*: races, lanes"),
     Cost("`init`", GPU, "JIT", "gcn_checks", r".*: init"),
     Cost("`init`", "RefSi", "JIT; vector instructions: reference", "checks", r"RefSi .*check=init"),
     Cost("`fidelity`", GPU, "JIT", "gcn_checks", r".*: fidelity"),

@@ -29,12 +29,13 @@ def marked(kernel: str) -> int:
 
 @pytest.mark.parametrize("target", ["gfx700", "gfx803", "gfx900"])
 @pytest.mark.parametrize("engine", ["jit", "reference"])
-def test_found(target: str, engine: str) -> None:
+@pytest.mark.parametrize("check", ["races,lanes", "all,lanes"])
+def test_found(target: str, engine: str, check: str) -> None:
     if not compilers():
         pytest.skip("no compiler for OpenCL C is installed")
     assert set(re.findall(r"kernel void (\w+)", SOURCE)) == set(KERNELS)
     options = ["-g", "-O1"]
-    with Gpu.open(target, check="races,lanes", engine=engine) as gpu:
+    with Gpu.open(target, check=check, engine=engine) as gpu:
         codes = [gpu.load(compile_opencl(SOURCE, target, options=[*options, f"-DB={bug}"])) for bug in (0, 1)]
         for name, kind in KERNELS.items():
             given = [gpu.zeros(256, np.int32), gpu.array(np.arange(64, dtype=np.int32) * 3)]

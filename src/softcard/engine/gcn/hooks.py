@@ -224,10 +224,6 @@ class Tracker(Protocol):
     launches: Launches
 
     @property
-    def observes_lanes(self) -> bool:
-        """True if accesses of lanes of one wave are compared with each other."""
-
-    @property
     def speculation(self) -> Speculation | None:
         """The object that runs work-groups concurrently by speculation.
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from softcard.core.checks import LANES
 from softcard.core.errors import BeyondModel, WireError
 from softcard.core.findings import Finding, FindingLog, Level
 from softcard.engine.gcn.hooks import Checks
@@ -39,7 +40,7 @@ BARRIER = "s_waitcnt vmcnt(0) lgkmcnt(0)|s_barrier|"
 
 
 def found_in(text: str, size: int = 64, groups: int = 1, equal_stores: bool = False, threads: int = 1) -> list[Finding]:
-    """What both engines tell of, which is the same; memory is what it is without the check."""
+    """Return the findings of both engines, which are equal; memory has the contents that it has without the check."""
     options = {"groups": [(n, 0, 0) for n in range(groups)], "size": (size, 1, 1), "lds_bytes": 1024}
     plain = program(text + "s_endpgm", "gfx803", **options)
     for _ in range(2):
@@ -53,6 +54,9 @@ def found_in(text: str, size: int = 64, groups: int = 1, equal_stores: bool = Fa
             engine.run(replace(made, checks=Checks(watch)))
         assert dwords(made, 256) == dwords(plain, 256)
         reported.append(found)
+    one, other = ([(each.as_dict(), each.registers) for each in found if each.check == LANES] for found in reported)
+    assert one == other
+    assert all(registers is not None for _, registers in one)
     assert [each.as_dict() for each in reported[0]] == [each.as_dict() for each in reported[1]]
     return reported[0]
 
@@ -129,13 +133,46 @@ def test_equal_stores_are_reported_where_that_is_asked_for() -> None:
     assert (found.name, found.count) == ("lanes/write-write", 2 * 63)
 
 
-def test_groups_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that lanes are looked at, on any number of threads."""
+def test_groups_with_findings_run_again_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings do not depend on the number of threads."""
     stages = be_eager(monkeypatch)
     text = OWN + "s_lshl_b32 s8, s0, 9|v_add_u32 v4, vcc, s8, v4|" + NEXT + LOAD + BARRIER + LOAD + STORE
     found = found_in(text, groups=6, threads=2)
     assert [(each.name, each.count) for each in found] == [("lanes/read-write", 2 * 6 * 63)]
-    assert stages == []
+    assert stages == [False, False]
+
+
+def test_groups_without_findings_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = be_eager(monkeypatch)
+    text = OWN + "s_lshl_b32 s8, s0, 9|v_add_u32 v4, vcc, s8, v4|flat_load_dword v8, v[4:5]|" + WAIT + STORE
+    assert found_in(text, groups=6, threads=2) == []
+    assert stages == [True, True]
+
+
+ROUNDS = "s_movk_i32 s20, {}|again:|"
+UNTIL = "|s_sub_u32 s20, s20, 1|s_cmp_lg_u32 s20, 0|s_cbranch_scc1 again|"
+ACCESSES = {
+    "global memory": OWN + ROUNDS + "flat_load_dword v8, v[4:5]|" + WAIT + STORE + WAIT + UNTIL,
+    "LDS": LDS + ROUNDS + "ds_read_b32 v2, v1|s_waitcnt lgkmcnt(0)|ds_write_b32 v1, v2|" + UNTIL,
+    "bytes": OWN + ROUNDS + "flat_load_ubyte v8, v[4:5]|" + WAIT + "flat_store_byte v[4:5], v8|" + WAIT + UNTIL,
+    "wide": OWN + "v_lshlrev_b32 v1, 4, v0|s_mov_b32 m0, -1|" + ROUNDS
+    + "ds_write_b128 v1, v[8:11]|s_waitcnt lgkmcnt(0)|ds_read_b128 v[8:11], v1|s_waitcnt lgkmcnt(0)|" + UNTIL,
+    "the wave": OWN + ROUNDS + "s_load_dwordx4 s[12:15], s[4:5], 0x800|" + WAIT + STORE + WAIT + UNTIL,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ACCESSES)
+def test_translated_code_checks_accesses(case: str) -> None:
+    """The reference engine executes the instructions that run before their code is translated, and no others."""
+    interpreted = []
+    for rounds in (20, 200):
+        text = ACCESSES[case].format(rounds) + "s_endpgm"
+        made, found = program(text, "gfx803", lds_bytes=1024), list[Finding]()
+        watch = RaceWatch(made.memory, FindingLog(found), lanes=True)
+        watch.begin()
+        interpreted.append(JitEngine(threads=1).run(replace(made, checks=Checks(watch))).interpreted)
+        assert found == []
+    assert interpreted[0] == interpreted[1] < 40
 
 
 def test_it_goes_with_races_of_waves() -> None:

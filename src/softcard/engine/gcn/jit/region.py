@@ -149,6 +149,12 @@ class Region:
         return True
 
     @property
+    def named_vectors(self) -> int:
+        """The vector registers that instructions name, as a bit mask."""
+        nodes = (node.effects for block in self.blocks.values() for node in block.nodes)
+        return sum(1 << n for n in set[int]().union(*(found.v_reads | found.v_writes for found in nodes)))
+
+    @property
     def words(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
         """All code that the translation has read, as (address, MODE, words); it is part of the key of cached code."""
         return tuple(

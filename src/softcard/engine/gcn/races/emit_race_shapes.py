@@ -40,6 +40,8 @@ class Access:
 
     The differences of these numbers between accesses equal the differences of `key` and `cache`.
     """
+    values: Sequence[Value]
+    """The dwords that each lane stores; empty for loads."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ reference engine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from softcard.engine.gcn.jit import layout
@@ -100,7 +101,16 @@ class RaceHooks:
         self._slot = 0
         self._waiting = []
 
-    def access(self, kind: str, space: str, bits: int, number: int, address: Value, where: Value | None) -> None:
+    def access(
+        self,
+        kind: str,
+        space: str,
+        bits: int,
+        number: int,
+        address: Value,
+        where: Value | None,
+        values: Sequence[Value],
+    ) -> None:
         """Emit the check of access `number` of the instruction by a lane vector, with a side exit to Python.
 
         `where` is the mask of the lanes that make the access. If the loop does not store, checks of loads are
@@ -118,7 +128,7 @@ class RaceHooks:
         cache_at, insn = CACHES_AT + CACHE_BYTES * self._cache(number), self._insn << NUMBER_BITS | number
         cache = self._strip_row + cache_at
         self._waiting.append(
-            Access(kind, space, bits, address, lanes, every, bound, slot, cache, key, what, cache_at, insn)
+            Access(kind, space, bits, address, lanes, every, bound, slot, cache, key, what, cache_at, insn, values)
         )
         if not self._may_wait:
             self.end_chunk()
@@ -145,21 +155,28 @@ class RaceHooks:
 
     def _full_check(self, access: Access, shapes: list[Arm], full_check: str, done: str) -> None:
         """Emit the call of the full check; `shapes` are the address patterns by predecessor block."""
-        text, address = self.text, access.address
+        text = self.text
         with text.apart(full_check):
-            shape = text.phi("i64", *shapes)
-            wide = text.itype(64, True)
-            room = text.slot(f"%{self.vectors.base.prefix}races", wide, f", align {8 * text.lanes}")
-            every = text.bits(address, True)
-            if address.w == 32:
-                every = every.zext(wide)
-            room.store(every, align=8 * text.lanes)
+            shape, room = text.phi("i64", *shapes), self._stored_addresses(access.address)
             own = access.number, access.cache, access.key, access.what, self.exec
             where = self._first, room, access.lanes, shape
             status = self._call("check_vector", *own, *where, before=(self.vectors.state,))
             is_fine = status.eq(0)
             text.branch(is_fine, done, f"leave{self.vectors.label}", LIKELY)
         text.start(done)
+        self._end_check(access)
+
+    def _end_check(self, access: Access) -> None:
+        """Emit further checks of an access, after the race check has accepted it."""
+
+    def _stored_addresses(self, address: Value) -> Operand:
+        """Emit the store of a lane vector's addresses to the stack; return the host address of the first one."""
+        text = self.text
+        wide, align = text.itype(64, True), 8 * text.lanes
+        room = text.slot(f"%{self.vectors.base.prefix}races", wide, f", align {align}")
+        every = text.bits(address, True)
+        room.store(every.zext(wide) if address.w == 32 else every, align=align)
+        return room
 
     @property
     def _first(self) -> Operand:

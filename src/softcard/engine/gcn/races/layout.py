@@ -313,6 +313,10 @@ class WaveRow(ctypes.Structure):
     go_on: int
     arrive: int
     finish: int
+    lanes: int
+    """The host address of the wave's `LaneTable`; 0 without the check `lanes`."""
+    check_lanes: int
+    check_wave: int
 
 
 @layout
@@ -385,6 +389,33 @@ class RaceReport(ctypes.Structure):
     """
     begun: int
     """The serial number of the first racing access."""
+
+
+@layout
+class LaneTable(ctypes.Structure):
+    """The accesses by the lanes of one wave since its last barrier: see `native_lane_order`."""
+
+    uid: int
+    """The number of the wave; `generation` is the number of barriers that it had reached."""
+    generation: int
+    interval: int
+    """The number of the present interval between barriers, by which rows of the hash table are valid."""
+    rows: int
+    """The host address of the hash table of blocks."""
+    start: int
+    """The host address of the memory for cells; `free` is the beginning of its unused part."""
+    free: int
+    end: int
+    count: int
+    """The number of blocks in use."""
+    known_key: int
+    known_block: int
+    """The host address of the block that was used last, and whose key is `known_key`."""
+    equal_stores: int
+    conflicts: int
+    """The host address of the table of conflicts that the present access has found."""
+    conflict_count: int
+    is_full: int
 
 
 GROUP_AT: Final = numbers(Group)

@@ -19,6 +19,7 @@ from softcard.engine.gcn.races.layout import (
     UIDS,
     Cache,
     Group,
+    LaneTable,
     Race,
     WaveRow,
 )
@@ -27,6 +28,8 @@ from softcard.ir.native import U64, inlined, native
 
 AGENT: Final = (1 << 64) - (1 << UID_AT)
 """The mask of the bits of an access record that hold the number of its wave."""
+NO_GENERATION: Final = (1 << 64) - 1
+"""A number of barriers that no wave reaches."""
 
 
 @inlined
@@ -62,6 +65,8 @@ def start_races(group: Group, number: int, count: int) -> None:
         set_epoch(wave, FIRST_EPOCH)
         wave.generation, wave.passed, wave.known_count, wave.open, wave.deferred_count = 0, 0, 0, 0, 0
         wave.is_alone = race.range_count - race.over_count == 1
+        if wave.lanes:
+            LaneTable.from_address(wave.lanes).generation = NO_GENERATION
         wave.group_start, wave.group_span, wave.global_watermark = first << UID_AT, count << UID_AT, watermark
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from softcard.engine.gcn.api import Dispatch
 from softcard.engine.gcn.hooks import LOAD, STORE, Observer, WaveView
 from softcard.engine.gcn.jit.layout import TRACKED
 from softcard.engine.gcn.races.events import Places
-from softcard.engine.gcn.races.lane_order import LaneOrder
 from softcard.engine.gcn.races.watch import RaceWatch
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_integer import Array, Value
@@ -20,6 +19,9 @@ from softcard.engine.gcn.reference.lane_memory import Indices, bytes_of_rows
 from softcard.isa.gcn.coherence import acquires, writes_back
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import HW_ID, LDS_SIZE
+
+if TYPE_CHECKING:
+    from softcard.engine.gcn.races.lane_order import LaneOrder, WaveCells
 
 SPACES: Final = {"global": "global", "lds": "LDS", "shared": "LDS", "gds": "gds"}
 """The race detector's names of address spaces. Private memory is not checked."""
@@ -40,6 +42,8 @@ class RaceObserver(Observer):
     insn: Insn
     number = 0
     """The number of accesses that the present instruction has made so far."""
+    cells: WaveCells
+    """The shadow cells of the executing wave's lanes, with the check `lanes`."""
     is_left = False
     """True if translated code took a side exit after it had handled some lanes of the instruction."""
 
@@ -62,13 +66,20 @@ class RaceObserver(Observer):
         row = view.words[TRACKED]
         if row:
             self.detector, self.wave = self._watch.native, self._watch.native.wave(row, view.wave.address)
+            if self.lanes is not None:
+                self.cells = self.lanes.of_wave(self.wave.row)
         else:
             self.detector = events = self._watch.events
             if group is not self._group:
                 self._group = group
                 events.begin_group()
-            self.wave = events.wave(view.wave.address, view.words[HW_ID] & WAVE, group)
+                if self.lanes is not None:
+                    self.lanes.begin_group()
+            number = int(view.words[HW_ID]) & WAVE
+            self.wave = events.wave(view.wave.address, number, group)
             events.capture = self._registers
+            if self.lanes is not None:
+                self.cells = self.lanes.cells(None, number + 1)[number]
         self.detector.leave(self.wave)
         self.of = int(view.words[HW_ID]) & WAVE, group
         self.insn = insn
@@ -126,25 +137,24 @@ class RaceObserver(Observer):
                 releases = name == "LDS" or self.wave.is_waited
                 self.detector.check_access(self.wave, self.insn, access, name, some, size, who, same, **more)
                 if self.lanes is not None:
-                    values = [row.tobytes() for row in bytes_of_rows(data, size)] if access == STORE else []
-                    self._check_lanes(access, name, some, size, who.tolist(), values, releases)
+                    self._check_lanes(self.lanes, access, name, some, size, who, data, releases)
 
     def _check_lanes(
         self,
+        order: LaneOrder,
         access: str,
         space: str,
         addresses: Places,
         size: int,
-        lanes: list[int],
-        values: list[bytes],
+        lanes: Indices,
+        values: Sequence[Array],
         releases: bool,
     ) -> None:
-        """Check the accesses of the wave's lanes against each other; `values` has the bytes each lane stores."""
-        assert self.lanes is not None
-        where = space, addresses, size, lanes, values
-        self.lanes.check_access(
-            self.wave, self.of, self.insn, access, *where, releases=releases, capture=self._registers
-        )
+        """Check the accesses of the wave's lanes against each other; `values` are the dwords that each lane stores."""
+        order.check_access(
+            self.cells, self.wave, self.of, self.insn, access, space, addresses, size, lanes, values,
+            releases=releases, capture=self._registers,
+        )  # fmt: skip
 
     def _registers(self, lane: int | None) -> Registers | None:
         """Return the registers that the present instruction reads, before it is executed."""
@@ -184,9 +194,9 @@ class RaceObserver(Observer):
         place = np.array([address], np.uint64)
         self.detector.check_access(self.wave, self.insn, access, space, place, size, None)
         if self.lanes is not None and access == LOAD:  # stores of the wave itself belong to no lane
-            lanes = self.current.lanes_where(None).tolist()
-            two = [*lanes[:1], *lanes[-1:]]  # the first and last lane stand for all
-            self._check_lanes(access, space, np.repeat(place, len(two)), size, two, [], False)
+            lanes = self.current.lanes_where(None)
+            two = lanes[[0, -1]] if len(lanes) else lanes  # the first and last lane stand for all
+            self._check_lanes(self.lanes, access, space, np.repeat(place, len(two)), size, two, (), False)
 
 
 def _those(chosen: Array, addresses: Places, lanes: Indices) -> tuple[Places, Indices]:

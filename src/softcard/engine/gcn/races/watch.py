@@ -8,7 +8,7 @@ not on the order in which waves happened to run."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -42,7 +42,7 @@ class RaceWatch(Check):
     """The race detector of one memory.
 
     With `equal_stores`, stores that leave memory unchanged are reported, too. With `lanes`, the lanes of each wave are
-    checked against each other as well, and the reference engine makes all accesses.
+    checked against each other as well.
     """
 
     name = RACES
@@ -51,7 +51,7 @@ class RaceWatch(Check):
         self.equal_stores = equal_stores
         self.launches = Launches()
         self.reporter = Reporter(memory, log)
-        self.observes_lanes = lanes
+        self._observes_lanes = lanes
         self.swap_loops = SwapLoops()
         self.flows = ValueFlows()
         self._signalled: dict[int, int] = {}
@@ -73,12 +73,11 @@ class RaceWatch(Check):
 
     @property
     def instrumentation(self) -> Instrumentation:
-        """The instrumentation of translated code, which makes the code report accesses.
-
-        If lanes are checked against each other, the reference engine makes the accesses instead.
-        """
-        points = HookPoints(order=True, accesses=self.observes_lanes)
-        return Instrumentation((RACES, LANES) if self.observes_lanes else (RACES,), points=points, accesses=_hooks)
+        """The instrumentation of translated code, which makes the code report accesses."""
+        points = HookPoints(order=True)
+        if self._observes_lanes:
+            return Instrumentation((RACES, LANES), points=points, accesses=_lane_hooks)
+        return Instrumentation((RACES,), points=points, accesses=_hooks)
 
     def observer(self, dispatch: Dispatch, accesses: Any) -> Observer:
         """Return the observer that the reference engine calls for each instruction."""
@@ -94,12 +93,15 @@ class RaceWatch(Check):
         `part` is the shadow memory of a speculative thread; None selects the detector's own. For the other parameters
         see `NativeDetector.group`.
         """
-        return (part or self.native).group(groups, most_waves, private, fetch)
+        made = (part or self.native).group(groups, most_waves, private, fetch)
+        if self.lanes is not None:
+            self.lanes.attach(made.rows, part)
+        return made
 
     @cached_property
     def lanes(self) -> LaneOrder | None:
         """The detector of races between lanes of one wave (check `lanes`), or None if it is off."""
-        if not self.observes_lanes:
+        if not self._observes_lanes:
             return None
         from softcard.engine.gcn.races.lane_order import LaneOrder
 
@@ -153,7 +155,8 @@ class RaceWatch(Check):
             self.flows.follow(dispatch, fetch)
             self._set_tables()
             try:
-                yield
+                with nullcontext() if self.lanes is None else self.lanes.running(fetch):
+                    yield
             finally:
                 self.swap_loops.present, self.flows.running = before, outer
                 self._set_tables()
@@ -282,6 +285,12 @@ class RaceWatch(Check):
         self._signalled.clear()
         for detector in self._detectors():
             detector.forget()
+
+
+def _lane_hooks(*parts: Any) -> Any:
+    from softcard.engine.gcn.races.emit_lane_order import LaneOrderHooks  # imports the whole instruction set
+
+    return LaneOrderHooks(*parts)
 
 
 def _hooks(*parts: Any) -> Any:

@@ -379,12 +379,7 @@ class Launch:
         findings do not depend on timing. `sgprs` replaces the dispatch's initial scalar registers."""
         dispatch, count = self.dispatch, len(self.dispatch.groups)
         helpers = min(self._threads(), SPECULATING, count - self._next)
-        is_apart = (
-            dispatch.waves is None
-            and not tracker.observes_lanes
-            and dispatch.watch.meanwhile is None
-            and tracker.launches.is_alone
-        )
+        is_apart = dispatch.waves is None and dispatch.watch.meanwhile is None and tracker.launches.is_alone
         speculation = tracker.speculation if helpers >= 2 and is_apart else None
         if speculation is None or not speculation.is_due(dispatch.entry):
             return

@@ -80,9 +80,7 @@ class Translator:
         shadows, is_source = self.instrumentation.shadows, self.instrumentation.is_source
         if not shadows or is_source is None:
             return frozenset()
-        from softcard.engine.gcn.jit.emit.emit_clean import named  # imports all emitters
-
-        read = Liveness(region, self.observed).before(region.blocks[region.start], 0).active & named(region)
+        read = Liveness(region, self.observed).before(region.blocks[region.start], 0).active & region.named_vectors
         nodes = [node for block in region.blocks.values() for node in block.nodes if not node.is_step]
         if any(_is_irregular(node) for node in nodes):
             return frozenset()

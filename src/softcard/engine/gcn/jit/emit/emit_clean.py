@@ -240,15 +240,9 @@ def sets(region: Region, liveness: Liveness) -> list[list[int]]:
 
     The first set has the registers that may be read in lanes of EXEC. The second has those that may be read in
     other lanes. The third has all registers that the region names."""
-    every, found = named(region), []
+    every, found = region.named_vectors, []
     for place in region.entries:
         live = liveness.before(region.blocks[place], 0)
         wanted = live.active & every, live.inactive & every, every
         found.append([each >> 64 * number & (1 << 64) - 1 for each in wanted for number in range(WORDS)])
     return found
-
-
-def named(region: Region) -> int:
-    """Return the vector registers that instructions of a region name, as a bit mask."""
-    nodes = (node.effects for block in region.blocks.values() for node in block.nodes)
-    return sum(1 << n for n in set[int]().union(*(found.v_reads | found.v_writes for found in nodes)))

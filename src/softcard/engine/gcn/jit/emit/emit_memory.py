@@ -46,10 +46,20 @@ class AccessHooks(Protocol):
         Calls of `access` follow in the order of the accesses.
         """
 
-    def access(self, kind: str, space: str, bits: int, number: int, address: Value, where: Value | None) -> None:
+    def access(
+        self,
+        kind: str,
+        space: str,
+        bits: int,
+        number: int,
+        address: Value,
+        where: Value | None,
+        values: Sequence[Value],
+    ) -> None:
         """Emit the report of access `number` of an instruction, before the access itself.
 
-        `where` is the mask of the lanes, in the lane vector, that make the access."""
+        `where` is the mask of the lanes, in the lane vector, that make the access. `values` are the dwords that each
+        lane stores, empty for loads."""
 
     def end_chunk(self) -> None:
         """End the code for one lane vector (one iteration of a strip-mined loop)."""
@@ -166,15 +176,23 @@ class Memory:
             some = self.vectors.compressed(self._masked(where)).zext("i64")
             self.helpers.or_leave(some)
             return
-        self._report_access("store", space, bits, address, where)
+        self._report_access("store", space, bits, address, where, values)
         if is_in_line(space, bits):
             self.contiguous.access(space, bits, address, self.vectors.active(), where, values)
             return
         self._helped("store", space, bits, address, self._masked(where), values)
 
-    def _report_access(self, kind: str, space: str, bits: int, address: Value, where: Value | None) -> None:
+    def _report_access(
+        self,
+        kind: str,
+        space: str,
+        bits: int,
+        address: Value,
+        where: Value | None,
+        values: Sequence[Value] = (),
+    ) -> None:
         if self.hooks is not None:
-            self.hooks.access(kind, space, bits, self._accesses, address, where)
+            self.hooks.access(kind, space, bits, self._accesses, address, where, values)
 
     def _masked(self, where: Value | None) -> Value:
         return self.vectors.active() if where is None else self.ints.and_(1, self.vectors.active(), where)
