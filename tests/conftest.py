@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -89,6 +89,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def is_exhaustive(request: pytest.FixtureRequest) -> bool:
     """True with ``--exhaustive``: tests with a number of random cases then run more of them."""
     return bool(request.config.getoption("exhaustive"))
+
+
+Seeds = Callable[..., Sequence[int]]
+"""The type of the fixture `seeds`."""
+
+
+@pytest.fixture(scope="session")
+def seeds(is_exhaustive: bool) -> Seeds:
+    """Choose the seeds of random cases: ``seeds(total, some, first)``.
+
+    All of ``range(total)`` with ``--exhaustive``, otherwise `some` of them from `first` on, and 0 after the last one.
+    Tests that give each of their parameters another `first` run every seed with some of them.
+    """
+
+    def chosen(total: int, some: int, first: int = 0) -> Sequence[int]:
+        return range(total) if is_exhaustive else [(first + number) % total for number in range(min(some, total))]
+
+    return chosen
 
 
 def _is_among(item: pytest.Item, counts: Counter[tuple[object, ...]]) -> bool:

@@ -24,6 +24,7 @@ from tests.agree.gcn.bench import Outcome, Start, Translated, differences, engin
 from tests.agree.gcn.programs import Builder, Item, Program, listing, plain, start, weighted
 from tests.agree.gcn.shadowed import ShadowedJit, shadowed_reference
 from tests.agree.gcn.shrink import report, shrink
+from tests.conftest import Seeds
 from tests.isa.gcn.semantics import matrix_oracle as oracle
 from tests.isa.gcn.semantics.matrix_oracle import Array, Fields
 from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields
