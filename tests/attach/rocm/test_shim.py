@@ -20,6 +20,7 @@ from softcard.attach.rocm import build_library, messages
 from softcard.attach.server import TurnedAway
 from softcard.device.kfd.events import ProcessClosed, ProcessOpened
 from tests.attach.rocm.rig import HERE, TIMEOUT_S, Served, needs_compiler, served
+from tests.conftest import Seeds
 from tests.device.kfd.rig import eventually
 
 pytestmark = needs_compiler
@@ -126,10 +127,11 @@ def held() -> tuple[int, int]:
 
 
 @pytest.mark.slow
-def test_killed_programs_leave_nothing(client: str) -> None:
+def test_killed_programs_leave_nothing(client: str, seeds: Seeds) -> None:
+    rounds = seeds(20, 6)
     with served() as there:
         before = held()
-        for _ in range(20):
+        for _ in rounds:
             programs = [started(there, client, "hold") for _ in range(5)]
             for program in programs:
                 assert line(program) == "version 0 1.14\n"
@@ -137,7 +139,7 @@ def test_killed_programs_leave_nothing(client: str) -> None:
             for program in programs:
                 with program:
                     assert program.wait(TIMEOUT_S) == -signal.SIGKILL
-        eventually(lambda: len(there.seen(ProcessClosed)) == 100)
+        eventually(lambda: len(there.seen(ProcessClosed)) == 5 * len(rounds))
         eventually(lambda: all(now <= then for now, then in zip(held(), before, strict=True)))
         assert not there.device.processes
         assert {event.allocations for event in there.seen(ProcessClosed)} == {1}
