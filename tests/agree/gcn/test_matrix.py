@@ -299,6 +299,7 @@ def undefined_program(rng: np.random.Generator, key: tuple[str, str], code: byte
     return Program(builder.target, tuple(builder.items))
 
 
+@pytest.mark.slow(seconds=0.6)
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("key", ALL, ids=IDS)
 def test_undefined_bits_are_the_same_on_all_tiers(key: tuple[str, str], seeds: Seeds) -> None:

@@ -20,6 +20,7 @@ from tests.engine.riscv.rig import (
     floats_on,
 )
 
+pytestmark = pytest.mark.slow(seconds=0.3)
 MIDDLE = """
     addi x5, x0, 7
     addi x6, x5, 1

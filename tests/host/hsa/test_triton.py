@@ -21,6 +21,7 @@ from softcard import Gpu
 from softcard.image.hsa.code_object import read_code_object
 from softcard.image.hsa.records import KernelDescriptor
 
+pytestmark = pytest.mark.slow(seconds=0.3)
 COMPILED = Path(__file__).parents[2] / "vectors" / "gcn" / "triton"
 WAVES = 4
 PROCESSORS = ("gfx908", "gfx90a", "gfx942", "gfx950")
