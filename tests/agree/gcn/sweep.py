@@ -26,9 +26,9 @@ EARLIER: Final = {"gfx908": "gfx906", "gfx90a": "gfx908", "gfx942": "gfx90a", "g
 """The processors with matrix instructions, and the one before each."""
 NAMES: Final = (*fuzz.TARGETS, *EARLIER)
 """The processors that together have all operations."""
-SAME: Final = 8
-OTHER: Final = 4
-RARE: Final = 50
+SAME: Final = 5
+OTHER: Final = 2
+RARE: Final = 25
 """Of forms that others share with it, every so many: of its own level, or not; or with the processor before it."""
 
 
@@ -130,7 +130,7 @@ class Results:
 def results(name: str, all_forms: bool) -> Results:
     """All operations, then again those that some fault kept from being reached: in all forms that gfx906 has.
 
-    Of forms that others share with it each eighth or fourth, but with `all_forms` all, and from two states each.
+    Of forms that others share with it each fifth or second, but with `all_forms` all, and from two states each.
     """
     found = Results([], set(), set())
     engines = [Translated(lanes, Tier.THREADED) for lanes in widths()] + [Translated(widths()[-1], Tier.OPTIMISED)]
