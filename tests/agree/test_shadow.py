@@ -132,7 +132,7 @@ def test_rounds_that_are_checked_together(seeds: Seeds) -> None:
     engines, code = Engines(), link(ObjectCache(), counted)
     engines.shadowed["quick"].ask(code)
     before = tuple(BATCH_CHECKS)
-    numbers = seeds(WALKS, WALKS // 2)
+    numbers = seeds(WALKS, WALKS // 2, WALKS // 2)
     for n in numbers:
         random, slot = Random(f"rounds/{n}"), Slot(n % SLOTS)
         engines.agree(tries_of(random, walk(random, slot, is_simple=True), STATES, 0.05), f"{n}")
