@@ -38,7 +38,7 @@ def recorded(part: int) -> tuple[list[Case], list[State]]:
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("engine", "part"), PARTS)
 def test_engine_agrees_with_qemu(engine: str, part: int) -> None:
     found = disagreements(ENGINES[engine](), *recorded(part))

@@ -128,7 +128,7 @@ def test_the_workflow() -> None:
     assert all(re.fullmatch(r"[\w./-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.slow(seconds=20)
 def test_its_steps_pass_and_write_their_files(project: Path) -> None:
     if (FOLDER / "triton").is_dir():
         (project / "tests" / "test_add.py").write_text(TRITON)
@@ -151,7 +151,7 @@ def test_its_steps_pass_and_write_their_files(project: Path) -> None:
     assert (project / "tests.xml").is_file()
 
 
-@pytest.mark.slow(seconds=20)
+@pytest.mark.slow(seconds=3)
 def test_a_finding_annotates_its_line(project: Path) -> None:
     source = project / "kernels" / "scale.s"
     source.write_text(SCALE.replace("global_load_dword v2, v[0:1], off", "global_load_dword v2, v[0:1], off offset:4"))

@@ -38,7 +38,7 @@ def named() -> Iterator[str]:
         yield f"memory/{kind}"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=25)
 def test_names_have_anchors(site: Path) -> None:
     lacking = []
     for name in named():

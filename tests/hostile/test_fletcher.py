@@ -19,6 +19,7 @@ def test_schemas_of_any_kind(part: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("part", range(4))
 def test_registers_and_buffers_of_any_kind(part: int) -> None:
     reported: Counter[str] = Counter()

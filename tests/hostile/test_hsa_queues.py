@@ -16,7 +16,7 @@ def _short_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signals, "LOCK_SECONDS", 0.0)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_packets_and_queues_of_any_kind(part: int) -> None:
@@ -35,7 +35,7 @@ def test_every_word_at_its_extremes(agent: str, model: str, what: str) -> None:
     assert sum(hsa.check_words(agent, model, what).values())
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_machine_code_agrees(part: int) -> None:
@@ -44,7 +44,7 @@ def test_machine_code_agrees(part: int) -> None:
     assert not all(errors)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_snapshots_bring_everything_back(part: int) -> None:

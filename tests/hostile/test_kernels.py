@@ -9,29 +9,31 @@ import pytest
 from softcard.core.errors import GuestFault
 from softcard.device.refsi.commands import RunInstances
 from softcard.device.refsi.toolkit.builder import PROFILES
+from tests.conftest import Seeds
 from tests.device.refsi import m1
 from tests.hostile import kernels
 from tests.hostile.kernels import Bench, Case
 
 CASES = 240
+"""Half of them without ``--exhaustive``."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(6))
-def test_made_up_kernels(part: int) -> None:
-    for number in range(part, CASES, 6):
+def test_made_up_kernels(part: int, is_exhaustive: bool) -> None:
+    for number in range(part, CASES if is_exhaustive else CASES // 2, 6):
         kernels.check_case(kernels.case(Random(f"kernels/{number}")))
 
 
 @pytest.mark.slow
-def test_loops_of_vector_instructions() -> None:
-    for number in range(10):
+def test_loops_of_vector_instructions(seeds: Seeds) -> None:
+    for number in seeds(10, 5):
         kernels.check_case(kernels.vector_case(Random(f"vector-kernels/{number}")))
 
 
 @pytest.mark.slow
-def test_made_up_code_in_the_rom_of_g1() -> None:
-    for number in range(CASES // 2):
+def test_made_up_code_in_the_rom_of_g1(seeds: Seeds) -> None:
+    for number in seeds(CASES // 2, CASES // 4):
         kernels.check_boot(Random(f"boots/{number}"))
 
 

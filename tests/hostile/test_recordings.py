@@ -18,6 +18,7 @@ CASES = 400
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("part", range(4))
 def test_recordings_with_mistakes(part: int) -> None:
     for number in range(part, CASES, 4):

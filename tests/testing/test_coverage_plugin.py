@@ -50,7 +50,7 @@ def run(pytester: Pytester, *options: str) -> pytest.RunResult:
 PLUGINS = '[tool.coverage.run]\nplugins = ["softcard.coverage"]\n'
 
 
-@pytest.mark.slow(seconds=20)
+@pytest.mark.slow(seconds=4)
 @pytest.mark.parametrize("options", [("--cov=.",), ("--cov=.", "--cov-branch"), ("--cov=.", "-n", "2")], ids=str)
 def test_kernels_join_the_coverage_of_python(pytester: Pytester, options: tuple[str, ...]) -> None:
     project(pytester, PLUGINS)
@@ -71,7 +71,7 @@ def test_kernels_join_the_coverage_of_python(pytester: Pytester, options: tuple[
         assert "branch instruction 1 of line 12 was never taken" in page
 
 
-@pytest.mark.slow(seconds=5)
+@pytest.mark.slow(seconds=3)
 def test_files_that_the_configuration_omits(pytester: Pytester) -> None:
     project(pytester, PLUGINS + 'omit = ["*.s"]\n')
     result = run(pytester, "--cov=.", "--cov-report=json:all.json")
@@ -79,7 +79,7 @@ def test_files_that_the_configuration_omits(pytester: Pytester) -> None:
     assert list(json.loads((pytester.path / "all.json").read_text())["files"]) == ["test_it.py"]
 
 
-@pytest.mark.slow(seconds=10)
+@pytest.mark.slow(seconds=6)
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=str)
 def test_lcov_without_coverage_py(pytester: Pytester, workers: tuple[str, ...]) -> None:
     project(pytester)

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,9 +38,13 @@ def saxpy(gpu, want, agent="gfx900"):
 
 
 def run(pytester: Pytester, source: str, *options: str) -> pytest.RunResult:
-    """Runs a file of tests in a process of its own."""
+    """Run a file of tests with the filters of warnings that Python has at first.
+
+    It runs in this process, which has imported everything already; tests of what differs use a process of its own."""
     pytester.makepyfile(test_it=source)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
 
 
 def files(folder: Path) -> list[str]:

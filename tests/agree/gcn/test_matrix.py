@@ -24,6 +24,7 @@ from tests.agree.gcn.bench import Outcome, Start, Translated, differences, engin
 from tests.agree.gcn.programs import Builder, Item, Program, listing, plain, start, weighted
 from tests.agree.gcn.shadowed import ShadowedJit, shadowed_reference
 from tests.agree.gcn.shrink import report, shrink
+from tests.conftest import Seeds
 from tests.isa.gcn.semantics import matrix_oracle as oracle
 from tests.isa.gcn.semantics.matrix_oracle import Array, Fields
 from tests.isa.gcn.semantics.test_matrix import ALL, IDS, random_fields
@@ -113,9 +114,9 @@ def rows_of(outcome: Outcome, first: int, count: int) -> Any:
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("key", ALL, ids=IDS)
-def test_all_tiers_agree_with_numpy(key: tuple[str, str]) -> None:
+def test_all_tiers_agree_with_numpy(key: tuple[str, str], seeds: Seeds) -> None:
     matrix, rng = matrices()[key], np.random.default_rng(11)
-    for _ in range(2):
+    for _ in seeds(2, 1):
         fields = random_fields(rng, matrix)
         a, b, c = oracle.registers(rng, matrix, fields)
         code = made(rng, key, fields)
@@ -219,11 +220,11 @@ def test_scales_are_read_before_d_is_written(scales: tuple[int, int]) -> None:
         assert not differences(expected, engine(key[0], text.code(), state)), engine
 
 
-@pytest.mark.slow(seconds=8)
-def test_instructions_with_scales_differ_in_any_word() -> None:
+@pytest.mark.slow(seconds=4)
+def test_instructions_with_scales_differ_in_any_word(seeds: Seeds) -> None:
     """Instructions of four words that are translated together: formats, files, bytes of scales, registers."""
     rng, name = np.random.default_rng(18), "gfx950"
-    for _ in range(3):
+    for _ in seeds(3, 1):
         builder = Builder(rng, target(name))
         keys = [key for key in ALL if matrices()[key].is_scaled]
         for _ in range(12):
@@ -298,11 +299,12 @@ def undefined_program(rng: np.random.Generator, key: tuple[str, str], code: byte
     return Program(builder.target, tuple(builder.items))
 
 
+@pytest.mark.slow(seconds=0.6)
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("key", ALL, ids=IDS)
-def test_undefined_bits_are_the_same_on_all_tiers(key: tuple[str, str]) -> None:
+def test_undefined_bits_are_the_same_on_all_tiers(key: tuple[str, str], seeds: Seeds) -> None:
     matrix, rng = matrices()[key], np.random.default_rng(14)
-    for number in range(4):
+    for number in seeds(4, 2, 2):
         fields = random_fields(rng, matrix)
         code = made(rng, key, fields, is_constant=number == 3 and not matrix.is_sparse)
         text, state = undefined_program(rng, key, code), start(rng, bad=0.0, tame=True)
@@ -320,14 +322,16 @@ def test_undefined_bits_are_the_same_on_all_tiers(key: tuple[str, str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gfx908", "gfx90a", "gfx942", "gfx950"])
-def test_random_programs_with_matrix_instructions_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_programs_with_matrix_instructions_agree(
+    name: str, seeds: Seeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def more(rng: np.random.Generator, chip: Target) -> list[tuple[Op, str]]:
         some, own = weighted(rng, chip), [pair for pair in plain(chip) if pair[1] == "MAI"]
         return some + [values.pick(rng, own) for _ in range(max(3, len(some) // 6))]
 
     monkeypatch.setattr(fuzz, "weighted", more)
     monkeypatch.setattr(shadowed, "weighted", more)
-    for number in range(4):
+    for number in seeds(4, 2, int(name == "gfx950") * 2):
         failed = fuzz.one(name, f"77/{number}", every(), Counter())
         assert failed is None, f"number {number}, {failed.engine}\n{report(shrink(failed))}"
         lines = shadowed.one(name, f"78/{number}")

@@ -10,7 +10,7 @@ import pytest
 from softcard.cli import main
 from tests.attach.rocm.rig import hip_program, needs_compiler, needs_rocm
 
-pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=20), needs_compiler, needs_rocm]
+pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=40), needs_compiler, needs_rocm]
 AGENT = "gfx900"
 RIGHT = ("crowd", "lists", "text")
 MISTAKE = "shared"

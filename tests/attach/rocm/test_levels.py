@@ -12,7 +12,7 @@ from tests.attach.rocm.rig import AGENTS, TIMEOUT_S, hip_program, needs_compiler
 from tests.attach.rocm.test_features import FEATURES
 from tests.attach.rocm.test_programs import RIGHT, all_right
 
-pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
+pytestmark = [pytest.mark.oracle, pytest.mark.slow(seconds=5), needs_compiler, needs_rocm]
 PARTS = {"programs": RIGHT, "features": FEATURES}
 COMBINATIONS = [
     (level, agent, name)

@@ -20,6 +20,7 @@ from tests.engine.riscv.rig import (
     floats_on,
 )
 
+pytestmark = pytest.mark.slow(seconds=0.3)
 MIDDLE = """
     addi x5, x0, 7
     addi x6, x5, 1
@@ -109,7 +110,7 @@ def test_a_walk_by_a_constant(step: int) -> None:
 
 @pytest.mark.parametrize("port", [FlatPort, WidePort])
 @pytest.mark.parametrize(("width", "shift"), [("b", 0), ("b", 2), ("h", 1), ("w", 2), ("w", 4), ("d", 3)])
-def test_a_walk_by_an_index(width: str, shift: int, port: type[FlatPort]) -> None:
+def test_a_walk_by_an_index(width: str, shift: int, port: type[FlatPort], is_exhaustive: bool) -> None:
     """Up to the end of memory and beyond, from wherever it starts, and with a base that is nowhere near."""
     text = f"""
         loop: slli x7, x8, {shift}
@@ -122,7 +123,7 @@ def test_a_walk_by_an_index(width: str, shift: int, port: type[FlatPort]) -> Non
     """
     for first in (0, 3, MASK64 - 2, 1 << 40, 1 << 63):
         base = DATA_END - (64 + first << shift) & MASK64
-        for count in (60, 63, 64, 65, 90):
+        for count in (60, 63, 64, 65, 90) if is_exhaustive else (63, 64, 90):
             (outcome, *_) = agree(text, (100_000, 7 * 40 + 3), port=port, x10=base, x8=first, x6=count)
             assert outcome.ending == ("return" if count < 64 else "trap")
     agree(text, (100_000, 100), x10=DATA + 1, x8=0, x6=20)

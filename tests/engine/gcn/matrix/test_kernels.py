@@ -45,10 +45,20 @@ def computed(
     function(*(each.ctypes.data for each in (a, b, c, d)), ctypes.addressof(shapes))
 
 
-def agree(key: tuple[str, str], count: int, seed: int, eight: bool = False) -> None:
+def number_of(fields: Fields) -> int:
+    """Return the number of a pair of formats."""
+    assert fields.a is not None
+    assert fields.b is not None
+    return FORMATS.index(fields.a) * len(FORMATS) + FORMATS.index(fields.b)
+
+
+def agree(key: tuple[str, str], count: int, seed: int, eight: bool = False, third: int | None = None) -> None:
+    """Compare the results of random matrices; with `third` only those of each third pair of formats."""
     matrix, rng = matrices()[key], np.random.default_rng(seed)
     for number in range(count):
         fields = random_fields(rng, matrix)
+        while third is not None and (number_of(fields) - third) % 3:
+            fields = random_fields(rng, matrix)
         a, b, c = oracle.registers(rng, matrix, fields)
         wanted, found = oracle.product(matrix, a, b, c, fields), c.copy()
         computed(matrix, a, b, found, found, fields, eight)
@@ -69,11 +79,15 @@ def test_a_kernel_agrees_with_numpy_at_many_matrices(key: tuple[str, str], is_ex
     agree(key, MANY if is_exhaustive else SOME, 5)
 
 
-@pytest.mark.slow(seconds=4)
-@pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].takes_formats], ids=str)
+WITH_FORMATS = [key for key in ALL if matrices()[key].takes_formats]
+
+
+@pytest.mark.slow(seconds=3)
+@pytest.mark.parametrize("key", WITH_FORMATS, ids=str)
 def test_kernels_with_formats_agree_with_numpy_at_a_hundred_matrices(key: tuple[str, str], is_exhaustive: bool) -> None:
-    """All pairs of formats; scales of all magnitudes and NaN."""
-    agree(key, SOME if is_exhaustive else 100, 20)
+    """All pairs of formats, with ``--exhaustive`` on each instruction; scales of all magnitudes and NaN."""
+    third = None if is_exhaustive else WITH_FORMATS.index(key) % 3
+    agree(key, SOME if is_exhaustive else 100, 20, third=third)
 
 
 @pytest.mark.parametrize("key", [key for key in ALL if matrices()[key].is_scaled], ids=str)

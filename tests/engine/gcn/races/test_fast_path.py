@@ -25,6 +25,7 @@ from softcard.engine.gcn.tiered.engine import JitEngine
 from softcard.ir.native import U64
 from tests.engine.gcn.programs import program
 
+pytestmark = pytest.mark.slow(seconds=0.2)
 SIZE = 0x2_4000
 START = (4 << PAGE_BITS) - SIZE // 2
 """Of memory that lies in two pages of cells, and in four of their blocks."""

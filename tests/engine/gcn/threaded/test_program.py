@@ -112,6 +112,7 @@ def test_code_that_was_changed_is_made_anew() -> None:
     assert made(one, dispatch) is not first
 
 
+@pytest.mark.slow(seconds=15)
 def test_optimised_code_takes_over_in_the_middle_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """First the inner loop, which threaded code enters and goes on behind; results and counts stay."""
     monkeypatch.setattr(jit, "HOT", 900)
