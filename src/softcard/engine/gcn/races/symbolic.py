@@ -148,6 +148,10 @@ class Start(Protocol):
     def scratch_lane_bytes(self) -> int:
         """The number of bytes of private memory of a work-item."""
 
+    @property
+    def has_full_waves(self) -> bool:
+        """True if all waves begin with all lanes active."""
+
 
 class Code:
     """The symbolically executed code of a kernel. `phis` has the possible values of each phi node.
@@ -192,7 +196,8 @@ class Code:
 
     def _run(self, entry: Point) -> None:
         work = [entry]
-        self.blocks[entry] = Block(incoming={None: {}})
+        state = self._values.first_state(self.dispatch)
+        self.blocks[entry] = Block(state=state, incoming={None: state})
         while work:
             point = min(work, key=lambda each: (-len(each[0]), each[1]))  # most branches lead forward
             work.remove(point)
@@ -206,7 +211,7 @@ class Code:
         for point, block in self.blocks.items():
             for where, each in block.state.items():
                 if isinstance(each, Node) and each.op == "phi" and each.args == (*point, where):
-                    found = {self._at(state, where) for state in block.incoming.values()}
+                    found = {self.at(state, where) for state in block.incoming.values()}
                     self.phis[each] = found - {each}
 
     def _scan(self, pc: int) -> None:
@@ -255,13 +260,13 @@ class Code:
 
         It is the value of all predecessors if they agree, otherwise a phi. `states` are the states of the
         predecessors."""
-        values = [self._at(state, where) for state in states]
+        values = [self.at(state, where) for state in states]
         phi = self.node("phi", *point, where)
         first, *others = [each for each in values if each is not phi]  # a loop that changes nothing gives phi
         is_one = changes.get(where, 0) < MOST_CHANGES and all(is_same(first, each) for each in others)
         return first if is_one else phi
 
-    def _at(self, state: State, where: Location) -> Expression:
+    def at(self, state: State, where: Location) -> Expression:
         """Return the value of a location in a state.
 
         A lane of a register that was not written singly there has the value of the whole register."""
@@ -353,6 +358,11 @@ class Values:
         """The number of accesses to memory that the instruction has made; each one has its own result."""
         self._by_lane = {where[1] for where in state if where[0] == "lane"}
         """The vector registers of which single lanes were written."""
+
+    @classmethod
+    def first_state(cls, start: Start) -> State:
+        """Return the values of registers that are known at the kernel's entry."""
+        return {}
 
     def begin(self, insn: Insn) -> None:
         """Set the instruction that the next operations belong to."""
