@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from softcard.campaign import bisection
 from softcard.campaign.bisection import divergence, instructions_of_waves
 from softcard.campaign.cached_gpu import GPU_CACHE
 from softcard.campaign.dataset import Dataset
 from softcard.campaign.generators.registry import GENERATORS
 from softcard.campaign.perform import assembled, perform, run_generated
-from softcard.campaign.task import Task
+from softcard.campaign.task import CampaignError, Task
 from softcard.campaign.triage import Failure
 from softcard.campaign.worker import row_of
 from softcard.cli import campaign, main
@@ -88,6 +89,20 @@ def test_the_command_reports_it(
     reported = "\n".join(capsys.readouterr().out.splitlines()[-2:])
     found = r"jit and reference differ in (\S*xor\S*): 1 program\n   seed 3, ziglang -O1: 0x[0-9a-f]+: \1 .*"
     assert re.fullmatch(found, reported)
+
+
+def test_code_outside_of_the_program_that_makes_the_difference_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JIT engine is wrong only without a limit."""
+    monkeypatch.setattr(bisection, "outcome_of_row", lambda outcome: outcome)
+
+    def outcome(task: Task, program: bytes) -> str:
+        del program
+        return "wrong" if task.engine == "jit" and task.limit is None else "right"
+
+    lines, _ = instructions_of_waves(assembled(GENERATORS["gcn"].seeded(3).text(), "gfx900"), "gfx900")
+    text = f"right if it translates only the program's {len(lines)} instructions, and wrong if it translates all code"
+    with pytest.raises(CampaignError, match=f"cannot find the instruction at which .* begin to differ: .* {text}"):
+        divergence(Failure(row(3), None), outcome, 20.0)  # type: ignore[arg-type]
 
 
 def test_engines_that_agree_have_none() -> None:

@@ -114,3 +114,20 @@ def test_reserved_and_allocated_blocks_never_overlap(calls: list[tuple[bool, int
     for start in taken:
         allocator.free(start)
     assert allocator.blocks() == [(10, 50, True)]
+
+
+@given(st.lists(st.tuples(st.sampled_from("arf"), st.integers(0, 70), st.sampled_from([1, 2, 8])), max_size=60))
+def test_allocations_are_in_the_first_free_block_that_is_large_enough(calls: list[tuple[str, int, int]]) -> None:
+    allocator = Allocator(16, 64)
+    for kind, number, alignment in calls:
+        if kind == "r":
+            allocator.reserve(number, alignment)
+        elif kind == "f":
+            blocks = allocator.blocks()
+            allocator.free(blocks[number % len(blocks)][0])
+        else:
+            ends = [(start, start + size) for start, size, is_free in allocator.blocks() if is_free]
+            size = max(number, 1)
+            found = (end - size & -alignment for start, end in ends if end - size & -alignment >= start)
+            assert allocator.allocate(number, alignment) == next(found, 0)
+        assert allocator.is_full == all(not is_free for _, _, is_free in allocator.blocks())

@@ -200,7 +200,7 @@ def reg(name="R", offset=0, fields=(), **rest):
         (lambda: reg(fields=(Field("F", 60, 8),)), "register R: field F must lie within bits 63-0, not at 67-60"),
         (
             lambda: reg(fields=(Field("HIGH", 3, 4), Field("LOW", 0, 4))),
-            "register R: fields must not overlap, not LOW at 3-0 and HIGH at 6-3",
+            "register R: fields LOW at 3-0 and HIGH at 6-3 overlap, expected disjoint fields",
         ),
         (
             lambda: reg(fields=(Field("F", 0, access=Access.W1C),), side="r"),
@@ -230,16 +230,16 @@ def reg(name="R", offset=0, fields=(), **rest):
         ),
         (
             lambda: RegisterMap("M", (reg("A"), reg("B", 4))),
-            "map M: registers and reserved ranges must not overlap, not A at 0x0..0x8 and B at 0x4..0xc",
+            "map M: A at 0x0..0x8 and B at 0x4..0xc overlap, expected disjoint registers and reserved ranges",
         ),
         (
             lambda: RegisterMap("M", (reg("A", count=4), reg("B", 16, side="w"))),
-            "map M: registers and reserved ranges must not overlap, not A2 at 0x10..0x18 and B at 0x10..0x18",
+            "map M: A2 at 0x10..0x18 and B at 0x10..0x18 overlap, expected disjoint registers and reserved ranges",
         ),
         (
             lambda: RegisterMap("M", (reg("A", 8),), reserved=(range(9),)),
-            "map M: registers and reserved ranges must not overlap, "
-            "not a reserved range at 0x0..0x9 and A at 0x8..0x10",
+            "map M: a reserved range at 0x0..0x9 and A at 0x8..0x10 overlap, "
+            "expected disjoint registers and reserved ranges",
         ),
     ],
 )

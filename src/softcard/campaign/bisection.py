@@ -227,7 +227,8 @@ def divergence(failure: Failure, perform: Perform, time_limit: float) -> Diverge
     """Return the first instruction on which the JIT and the reference engine differ in the program of `failure`.
 
     Return None if the engines agree, or if the program is not generated code of a GPU or of RISC-V. Raise
-    `CampaignError` if the program cannot be compiled any more."""
+    `CampaignError` if the program cannot be compiled any more, or if the instruction cannot be found.
+    """
     row = failure.row
     from softcard.isa.gcn.encoding.formats import LONGEST  # no instruction of RISC-V is longer
 
@@ -257,8 +258,8 @@ def divergence(failure: Failure, perform: Perform, time_limit: float) -> Diverge
     first = bisect_left(range(len(lines)), True, key=differs)
     if first == len(lines):
         raise CampaignError(
-            f"task {row['id']}: the results of the engines differ only with all instructions translated, not with any "
-            "prefix of them"
+            f"task {row['id']}: cannot find the instruction at which the engines begin to differ: the JIT engine is "
+            f"right if it translates only the program's {len(lines)} instructions, and wrong if it translates all code"
         )
     pc, instruction = lines[first]
     return Divergence(row, pc - entry, instruction)

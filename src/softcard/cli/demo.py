@@ -79,7 +79,8 @@ def _compare(
 ) -> bool:
     """Print a table of the cases, run on the JIT and the reference engine; return True if all results are right.
 
-    `heads` are the headings of the columns with numbers. `numbers` has the size at which `measure` runs each case.
+    `heads` are the headings of the measured columns. `numbers` has the size of each case on the JIT engine; the
+    reference engine runs a case with its `reference_n`.
     """
     is_wide = console.width >= WIDE_COLUMNS
     table = Table(show_edge=is_wide)

@@ -325,7 +325,9 @@ def template_files(name: str, design: FletcherMap) -> dict[str, bytes]:
     names = [each.name for each in design.batches]
     for each in names:
         if not each.replace("-", "_").isidentifier():
-            raise UsageError(f"RecordBatch {each!r} cannot be the name of a file")
+            raise UsageError(
+                f"RecordBatch {each!r} cannot be in a template, expected a name of letters, digits, _ and -"
+            )
         if names.count(each) > 1:
             raise UsageError(f"two RecordBatches are called {each!r}")
     read, write = ([each.name for each in design.batches if each.mode.value == mode] for mode in ("read", "write"))

@@ -19,7 +19,7 @@ MASK64: Final = (1 << 64) - 1
 class Allocator(Stateful):
     """An allocator for `size` bytes of addresses that begin at `base`."""
 
-    STATE = ("_starts", "_free")
+    STATE = ("_starts", "_free", "_holes")
 
     def __init__(self, base: int, size: int) -> None:
         self.base = base
@@ -30,6 +30,13 @@ class Allocator(Stateful):
         """Free all allocations."""
         self._starts = [self.base]
         self._free = {self.base: True}
+        self._holes = [self.base]
+        """The starts of the free blocks, in order. A search does not visit the blocks in use, which may be many."""
+
+    @property
+    def is_full(self) -> bool:
+        """True if no byte is free."""
+        return not self._holes
 
     def allocate(self, size: int, alignment: int = 1) -> int:
         """Allocate `size` bytes (0 counts as 1) and return their address, or 0 if no free block is large enough.
@@ -37,18 +44,23 @@ class Allocator(Stateful):
         The address is a multiple of `alignment`, a power of two.
         """
         size = size or 1
-        for index, block in enumerate(self._starts):
-            if not self._free[block]:
-                continue
-            end = self._starts[index + 1] if index + 1 < len(self._starts) else self.end
+        for number, block in enumerate(self._holes):
+            end = self._end(block)
             start = end - size & ~(alignment - 1) & MASK64
             if end < size or start < block:
                 continue
-            if start != block:
+            if start == block:
+                del self._holes[number]
+            else:
                 insort(self._starts, start)
             self._free[start] = False
             return start
         return 0
+
+    def _end(self, block: int) -> int:
+        """Return the end of the block that begins at an address."""
+        index = bisect_right(self._starts, block)
+        return self._starts[index] if index < len(self._starts) else self.end
 
     def reserve(self, address: int, size: int) -> bool:
         """Allocate the `size` bytes at `address`; return False, and allocate nothing, unless all of them are free."""
@@ -63,8 +75,17 @@ class Allocator(Stateful):
             if start != end and start not in self._free:
                 insort(self._starts, start)
             if start != end:
-                self._free[start] = is_free
+                self._set(start, is_free)
         return True
+
+    def _set(self, start: int, is_free: bool) -> None:
+        """Set whether the block that begins at `start` is free."""
+        if self._free.get(start, False) != is_free:
+            if is_free:
+                insort(self._holes, start)
+            else:
+                del self._holes[bisect_left(self._holes, start)]
+        self._free[start] = is_free
 
     def free(self, address: int) -> None:
         """Free the block at `address`; ignore an address at which no block begins.
@@ -73,7 +94,7 @@ class Allocator(Stateful):
         """
         if address not in self._free:
             return
-        self._free[address] = True
+        self._set(address, True)
         index = bisect_left(self._starts, address)
         if index + 1 < len(self._starts) and self._free[self._starts[index + 1]]:
             self._drop(index + 1)
@@ -81,7 +102,10 @@ class Allocator(Stateful):
             self._drop(index)
 
     def _drop(self, index: int) -> None:
-        del self._free[self._starts.pop(index)]
+        """Merge the free block number `index` with the free block before it."""
+        start = self._starts.pop(index)
+        self._set(start, False)
+        del self._free[start]
 
     def blocks(self) -> list[tuple[int, int, bool]]:
         """Return all blocks by address: (start, size, True if free)."""

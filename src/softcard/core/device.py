@@ -69,7 +69,10 @@ class Telemetry:
 
 
 class CountingTelemetry(Telemetry, Stateful):
-    """The telemetry of a device without a hardware clock: the device advances `time`, which its snapshots include."""
+    """A telemetry whose clock is the counter `time`, for a device without a hardware clock.
+
+    The device advances `time`. A snapshot of the telemetry contains it.
+    """
 
     __slots__ = STATE = ("time",)
 

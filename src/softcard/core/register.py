@@ -161,9 +161,8 @@ class Register(RichDisplay):
                 )
         for low, high in pairwise(sorted(self.fields, key=lambda part: part.lsb)):
             if low.mask & high.mask:
-                raise ModelBug(
-                    f"{here}: fields must not overlap, not {low.name} at {low.bits} and {high.name} at {high.bits}"
-                )
+                found = f"fields {low.name} at {low.bits} and {high.name} at {high.bits}"
+                raise ModelBug(f"{here}: {found} overlap, expected disjoint fields")
 
     @cached_property
     def max(self) -> int:
@@ -367,8 +366,8 @@ class RegisterMap(RichDisplay):
             for (start, end, name), (next_start, next_end, next_name) in pairwise(sorted(spans)):
                 if next_start < end:
                     raise ModelBug(
-                        f"map {self.name}: registers and reserved ranges must not overlap, "
-                        f"not {name} at {start:#x}..{end:#x} and {next_name} at {next_start:#x}..{next_end:#x}"
+                        f"map {self.name}: {name} at {start:#x}..{end:#x} and {next_name} at "
+                        f"{next_start:#x}..{next_end:#x} overlap, expected disjoint registers and reserved ranges"
                     )
 
     def __iter__(self) -> Iterator[Register]:

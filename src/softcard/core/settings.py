@@ -48,7 +48,10 @@ def set_usual(settings: Mapping[str, str]) -> None:
 
 
 def count_by_default(enabled: bool) -> None:
-    """Let new devices count instructions, if the coverage of their kernels can be recorded."""
+    """Set whether new devices count instructions although their settings do not request it.
+
+    Devices whose kernels' coverage cannot be recorded are not affected.
+    """
     _COUNTING[:] = [True] if enabled else []
 
 
@@ -171,7 +174,10 @@ class KernelSettings(DeviceSettings):
     equal_stores: bool = False
 
     def complete(self) -> None:
-        """Convert `check` from a list of names to text; enable `count_instructions` while coverage is recorded."""
+        """Convert `check` from a list of names to text.
+
+        If coverage is being recorded, set `count_instructions`, or warn if the settings prevent that.
+        """
         object.__setattr__(self, "check", as_text(self.check))
         if not _COUNTING or self.count_instructions or (why := self.why_not_covered()) is None:
             return

@@ -278,7 +278,10 @@ def certain_arcs(arcs: Iterable[Arc], ran: Set[int], both_ways: Set[int]) -> set
 
 
 class KernelPlugin(coverage.CoveragePlugin):
-    """The plug-in of coverage.py. It records the kernels of this process, and stores them whenever data is saved."""
+    """A plug-in of coverage.py that records which lines and branches of kernels this process executes.
+
+    Each time coverage.py saves its data, the plug-in adds what it has recorded to that data.
+    """
 
     def __init__(self) -> None:
         self._data_file = ".coverage"

@@ -19,6 +19,7 @@ from softcard.attach.host_session import HELLO, REPLY, REQUEST
 from softcard.attach.rocm import build_library, messages
 from softcard.attach.server import TurnedAway
 from softcard.device.kfd.events import ProcessClosed, ProcessOpened
+from softcard.device.kfd.ioctls import MOST_BYTES
 from tests.attach.rocm.rig import HERE, TIMEOUT_S, Served, needs_compiler, served
 from tests.device.kfd.rig import eventually
 
@@ -196,9 +197,15 @@ def test_who_is_turned_away() -> None:
         sock.sendall(REQUEST.pack(messages.IOCTL, 0, 0, 1 << 30))
         assert not sock.recv(1)
         sock.close()
-        eventually(lambda: len(there.seen(TurnedAway)) == 2)
+        sock, _ = greeted(there)
+        sock.sendall(REQUEST.pack(99, 0, 0, 0))
+        assert not sock.recv(1)
+        sock.close()
+        eventually(lambda: len(there.seen(TurnedAway)) == 3)
         reasons = sorted(event.reason for event in there.seen(TurnedAway))
-    assert "the ROCm shim sent request 4 with 1073741824 bytes, expected a known request" in reasons[1]
+    text = "the ROCm shim sent request"
+    assert f"{text} 4 with 1073741824 bytes, expected at most {MOST_BYTES} bytes for an ioctl" in reasons[1]
+    assert f"{text} 99 with 0 bytes, expected 4 (ioctl), or another known request without data" in reasons[2]
     assert "has protocol version 99, but the server has 1" in reasons[0]
 
 

@@ -136,7 +136,8 @@ def test_refsi_dma_overlap(bench: Bench) -> None:
 
 def test_refsi_dma_rows(bench: Bench) -> None:
     for stride in (4, 7):
-        text = f"DMA: the destination rows of 8 bytes overlap each other, with strides {stride:#x} and 0x10"
+        strides = f"the stride is {stride:#x} to the next row and 0x10 to the next slice"
+        text = f"DMA: the destination rows of 8 bytes overlap each other: {strides}"
         refused(bench, "dma-rows", text, *transfer(8, 2, strides="target", to=(stride, 0)))
 
 

@@ -397,7 +397,7 @@ def test_arguments_of_other_kinds_that_do_not_fit() -> None:
     for index, wrong, message in (
         (10, bytes(19), "structure S takes 20 bytes, not 19, at argument 10 (a10)"),
         (12, 0, "a local pointer needs LDS of 1 byte or more, not 0, at argument 12 (a12)"),
-        (12, "x", "local pointer takes Local(bytes), not str, at argument 12 (a12)"),
+        (12, "x", "a local pointer takes Local(size_bytes) or a number of bytes, not str, at argument 12 (a12)"),
         (14, np.zeros(4), "image image2d_t takes Image, not ndarray, at argument 14 (a14)"),
         (16, "x", "sampler sampler_t takes Sampler, not str, at argument 16 (a16)"),
         (17, "x", "queue queue_t takes DeviceQueue, not str, at argument 17 (a17)"),

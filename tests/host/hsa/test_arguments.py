@@ -90,7 +90,7 @@ def test_values_become_the_type_of_the_argument(type_name: str, size: int, value
         (
             Argument("l", 0, 4, "dynamic_shared_pointer"),
             64,
-            "int 64, expected Local(bytes): the argument points to group memory",
+            "int 64, expected Local(size): the argument points to group memory",
         ),
         (Argument("l", 0, 4, "dynamic_shared_pointer"), Local(-1), "the size of Local is -1 bytes, expected 0 or more"),
     ],

@@ -148,3 +148,49 @@ def uses_a_library(x, out, BLOCK: tl.constexpr):
 @triton.jit
 def does_not_compile(x):
     tl.store(x, tl.arange(0, 3))
+
+
+@triton.jit
+def product(a, b, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, DEPTH: tl.constexpr):
+    """The product of an M x K and a K x N matrix by one program, in steps of DEPTH."""
+    rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, DEPTH)
+    total = tl.zeros((M, N), dtype=out.dtype.element_ty)
+    for at in range(0, K, DEPTH):
+        left = tl.load(a + rows[:, None] * K + (at + inner)[None, :])
+        right = tl.load(b + (at + inner)[:, None] * N + columns[None, :])
+        total = tl.dot(left, right, total, input_precision="ieee", out_dtype=out.dtype.element_ty)
+    tl.store(out + rows[:, None] * N + columns[None, :], total)
+
+
+@triton.jit
+def scaled_product(a, b, scales, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """The product of matrices of E4M3 numbers, of which each 32 of a row of `a` have a scale."""
+    rows, columns, inner, blocks = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K), tl.arange(0, K // 32)
+    left = tl.load(a + rows[:, None] * K + inner[None, :])
+    right = tl.load(b + inner[:, None] * N + columns[None, :])
+    scale = tl.load(scales + rows[:, None] * (K // 32) + blocks[None, :])
+    total = tl.dot_scaled(left, scale, "e4m3", right, None, "e4m3")
+    tl.store(out + rows[:, None] * N + columns[None, :], total)
+
+
+@triton.jit
+def attention(q, k, v, out, length, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+    """Causal flash attention: one program for M queries, blocks of N keys, and a running maximum and sum."""
+    first = tl.program_id(0) * M
+    rows, inner = first + tl.arange(0, M), tl.arange(0, D)
+    queries = tl.load(q + rows[:, None] * D + inner[None, :])
+    largest, total = tl.full((M,), -float("inf"), tl.float32), tl.zeros((M,), tl.float32)
+    result = tl.zeros((M, D), tl.float32)
+    for start in range(0, first + M, N):
+        columns = start + tl.arange(0, N)
+        is_key = columns < length
+        keys = tl.load(k + columns[None, :] * D + inner[:, None], mask=is_key[None, :], other=0.0)
+        scores = tl.dot(queries, keys) * 0.125
+        scores = tl.where(rows[:, None] >= columns[None, :], scores, -float("inf"))
+        now = tl.maximum(largest, tl.max(scores, 1))
+        weights, shrink = tl.exp(scores - now[:, None]), tl.exp(largest - now)
+        total = total * shrink + tl.sum(weights, 1)
+        values = tl.load(v + columns[:, None] * D + inner[None, :], mask=is_key[:, None], other=0.0)
+        result = result * shrink[:, None] + tl.dot(weights.to(values.dtype), values)
+        largest = now
+    tl.store(out + rows[:, None] * D + inner[None, :], (result / total[:, None]).to(out.dtype.element_ty))

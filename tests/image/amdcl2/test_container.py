@@ -289,8 +289,8 @@ def test_kernels_that_cannot_be(name: str, at: int, data: bytes, message: str) -
 @pytest.mark.parametrize(
     ("at", "data", "message"),
     [
-        (0, b"\x08\0", "the metadata header has 8 bytes, expected 216 or more"),
-        (0, b"\xff\xff", "the metadata header has 65535 bytes"),
+        (0, b"\x08\0", "the size in the metadata header is 8 bytes, expected 216 to "),
+        (0, b"\xff\xff", "the size in the metadata header is 65535 bytes, expected 216 to "),
         (0xA0, b"\xff\xff", "65535 arguments do not fit the metadata's 1497 bytes"),
         (0x60, b"\x14", "a text of 20 bytes does not end with a 0 within the metadata"),
         (0x12F + 88, b"\x57", "an argument entry has 87 bytes, expected 88"),
@@ -333,7 +333,7 @@ def test_metadata_that_cannot_be_read_hides_its_own_kernel_only() -> None:
     data[place : place + 2] = b"\x08\0"
     found = read_container(bytes(data))
     assert (found.target.name, found.driver, found.metadata("good").architecture) == ("gfx800", 223600, 8)
-    with pytest.raises(WireError, match="the metadata header has 8 bytes"):
+    with pytest.raises(WireError, match="the size in the metadata header is 8 bytes"):
         found.metadata("bad")
 
 

@@ -152,10 +152,10 @@ class Session(HostSession):
             self._reply(0, int(bool(answer)))
             return True
         if op != messages.IOCTL or size > MOST_BYTES:
-            raise StreamError(
-                f"the {self.LIBRARY} sent request {op} with {size} bytes, expected a known request, such as "
-                f"{messages.IOCTL} (ioctl) with at most {MOST_BYTES} bytes"
-            )
+            text = f"the {self.LIBRARY} sent request {op} with {size} bytes"
+            if op == messages.IOCTL:
+                raise StreamError(f"{text}, expected at most {MOST_BYTES} bytes for an ioctl")
+            raise StreamError(f"{text}, expected {messages.IOCTL} (ioctl), or another known request without data")
         data = bytearray(size)
         self._fill(memoryview(data))
         try:

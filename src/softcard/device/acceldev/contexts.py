@@ -56,7 +56,7 @@ class Context:
         return counter
 
     def slot(self, number: int) -> int:
-        """Return the page table address that slot `number` of the record holds; 0 for an empty slot."""
+        """Return the page table address that slot `number` of this context's record holds; 0 for an empty slot."""
         return int.from_bytes(self._read(number * SLOT_BYTES, SLOT_BYTES), "little")
 
     def bind(self, number: int, table: int) -> None:

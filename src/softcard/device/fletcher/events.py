@@ -43,9 +43,10 @@ class KernelFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class KernelAborted(Event):
-    """The event of a kernel that the host has ended.
+    """The event of a running kernel that was ended before it was done.
 
-    `by` is the cause: control stop, control reset, or a reset of the device.
+    `by` is the cause: the stop or reset bit of the control register, a reset of the device, the restoration of a
+    snapshot, or the closing of the device.
     """
 
     kernel: str

@@ -37,11 +37,11 @@ A7: Final = 17
 
 
 class KernelExit(GuestFault):
-    """The error that a kernel called EXIT with a code other than 0."""
+    """The error of a kernel that made the environment call EXIT with a code other than 0."""
 
 
 class StepLimit(GuestFault):
-    """The error that a kernel command ran for more instructions than the device allows."""
+    """The error of a kernel command that ran for more instructions than the device allows."""
 
     @classmethod
     def of(cls, accelerator: Accelerator) -> Self:
@@ -137,7 +137,7 @@ class Accelerator(Stateful):
         self._retired_before = 0
 
     def begin_group(self) -> None:
-        """Report the begin of a group of instances to the checks."""
+        """Report the start of a group of instances to the checks."""
         if self.checks.at_groups:
             self.checks.group_begins(self.outstanding())
 

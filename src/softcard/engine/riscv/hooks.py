@@ -203,19 +203,19 @@ class HartCheck:
 
     # kernels
     def kernel_begins(self, entry: int, arguments: int) -> None:
-        """Handle the begin of a kernel command, whose instances start at `entry`.
+        """Handle the start of a kernel command, whose instances start at `entry`.
 
-        Each instance gets a0 and `arguments` further arguments from a1 on.
+        Each instance receives its first argument in a0, and `arguments` further ones in a1 and the next registers.
         """
 
     def kernel_ends(self) -> None:
         """Handle the end of a kernel command."""
 
     def group_begins(self, outstanding: Iterable[Outstanding] = ()) -> None:
-        """Handle the begin of a group of instances. `outstanding` are the DMA transfers that were not waited for."""
+        """Handle the start of a group of instances. `outstanding` are the DMA transfers that were not waited for."""
 
     def instance_begins(self, hart: Hart, arguments: int) -> None:
-        """Handle the begin of an instance on a hart; see `kernel_begins`.
+        """Handle the start of an instance on a hart; see `kernel_begins`.
 
         Machine code that begins an instance sets the hart's shadow registers instead.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from typing import Final
 
 import numpy as np
@@ -50,6 +51,13 @@ class ShadowedRam(Ram):
     def shadows(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         """The shadow bytes of this memory."""
         return np.frombuffer(self._map, np.uint8)[DISTANCE + PAGE_SIZE : DISTANCE + PAGE_SIZE + self.size]
+
+    def clear_shadows(self) -> None:
+        """Set all shadow bytes to zero; their pages take no memory any more."""
+        if sys.platform == "linux":
+            self._map.madvise(mmap.MADV_DONTNEED, DISTANCE, PAGE_SIZE + self.size)
+        else:
+            self.shadows[:] = 0
 
 
 class SharedShadowedRam(ShadowedRam, SharedRam):

@@ -231,5 +231,5 @@ def _local_size(given: Any) -> int:
     if isinstance(given, Local):
         return int(given.size_bytes)
     if not isinstance(given, (int, np.integer)) or isinstance(given, bool):
-        raise WireError(f"local pointer takes Local(bytes), not {type(given).__name__}")
+        raise WireError(f"a local pointer takes Local(size_bytes) or a number of bytes, not {type(given).__name__}")
     return Local(integer(given, "")).size_bytes

@@ -247,7 +247,7 @@ class _Plain:
 
 def _local(value: object) -> int:
     if not isinstance(value, Local):
-        raise WireError(f"cannot pass {_what(value)}, expected Local(bytes): the argument points to group memory")
+        raise WireError(f"cannot pass {_what(value)}, expected Local(size): the argument points to group memory")
     if value.size < 0:
         raise WireError(f"the size of Local is {value.size} bytes, expected 0 or more")
     return value.size

@@ -145,7 +145,8 @@ class _Parser:
         layout = metadata_layout(self.bits)
         header, queue = self._take(layout.header), self._take(layout.queue)
         if not self.at <= header.struct_bytes <= len(self.data):
-            raise self._wrong(f"the metadata header has {header.struct_bytes} bytes, expected {self.at} or more", 0)
+            found = f"the size in the metadata header is {header.struct_bytes} bytes"
+            raise self._wrong(f"{found}, expected {self.at} to {len(self.data)}", 0)
         hint = self._take(layout.hint) if header.struct_bytes >= self.at + layout.hint.size_bytes else None
         rest = self.data[self.at : header.struct_bytes]
         self.at = header.struct_bytes

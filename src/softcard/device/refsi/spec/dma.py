@@ -383,7 +383,7 @@ def _array(context: Context, first: int, count: int) -> tuple[int, ...]:
 
 
 def _strides(context: Context, first: int, shape: Shape, dimension: int, used: int) -> tuple[int, int]:
-    """Return the two strides of the source or the destination in bytes: from row to row, and from plane to plane.
+    """Return the two strides of the source or the destination in bytes: from row to row, and to the next plane.
 
     If `used`, the first `dimension` - 1 strides are the values of the registers from number `first` on. All
     others are the strides of densely packed rows and planes."""
@@ -399,8 +399,8 @@ def _check_bytes(source: Side, target: Side) -> None:
     if rows_overlap(target.shape, target.strides):
         rows, planes = target.strides
         raise _refused(
-            f"the destination rows of {target.shape.row_bytes} bytes overlap each other, with strides {rows:#x} and "
-            f"{planes:#x}",
+            f"the destination rows of {target.shape.row_bytes} bytes overlap each other: the stride is {rows:#x} to "
+            f"the next row and {planes:#x} to the next slice",
             rules.DMA_ROWS,
         )
     meet = sides_meet(source, target)

@@ -37,7 +37,7 @@ class MemoryShadow:
         """Mark all bytes of `rams` as defined, after their contents were restored from a snapshot."""
         for ram in rams:
             if isinstance(ram, ShadowedRam):
-                ram.shadows[:] = 0
+                ram.clear_shadows()
 
     def undefined(self, place: Location) -> None:
         """Mark the bytes of `place`, which the host has allocated, as undefined."""

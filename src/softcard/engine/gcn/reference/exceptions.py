@@ -68,7 +68,10 @@ class EnabledException(GuestFault):
 
 
 class Watch:
-    """The recorder of exceptions, in `raised`. An access to an address in `watched` raises an exception."""
+    """A recorder of the exceptions of waves: their bits of TRAPSTS.EXCP accumulate in `raised`.
+
+    An access to an address in one of the ranges `watched` sets the bit ADDRESS_WATCH.
+    """
 
     def __init__(self, watched: Sequence[range] = ()) -> None:
         self.raised = Exceptions(0)

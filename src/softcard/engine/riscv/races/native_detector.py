@@ -602,7 +602,10 @@ class NativeHartRaces(HartCheck):
         function("refresh")(at)
 
     def _decide(self, slot: int) -> None:
-        """Report the pending races of a hart's last load, since it did not become an acquire."""
+        """Report the suspected races of the last load by the hart in `slot`.
+
+        They were held back because a fence after the load would have made it an acquire. No such fence followed.
+        """
         row = self.rows[slot]
         found = []
         for number in range(row.pending):

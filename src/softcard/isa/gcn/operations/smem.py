@@ -58,7 +58,7 @@ def buffer_places(b: Builder, i: Insn, count: int) -> list[tuple[Word, Word]]:
 
 
 def load(dwords: int, scale: int = 0) -> Execution:
-    """Return the semantics of a scalar load: sdata = memory[SBASE + offset]."""
+    """Return the semantics of a scalar load: sdata = memory[SBASE + offset]; `offset` describes `scale`."""
     return lambda b, i: set_sregs(b, data(i), b.scalar_load(dwords, plain_address(b, i, scale)))
 
 
@@ -73,7 +73,7 @@ def buffer_load(dwords: int) -> Execution:
 
 
 def store(dwords: int, scale: int = 0) -> Execution:
-    """Return the semantics of a scalar store: memory[SBASE + offset] = sdata."""
+    """Return the semantics of a scalar store: memory[SBASE + offset] = sdata; `offset` describes `scale`."""
     return lambda b, i: b.scalar_store(plain_address(b, i, scale), sregs(b, i["sdata"], dwords))
 
 
