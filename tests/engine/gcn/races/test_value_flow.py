@@ -97,8 +97,8 @@ USES = {
     "in lanes that compute a value": f"{DIVERGED}flat_store_dword v[6:7], v12|",
     "in lanes that store": "v_cmp_eq_u32 vcc, 5, v10|s_and_saveexec_b64 s[16:17], vcc|flat_store_dword v[6:7], v9|"
     "s_or_b64 exec, exec, s[16:17]|",
-    "in lanes that load": f"v_cmp_eq_u32 vcc, 5, v10|s_and_saveexec_b64 s[16:17], vcc|flat_load_dword v12, v[6:7]|{WAIT}"
-    "s_or_b64 exec, exec, s[16:17]|",
+    "in lanes that load": "v_cmp_eq_u32 vcc, 5, v10|s_and_saveexec_b64 s[16:17], vcc|flat_load_dword v12, v[6:7]|"
+    f"{WAIT}s_or_b64 exec, exec, s[16:17]|",
     "in EXEC": "v_cmp_eq_u32 vcc, 5, v10|s_and_b64 exec, exec, vcc|flat_store_dword v[6:7], v9|",
 }
 NO_USES = {
