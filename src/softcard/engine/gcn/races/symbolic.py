@@ -7,7 +7,7 @@ regardless of EXEC. Therefore, if lanes of one wave diverge without a branch, on
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -173,6 +173,8 @@ class Code:
         """True if the kernel loads from constant addresses of private memory."""
         self.words: dict[int, tuple[int, ...]] = {}
         """The words of all instructions that were executed, by pc."""
+        self._evaluated: dict[int, dict[Node, int]] = defaultdict(dict)
+        """The values of expressions, by the seed of their variables' values."""
         self._fetch = fetch
         self._values = values or Values
         self._begins: set[int] = set()
@@ -318,7 +320,7 @@ class Code:
 
     def value(self, expression: Expression, seed: int) -> int:
         """Return the value of an expression if its variables have pseudo-random values, which `seed` determines."""
-        known: dict[Node, int] = {}
+        known = self._evaluated[seed]
 
         def of(each: Expression) -> int:
             if not isinstance(each, Node):
