@@ -130,4 +130,3 @@ def test_allocations_are_in_the_first_free_block_that_is_large_enough(calls: lis
             size = max(number, 1)
             found = (end - size & -alignment for start, end in ends if end - size & -alignment >= start)
             assert allocator.allocate(number, alignment) == next(found, 0)
-        assert allocator.is_full == all(not is_free for _, _, is_free in allocator.blocks())

@@ -33,11 +33,6 @@ class Allocator(Stateful):
         self._holes = [self.base]
         """The starts of the free blocks, in order. A search does not visit the blocks in use, which may be many."""
 
-    @property
-    def is_full(self) -> bool:
-        """True if no byte is free."""
-        return not self._holes
-
     def allocate(self, size: int, alignment: int = 1) -> int:
         """Allocate `size` bytes (0 counts as 1) and return their address, or 0 if no free block is large enough.
 
@@ -45,7 +40,8 @@ class Allocator(Stateful):
         """
         size = size or 1
         for number, block in enumerate(self._holes):
-            end = self._end(block)
+            index = bisect_right(self._starts, block)
+            end = self._starts[index] if index < len(self._starts) else self.end
             start = end - size & ~(alignment - 1) & MASK64
             if end < size or start < block:
                 continue
@@ -56,11 +52,6 @@ class Allocator(Stateful):
             self._free[start] = False
             return start
         return 0
-
-    def _end(self, block: int) -> int:
-        """Return the end of the block that begins at an address."""
-        index = bisect_right(self._starts, block)
-        return self._starts[index] if index < len(self._starts) else self.end
 
     def reserve(self, address: int, size: int) -> bool:
         """Allocate the `size` bytes at `address`; return False, and allocate nothing, unless all of them are free."""
@@ -92,9 +83,10 @@ class Allocator(Stateful):
 
         The release build of the RefSi reference driver ignores it as well.
         """
-        if address not in self._free:
+        if self._free.get(address, True):
             return
-        self._set(address, True)
+        self._free[address] = True
+        insort(self._holes, address)
         index = bisect_left(self._starts, address)
         if index + 1 < len(self._starts) and self._free[self._starts[index + 1]]:
             self._drop(index + 1)

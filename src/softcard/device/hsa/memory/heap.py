@@ -110,8 +110,6 @@ class Heap(Stateful):
         while True:
             with self._lock:
                 for slab in self._slabs:
-                    if slab.is_full:
-                        continue
                     found = self.gpu.find(slab.base)
                     if not isinstance(found, Plain) or found.type is not type:
                         continue
