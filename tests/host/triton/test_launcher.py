@@ -469,3 +469,17 @@ def test_tensors_have_what_the_autotuner_calls():
     assert not array.any()
     assert np.array_equal(tensor.copy_(copy).array, copy.array)
     assert "Tensor(array(" in repr(tensor)
+
+
+def test_an_object_with_the_memory_of_a_tensor():
+    """Libraries pass views that PyTorch cannot express, such as one with a negative stride (FlagGems)."""
+    storage = Storage(np.zeros(64, np.uint8))
+    storage.device = SimpleNamespace(type="cpu")
+    view = SimpleNamespace(untyped_storage=lambda: storage, data_ptr=lambda: storage.data_ptr() + 8, device="cuda:0")
+    with Gpu.open("gfx900", threads=1) as gpu:
+        storages = Storages(gpu)
+        assert storages.address(view) == storages.address(TorchTensor(storage)) + 8
+        storage.device = SimpleNamespace(type="cuda")
+        with pytest.raises(WireError, match="the tensor is on device 'cuda:0', expected 'cpu'"):
+            storages.address(view)
+        storages.close()

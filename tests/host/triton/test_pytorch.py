@@ -169,6 +169,17 @@ def test_devices_are_mapped(torch: Any):
         assert call(empty, (), (3,), {"device": None}) == ((3,), {"device": None})
 
 
+def test_tensors_of_other_devices_are_not_mapped(torch: Any, monkeypatch: pytest.MonkeyPatch):
+    """PyTorch and Helion trace programs with tensors of the device "meta"."""
+    x, device = FakeTensor(), Device("meta")
+    monkeypatch.setattr(FakeTensor, "device", property(lambda self: device))
+    with softcard.triton.cuda_on_cpu():
+        call = Mode.active.__torch_function__
+        assert call(FakeTensor.device.__get__, (), (x,)) is device
+        assert call(FakeTensor.is_cuda.__get__, (), (x,)) is False
+        assert call(FakeTensor.get_device, (), (x,)) == -1
+
+
 def test_inductor_gets_a_backend_in_the_block_only(torch: Any):
     with softcard.triton.inductor():
         made = make_backend(GPUTarget("cpu", "", 0))

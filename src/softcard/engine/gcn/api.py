@@ -84,6 +84,8 @@ class Shapes:
     vgprs: Words32
     most_waves: int = field(init=False)
     """The number of waves of the largest group."""
+    has_full_waves: bool = field(init=False)
+    """True if all waves begin with all lanes active."""
     addresses: tuple[int, int, int] = field(init=False)
     """The host addresses of the arrays `waves`, `execs` and `vgprs`."""
 
@@ -95,6 +97,8 @@ class Shapes:
         if not all(array.flags.c_contiguous for array in arrays):
             raise ModelBug("the arrays of shapes must be C-contiguous")
         object.__setattr__(self, "most_waves", max(self.waves.tolist(), default=0))
+        is_full = all((execs[:waves] == FULL).all() for waves, execs in zip(self.waves, self.execs, strict=True))
+        object.__setattr__(self, "has_full_waves", is_full)
         object.__setattr__(self, "addresses", tuple(map(host_address, arrays)))
 
     @classmethod
@@ -283,6 +287,11 @@ class Dispatch:
     def most_waves(self) -> int:
         """The number of waves of the largest work-group."""
         return self.shapes.most_waves
+
+    @property
+    def has_full_waves(self) -> bool:
+        """True if all waves begin with all lanes active."""
+        return self.shapes.has_full_waves
 
     @property
     def scratch_wave_bytes(self) -> int:

@@ -191,7 +191,8 @@ def _mode(torch: Any) -> Any:
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             """Call a function of PyTorch with the CPU in place of the device ``cuda``."""
             if function in answers:
-                return answers[function]
+                is_on_cpu = tensor.device.__get__(args[0]).type == CPU  # not of the device "meta"
+                return answers[function] if is_on_cpu else function(*args, **(kwargs or {}))
             if function in themselves:
                 return args[0]
             kwargs = dict(kwargs or {})

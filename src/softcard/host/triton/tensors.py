@@ -173,7 +173,10 @@ class Storages:
         return self._of_numpy(value, pointer(value) if first is None else first)
 
     def _of_torch(self, tensor: Any) -> tuple[_Storage, int] | int:
-        if not tensor.is_cpu:
+        is_cpu = getattr(tensor, "is_cpu", None)
+        if is_cpu is None:  # an object with some of a tensor's methods, such as a view that PyTorch cannot express
+            is_cpu = tensor.untyped_storage().device.type == "cpu"
+        if not is_cpu:
             text = f"the tensor is on device {str(tensor.device)!r}, expected 'cpu'"
             raise WireError(f"{text}: the virtual GPU's memory is the host's, so pass tensor.cpu()")
         storage = tensor.untyped_storage()

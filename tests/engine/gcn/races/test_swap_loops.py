@@ -10,7 +10,8 @@ import pytest
 
 from softcard.core.findings import Finding, FindingLog
 from softcard.engine.gcn.hooks import Checks
-from softcard.engine.gcn.races.swap_loops import may_swap
+from softcard.engine.gcn.races import symbolic
+from softcard.engine.gcn.races.swap_loops import may_swap, proposals
 from softcard.engine.gcn.races.watch import RaceWatch
 from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.engine import JitEngine
@@ -177,3 +178,19 @@ def test_where_a_swap_may_be_is_seen_by_its_words() -> None:
             code = assemble(target(name), text.replace("flat_atomic_cmpswap v[0:1], v[2:3]", text))
             assert may_swap(np.frombuffer(code, np.uint32)), (name, text)
     assert not may_swap(np.frombuffer(assemble(target("gfx803"), "v_mov_b32 v0, v1\nds_read_b32 v0, v1"), np.uint32))
+
+
+def test_expressions_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The addresses of all loads are compared with those of all swaps; each part of one is computed once per seed."""
+    seen: list[tuple[int, int]] = []
+    original = symbolic._value
+
+    def value(node: symbolic.Node, args: list[Any], seed: int) -> int:
+        seen.append((id(node), seed))
+        return original(node, args, seed)
+
+    monkeypatch.setattr(symbolic, "_value", value)
+    chain = "".join(f"v_mul_u32_u24 v4, {n}, v4|v_xor_b32 v4, v4, v0|" for n in range(3, 20))
+    made = program(f"{SET_UP}{chain}{LOAD * 8}v_or_b32 v4, v4, v4|{(ADD + SWAP) * 8}s_endpgm", "gfx803")
+    proposals(made, ReferenceEngine().stepper(made).fetch)
+    assert len(seen) == len(set(seen)) > 30

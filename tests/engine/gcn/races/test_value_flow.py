@@ -30,6 +30,12 @@ SET_UP = (
 WAIT = "s_waitcnt vmcnt(0) lgkmcnt(0)|"
 LOAD = f"flat_load_dword v10, v[4:5]|{WAIT}"
 OWN = "flat_store_dword v[6:7], v10|"
+DIVERGED = (
+    "v_mov_b32 v12, 0|v_cmp_eq_u32 vcc, 5, v10|s_and_saveexec_b64 s[16:17], vcc|s_xor_b64 s[16:17], exec, s[16:17]|"
+    "s_cbranch_execz other|v_mov_b32 v12, 1|other:|s_andn2_saveexec_b64 s[16:17], s[16:17]|v_mov_b32 v12, 2|"
+    "s_or_b64 exec, exec, s[16:17]|"
+)
+"""Lanes that have loaded 5 compute 1, the others 2, as compiled code does for if and else."""
 LAST = "s_cmp_eq_u32 s8, 0|s_cbranch_scc1 end|"
 """Only the second wave goes on."""
 
@@ -71,7 +77,28 @@ USES = {
     "as an address": f"v_and_b32 v10, 0x7c, v10|v_add_u32 v10, vcc, 0x201000, v10|v_mov_b32 v11, 0|"
     f"flat_load_dword v12, v[10:11]|{WAIT}",
     "as an address of LDS": f"v_and_b32 v10, 0x7c, v10|ds_read_b32 v12, v10|{WAIT}",
-    "in a branch": "v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz end|s_nop 0|",
+    "in a branch over nothing": "v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz end|s_nop 0|",
+    "in a branch over a store": "v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz end|flat_store_dword v[6:7], v9|",
+    "in a branch over a load": f"v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz end|flat_load_dword v12, v[6:7]|{WAIT}",
+    "in a branch over a barrier": "v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz end|v_mov_b32 v12, 1|s_barrier|",
+    "in a branch over a pause": "v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz end|v_mov_b32 v12, 1|s_sleep 1|",
+    "in a branch over a write of MODE": "v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz end|v_mov_b32 v12, 1|"
+    "s_setreg_imm32_b32 hwreg(1, 0, 8), 0xf0|",
+    "in a branch that ends the wave": "v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz over|v_mov_b32 v12, 1|s_endpgm|over:|"
+    "flat_store_dword v[6:7], v9|",
+    "in a branch that skips a value": "v_mov_b32 v12, 0|v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz over|v_mov_b32 v12, 1|"
+    "over:|flat_store_dword v[6:7], v12|",
+    "in a branch that skips a value of another branch": "v_mov_b32 v12, 0|v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz over|"
+    "s_cmp_eq_u32 s8, 0|s_cbranch_scc1 inner|v_mov_b32 v12, 1|inner:|v_mov_b32 v13, 0|over:|"
+    "flat_store_dword v[6:7], v12|",
+    "in a branch that computes which lanes store": "s_mov_b64 s[20:21], 1|v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz over|"
+    "s_mov_b64 s[20:21], 2|over:|s_mov_b64 exec, s[20:21]|flat_store_dword v[6:7], v9|",
+    "in the condition of a loop": "again:|v_add_u32 v10, vcc, v10, v9|v_cmp_gt_u32 vcc, 9, v10|s_cbranch_vccnz again|",
+    "in lanes that compute a value": f"{DIVERGED}flat_store_dword v[6:7], v12|",
+    "in lanes that store": "v_cmp_eq_u32 vcc, 5, v10|s_and_saveexec_b64 s[16:17], vcc|flat_store_dword v[6:7], v9|"
+    "s_or_b64 exec, exec, s[16:17]|",
+    "in lanes that load": "v_cmp_eq_u32 vcc, 5, v10|s_and_saveexec_b64 s[16:17], vcc|flat_load_dword v12, v[6:7]|"
+    f"{WAIT}s_or_b64 exec, exec, s[16:17]|",
     "in EXEC": "v_cmp_eq_u32 vcc, 5, v10|s_and_b64 exec, exec, vcc|flat_store_dword v[6:7], v9|",
 }
 NO_USES = {
@@ -81,6 +108,12 @@ NO_USES = {
     "in lanes that a later write covers": "v_cmp_gt_u32 vcc, 9, v1|s_and_saveexec_b64 s[16:17], vcc|v_mov_b32 v10, 0|"
     f"{OWN}s_or_b64 exec, exec, s[16:17]|",
     "exchanged with other lanes only": f"ds_bpermute_b32 v10, v7, v10|{WAIT}v_readlane_b32 s20, v10, 5|",
+    "in a branch over values that nothing stores": "v_cmp_eq_u32 vcc, 5, v10|s_cbranch_vccz over|v_mov_b32 v12, 1|"
+    "over:|flat_store_dword v[6:7], v9|",
+    "in lanes that compute a value that nothing stores": f"{DIVERGED}flat_store_dword v[6:7], v9|",
+    "in lanes that compute a value that no lane stores": f"{DIVERGED}s_mov_b64 exec, 0|flat_store_dword v[6:7], v12|",
+    "before a loop counts in its register": "v_mov_b32 v10, v6|s_mov_b32 s20, 3|a:|v_add_u32 v10, vcc, 0x100, v10|"
+    "s_sub_u32 s20, s20, 1|s_cmp_lg_u32 s20, 0|s_cbranch_scc1 a|v_mov_b32 v11, 0|flat_store_dword v[10:11], v9|",
     "in an atomic of no lane": "s_mov_b64 exec, 0|flat_atomic_add v[6:7], v10|",
     "another register of it": f"flat_load_dwordx2 v[10:11], v[4:5]|{WAIT}v_mov_b32 v10, 0|v_mov_b32 v11, 0|{OWN}",
 }  # fmt: skip
@@ -365,6 +398,14 @@ def random_program(rng: np.random.Generator) -> str:
             "s_and_saveexec_b64 s[16:17], vcc|", "s_or_b64 exec, exec, s[16:17]|", "s_xor_b64 exec, exec, s[16:17]|",
             f"s_and_saveexec_b64 s[16:17], vcc|s_cbranch_execz {label}|v_mov_b32 {to}, {a}|{label}:|"
             "s_or_b64 exec, exec, s[16:17]|",
+            f"v_cmp_gt_u32 vcc, {lane}, {a}|s_and_saveexec_b64 s[24:25], vcc|s_xor_b64 s[24:25], exec, s[24:25]|"
+            f"s_cbranch_execz {label}|v_xor_b32 {to}, {a}, {b}|{label}:|s_andn2_saveexec_b64 s[24:25], s[24:25]|"
+            f"v_mov_b32 {b}, {lane}|s_or_b64 exec, exec, s[24:25]|",
+            f"v_cmp_gt_u32 vcc, {lane}, {a}|s_cbranch_vccz {label}|v_mov_b32 {to}, {b}|{label}:|",
+            f"v_cmp_gt_u32 vcc, {lane}, {a}|s_cbranch_vccz {label}|s_mov_b32 s21, 3|s_branch {label}x|{label}:|"
+            f"v_mov_b32 {to}, {b}|{label}x:|",
+            f"v_cmp_gt_u32 vcc, {lane}, {a}|s_cbranch_vccz {label}|v_mov_b32 {to}, 3|"
+            f"global_store_dword v[6:7], v0, off offset:{place}|{label}:|",
             *(f"global_store_dword v[6:7], {a}, off offset:{place}|",) * 3, f"ds_write_b32 v2, {a}|",
             f"ds_read_b32 {to}, v2|{WAIT}", f"global_atomic_add v[6:7], {a}, off offset:{place}|",
             "s_mov_b64 exec, 0|" if rng.random() < 0.3 else "s_mov_b64 exec, 0xff00|",
@@ -384,13 +425,15 @@ class Run:
         self.made.memory.map(SCRATCH, Ram(0x2000), name="scratch")
         self.changed = changed
         self.trace: list[tuple[int, int]] = []
+        """The pcs of the accesses to memory other than private memory, and their lanes."""
         self.loads: set[int] = set()
         ReferenceEngine(self._retired).run(self.made)
         self.data = dwords(self.made, 0x2000 // 4)
 
     def _retired(self, wave: Wave, insn: Insn) -> None:
         lanes = wave.s64(EXEC)
-        self.trace.append((insn.pc, lanes))
+        if insn.name.startswith(("s_barrier", "global_", "ds_read", "ds_write")):
+            self.trace.append((insn.pc, lanes))
         if insn.name == "global_load_dword":
             self.loads.add(insn.pc)
             for lane in range(64):

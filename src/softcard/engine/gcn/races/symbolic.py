@@ -7,7 +7,7 @@ regardless of EXEC. Therefore, if lanes of one wave diverge without a branch, on
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -148,6 +148,10 @@ class Start(Protocol):
     def scratch_lane_bytes(self) -> int:
         """The number of bytes of private memory of a work-item."""
 
+    @property
+    def has_full_waves(self) -> bool:
+        """True if all waves begin with all lanes active."""
+
 
 class Code:
     """The symbolically executed code of a kernel. `phis` has the possible values of each phi node.
@@ -169,6 +173,8 @@ class Code:
         """True if the kernel loads from constant addresses of private memory."""
         self.words: dict[int, tuple[int, ...]] = {}
         """The words of all instructions that were executed, by pc."""
+        self._evaluated: dict[int, dict[Node, int]] = defaultdict(dict)
+        """The values of expressions, by the seed of their variables' values."""
         self._fetch = fetch
         self._values = values or Values
         self._begins: set[int] = set()
@@ -192,7 +198,8 @@ class Code:
 
     def _run(self, entry: Point) -> None:
         work = [entry]
-        self.blocks[entry] = Block(incoming={None: {}})
+        state = self._values.first_state(self.dispatch)
+        self.blocks[entry] = Block(state=state, incoming={None: state})
         while work:
             point = min(work, key=lambda each: (-len(each[0]), each[1]))  # most branches lead forward
             work.remove(point)
@@ -206,7 +213,7 @@ class Code:
         for point, block in self.blocks.items():
             for where, each in block.state.items():
                 if isinstance(each, Node) and each.op == "phi" and each.args == (*point, where):
-                    found = {self._at(state, where) for state in block.incoming.values()}
+                    found = {self.at(state, where) for state in block.incoming.values()}
                     self.phis[each] = found - {each}
 
     def _scan(self, pc: int) -> None:
@@ -255,13 +262,13 @@ class Code:
 
         It is the value of all predecessors if they agree, otherwise a phi. `states` are the states of the
         predecessors."""
-        values = [self._at(state, where) for state in states]
+        values = [self.at(state, where) for state in states]
         phi = self.node("phi", *point, where)
         first, *others = [each for each in values if each is not phi]  # a loop that changes nothing gives phi
         is_one = changes.get(where, 0) < MOST_CHANGES and all(is_same(first, each) for each in others)
         return first if is_one else phi
 
-    def _at(self, state: State, where: Location) -> Expression:
+    def at(self, state: State, where: Location) -> Expression:
         """Return the value of a location in a state.
 
         A lane of a register that was not written singly there has the value of the whole register."""
@@ -313,7 +320,7 @@ class Code:
 
     def value(self, expression: Expression, seed: int) -> int:
         """Return the value of an expression if its variables have pseudo-random values, which `seed` determines."""
-        known: dict[Node, int] = {}
+        known = self._evaluated[seed]
 
         def of(each: Expression) -> int:
             if not isinstance(each, Node):
@@ -353,6 +360,11 @@ class Values:
         """The number of accesses to memory that the instruction has made; each one has its own result."""
         self._by_lane = {where[1] for where in state if where[0] == "lane"}
         """The vector registers of which single lanes were written."""
+
+    @classmethod
+    def first_state(cls, start: Start) -> State:
+        """Return the values of registers that are known at the kernel's entry."""
+        return {}
 
     def begin(self, insn: Insn) -> None:
         """Set the instruction that the next operations belong to."""

@@ -4,8 +4,9 @@ Compilers repeat loads: if a block of data is smaller than a work-group, several
 stores a result. If another wave has stored to the loaded memory meanwhile, the loads race, but the loaded values have
 no effect. Therefore the race of a load is *deferred* if its value can only get out of the wave by stores and atomics:
 it counts as a race when a lane with that value executes such an instruction, and it is dropped when the wave ends. A
-value has an effect at once if it decides a branch or which lanes are active (EXEC), if it is an address, or if the
-analysis cannot follow the code.
+value has an effect at once if it decides whether an access to memory is executed, if it is an address, or if the
+analysis cannot follow the code. If it decides a branch, or which lanes are active (EXEC), where the code up to the
+branch's end only computes registers, as in the functions of a math library, then the computed values depend on it.
 
 The semantics of the instructions determine which value depends on which other one (`symbolic`), as they do for the
 check `init`."""
@@ -13,7 +14,7 @@ check `init`."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,9 +30,12 @@ from softcard.engine.gcn.races.symbolic import (
     Expression,
     Location,
     Node,
+    Point,
     Start,
+    State,
     Unknown,
     Values,
+    halves_of,
     is_same,
 )
 from softcard.isa.gcn.insn import Insn
@@ -44,12 +48,18 @@ CROSSING: Final = frozenset({"v_at", "push", "lane", "bits", "mask", "active", "
 """The operations whose result in one lane may depend on the operands in other lanes."""
 ACCESSES: Final = frozenset({"store", "atomic", "swap"})
 """The kinds of events by which a value gets out of its wave; their first expression is the address."""
+EFFECTS: Final = ACCESSES | {"load", "effect"}
+"""The kinds of events that must not depend on a branch that a deferred value decides."""
 ADDS_LANE: Final = 1 << 23
 """The bit in a buffer resource's last dword that adds the lane to the index, as in the buffer of private memory."""
 DEFERRED: Final = 128
 """The maximum number of pairs of instructions whose races a wave defers; further races are counted at once."""
 ROWS: Final = 4096
 """The number of rows of the table of a kernel's flows."""
+TRUE: Final = (1 << 256) - 1
+"""The truth table of a mask of all lanes."""
+COLUMNS: Final = tuple(sum(1 << row for row in range(256) if row >> number & 1) for number in range(8))
+"""The columns of a truth table of eight masks: in each row, the masks have another combination of bits."""
 ESCAPES: Final = 1
 """The word, in the table of flows, of a load whose value may have an effect other than by a store or an atomic.
 
@@ -69,6 +79,11 @@ class LaneValues(Values):
 
     _lanes: Expression | None = None
     """EXEC at the present instruction; None if it is not computed yet."""
+
+    @classmethod
+    def first_state(cls, start: Start) -> State:
+        """Return EXEC, if all waves begin with all lanes active."""
+        return {("s", EXEC): ONES & 0xFFFF_FFFF, ("s", EXEC + 1): ONES >> 32} if start.has_full_waves else {}
 
     def begin(self, insn: Insn) -> None:
         """Set the instruction that the next operations belong to."""
@@ -101,7 +116,7 @@ class LaneValues(Values):
             self._lanes = None
             if isinstance(v, Node) and v.op == "or_":
                 one, other = v.args[1:]
-                v = other if is_within(one, other) else one if is_within(other, one) else v
+                v = other if is_within(one, other) else one if is_within(other, one) else simplified(v)
         super().set_s64(n, v)
 
     def set_s(self, n: int, v: Expression) -> None:
@@ -110,10 +125,14 @@ class LaneValues(Values):
             self._lanes = None
         super().set_s(n, v)
 
+    def set_mask(self, n: int, m: Expression) -> None:
+        """Write a lane mask to scalar registers n and n + 1, with 0 for inactive lanes."""
+        super().set_mask(n, m if self._active == ONES else self._of("and_", 1, m, self.active()))
+
     def push(self, n: int, v: Expression, lane: Expression) -> None:
         """Write the value `v` of each lane to vector register n of the lane whose number is in `lane`."""
         self._use(lane)
-        self._put(n, self.code.node("push", v, self._in_all_lanes(n)))
+        self._put(n, self.code.node("push", v, self._active, self._in_all_lanes(n)))
 
     def matrix(self, use: Use) -> None:
         """Compute a matrix instruction: each element of D depends on all of its operands."""
@@ -136,6 +155,7 @@ class LaneValues(Values):
 
     def _loaded(self, space: str, bits: int, address: Expression) -> list[Expression]:
         loaded = super()._loaded(space, bits, address)
+        self.events[-1].exec = self._active
         if self._may_be_private(space, address):
             return [self.code.node("private", each, self.code.private) for each in loaded]
         return loaded
@@ -149,6 +169,7 @@ class LaneValues(Values):
 
     def _stored(self, space: str, bits: int, address: Expression, values: Sequence[Expression]) -> None:
         super()._stored(space, bits, address, values)
+        self.events[-1].exec = self._active
         if self._may_be_private(space, address):
             self.code.moved.update(values)
             self._hold(*values)
@@ -176,6 +197,7 @@ class LaneValues(Values):
         """Perform an atomic operation of each lane in the mask `where`, lane after lane."""
         self._decides(where)
         result = super().atomic(space, kind, bits, address, v, compare, where)
+        self.events[-1].exec = self._active
         if not self._may_be_private(space, address):
             return result
         operands = [each for each in (v, compare) if each is not None]
@@ -225,6 +247,39 @@ class LaneValues(Values):
         self.code.phis.setdefault(self.code.private, set()).update(values)
 
     # ---- control -----------------------------------------------------------------------------------------------------
+    def branch(self, c: Expression, target: int) -> None:
+        """Branch to `target` if the condition is 1, else fall through."""
+        super().branch(c, target)
+        self.events[-1].kind = "branch"
+
+    def barrier(self) -> None:
+        """Record a barrier, which a branch may decide."""
+        self._use(kind="effect")
+
+    def trap(self, number: int) -> None:
+        """Record a trap, which a branch may decide."""
+        self._use(kind="effect")
+
+    def hint(self, what: str, n: int = 0) -> None:
+        """Record a hint, such as a pause or a message to the host, which a branch may decide; ignore s_nop."""
+        if what != "nop":
+            self._use(kind="effect")
+
+    def order(self, what: str, n: int = 0) -> None:
+        """Record a cache operation, which a branch may decide; ignore waits."""
+        if what != "waitcnt":
+            self._use(kind="effect")
+
+    def set_hwreg(self, number: int, v: Expression) -> None:
+        """Write the hardware register with this number, which a branch may decide."""
+        super().set_hwreg(number, v)
+        self._use(kind="effect")
+
+    def scalar_store(self, address: Expression, values: Sequence[Expression], where: Expression | None = None) -> None:
+        """Store dwords to a guest address, which a branch may decide."""
+        super().scalar_store(address, values, where)
+        self._use(kind="effect")
+
     def jump_to(self, target: Expression) -> None:
         """Jump to a computed address; raise `Unknown` if it is not constant.
 
@@ -251,11 +306,67 @@ def is_within(one: Expression, other: Expression) -> bool:
             return True
         if any(each.op in ("and_", "or_") and is_within(each, other) for each in parts if each is not one):
             return True
-    if isinstance(other, Node) and other.op == "or_":
-        return any(is_within(one, each) for each in other.args[1:])
+    if isinstance(other, Node) and other.op == "or_" and any(is_within(one, each) for each in other.args[1:]):
+        return True
     if isinstance(other, Node) and other.op == "and_":
         return all(is_within(one, each) for each in other.args[1:])
     return False
+
+
+class _TooMany(Exception):
+    """The exception for a mask that is computed from more masks than there are `COLUMNS`."""
+
+
+class _Tables:
+    """Truth tables of 64-bit lane masks that bit operations compute, with a column for each mask they begin with."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, Expression], int] = {}
+        """The tables of the masks by their width and expression: 64 bits, or the lane's own bit."""
+        self._count = 0
+        """The number of masks that begin a computation."""
+
+    def of(self, mask: Expression, width: int = 64) -> int:
+        """Return the truth table of a mask."""
+        if mask == 0 or (not isinstance(mask, Node) and mask == (1 << width) - 1):
+            return TRUE if mask else 0
+        known = self.known.get((width, mask))
+        if known is not None:
+            return known
+        if not isinstance(mask, Node):
+            made = self._column()
+        elif mask.op == "bits":
+            made = self.of(mask.args[0], 1)
+        elif mask.op in ("mask", "active"):
+            made = self.of(mask.args[0])
+        elif mask.op not in ("and_", "or_", "xor", "not_") or mask.args[0] != width or halves_of(mask) is not None:
+            made = self._column()
+        else:
+            tables = [self.of(each, width) for each in mask.args[1:]]
+            first, last = tables[0], tables[-1]
+            made = {"and_": first & last, "or_": first | last, "xor": first ^ last, "not_": first ^ TRUE}[mask.op]
+        self.known[width, mask] = made
+        return made
+
+    def _column(self) -> int:
+        if self._count == len(COLUMNS):
+            raise _TooMany
+        self._count += 1
+        return COLUMNS[self._count - 1]
+
+
+def simplified(mask: Node) -> Expression:
+    """Return the first mask with the same lanes among those from which a 64-bit mask is computed, or the mask itself.
+
+    Compilers compute the lanes after a branch as the union of the lanes that went either way."""
+    tables = _Tables()
+    try:
+        table = tables.of(mask)
+    except (_TooMany, RecursionError):
+        return mask
+    if table in (0, TRUE):
+        return ONES if table else 0
+    return next(each for (width, each), found in tables.known.items() if width == 64 and found == table)
 
 
 def _parts(mask: Node, op: str) -> Iterator[Node]:
@@ -296,6 +407,9 @@ class Flows:
         self._loads: dict[int, list[Event]] = defaultdict(list)
         self._events: list[Event] = []
         self._users: dict[Node, list[Node]] = defaultdict(list)
+        self._ways: dict[Point, tuple[Point, ...] | None] = {}
+        self._after: dict[Point, int] = {}
+        """For each block, the blocks that all ways from it lead to, one bit for each; empty until it is needed."""
         if code is None:
             return
         self._events = [event for block in code.blocks.values() for event in block.events]
@@ -319,15 +433,24 @@ class Flows:
         work = [(self._code.node("load", each, *load.node.args[1:]), load.insn.op.name.startswith("s_"))
                 for load in loads if load.node is not None for each in range(max(1, load.bits // 32))]  # fmt: skip
         while work:
-            node, crosses = work.pop()
-            crosses = crosses or node.op in CROSSING
-            if node in found and found[node] >= crosses:
-                continue
-            found[node] = crosses
-            work += ((each, crosses) for each in self._users.get(node, ()))
+            while work:
+                node, crosses = work.pop()
+                crosses = crosses or node.op in CROSSING
+                if node in found and found[node] >= crosses:
+                    continue
+                found[node] = crosses
+                work += ((each, crosses) for each in self._users.get(node, ()))
+            decided = self._decided(found)
+            if decided is None:
+                return ESCAPING
+            work += ((each, True) for each in decided if not found.get(each))
         stores: dict[int, bool] = {}
         for event in self._events:
             is_access = event.kind in ACCESSES
+            if (is_access or event.kind == "load") and event.exec in found:
+                return ESCAPING
+            if event.kind in ("exec", "branch"):
+                continue  # see `_decided`
             for number, each in enumerate(event.takes):
                 if not isinstance(each, Node) or each not in found:
                     continue
@@ -335,6 +458,97 @@ class Flows:
                     return ESCAPING
                 stores[event.insn.pc] = stores.get(event.insn.pc, False) or found[each]
         return Flow(False, stores)
+
+    def _decided(self, found: Collection[Node]) -> list[Node] | None:
+        """Return the values that depend on the direction of branches whose conditions are in `found`.
+
+        Return None if such a branch decides more than values."""
+        assert self._code is not None
+        made: list[Node] = []
+        for point, block in self._code.blocks.items():
+            if any(event.kind == "branch" and any(each in found for each in event.takes) for event in block.events):
+                ways = self._ways_of(point)
+                if ways is None:
+                    return None
+                values = [each for way in ways for each in self._decided_at(way, {point, *ways})]
+                if not values:
+                    return None  # the branch decides about time only, as in a loop that waits
+                made += values
+        return made
+
+    def _decided_at(self, point: Point, sources: Collection[Point]) -> Iterator[Node]:
+        """Yield the values at the beginning of a block that depend on which of `sources` was the block before it."""
+        assert self._code is not None
+        block = self._code.blocks[point]
+        states = [state for source, state in block.incoming.items() if source in sources]
+        for where, each in block.state.items():
+            if isinstance(each, Node) and each.op == "phi" and each.args == (*point, where):
+                first, *others = [self._code.at(state, where) for state in states]
+                if not all(is_same(first, other) for other in others):
+                    yield each
+
+    def _ways_of(self, point: Point) -> tuple[Point, ...] | None:
+        """Return the blocks on all ways from a block to the one where its ways join, and that one.
+
+        Return None if these blocks have other effects than on registers, if there is a loop among them, or if the ways
+        do not join."""
+        if point not in self._ways:
+            self._ways[point] = self._found_ways(point)
+        return self._ways[point]
+
+    def _found_ways(self, point: Point) -> tuple[Point, ...] | None:
+        assert self._code is not None
+        blocks = self._code.blocks
+        end = self._end_of(point)
+        if end is None:
+            return None
+        inside: dict[Point, bool] = {}
+        """The blocks on the ways; True when all blocks that follow have been visited, too."""
+
+        def visit(block: Point) -> bool:
+            """Visit a block and what follows up to the end; return False at a loop or an effect."""
+            if block == end:
+                return True
+            if block in inside:
+                return inside[block]
+            inside[block] = False
+            if any(event.kind in EFFECTS for event in blocks[block].events):
+                return False
+            inside[block] = all(visit(target) for target, _, _ in blocks[block].leads)
+            return inside[block]
+
+        is_plain = all(target != point and visit(target) for target, _, _ in blocks[point].leads)
+        return (*inside, end) if is_plain and point not in inside else None
+
+    def _end_of(self, point: Point) -> Point | None:
+        """Return the first block that all ways from a block lead to; None if there is no such block."""
+        assert self._code is not None
+        blocks = self._code.blocks
+        if not self._after:
+            bits = {each: 1 << number for number, each in enumerate(blocks)}
+            every = (1 << len(blocks)) - 1
+            after = self._after = {each: bits[each] if not block.leads else every for each, block in blocks.items()}
+            order = sorted(blocks, key=lambda each: -each[1])
+            has_changed = True
+            while has_changed:
+                has_changed = False
+                for each in order:
+                    made = every
+                    for target, _, _ in blocks[each].leads:
+                        made &= after[target]
+                    if blocks[each].leads and (made := made | bits[each]) != after[each]:
+                        after[each] = made
+                        has_changed = True
+        points = list(blocks)
+        follow = [points[number] for number in _bits_of(self._after[point]) if points[number] != point]
+        return max(follow, key=lambda each: self._after[each].bit_count(), default=None)
+
+
+def _bits_of(number: int) -> Iterator[int]:
+    """Yield the numbers of the bits that are 1."""
+    while number:
+        yield (number & -number).bit_length() - 1
+        number &= number - 1
 
 
 def _nodes_in(args: Any) -> Iterator[Node]:
@@ -363,13 +577,19 @@ class FlowTable:
         self._flows = Flows(code)
         words = {} if code is None else code.words
         self._version = version
-        self._has_private = dispatch.scratch_lane_bytes > 0
+        self._start = self._facts(dispatch)
         self._ranges: CodeRanges = joined({pc: np.array(each, "<u4").tobytes() for pc, each in words.items()})
 
     def is_valid(self, dispatch: Start) -> bool:
-        """Return True if the table holds for a launch: its memory has the analysed code, and private memory or not."""
-        memory, has_private = dispatch.memory, dispatch.scratch_lane_bytes > 0
-        return has_private == self._has_private and memory.version == self._version and holds(self._ranges, memory)
+        """Return True if the table holds for a launch: the same is known of it, and memory has the analysed code."""
+        memory = dispatch.memory
+        is_alike = self._facts(dispatch) == self._start
+        return is_alike and memory.version == self._version and holds(self._ranges, memory)
+
+    @staticmethod
+    def _facts(dispatch: Start) -> tuple[bool, bool]:
+        """Return what the analysis assumes about a launch."""
+        return dispatch.scratch_lane_bytes > 0, dispatch.has_full_waves
 
     def of(self, pc: int) -> Flow:
         """Return the flow of the load at `pc`, and add it to the table for compiled code."""
