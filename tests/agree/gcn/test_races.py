@@ -164,3 +164,21 @@ def test_both_engines_find_the_same_where_the_host_waits_for_nothing(name: str, 
         assert [each for each in one[0] if each["unit"].startswith("wave")] == waited[0]
         many += sum(each["unit"] == UNIT for each in one[0])
     assert many > 8 * len(numbers) // 6
+
+
+def test_a_clock_that_a_wave_has_read_does_not_change() -> None:
+    """A wave joins it at the invalidation of its cache, after other waves have released later clocks there.
+
+    In each round but the first, wave 1 adds to the word that wave 0 has read in the round before. They are ordered by
+    no barrier, and wave 0 adds to another word.
+    """
+    text = (
+        "s_mov_b32 m0, -1 | v_readfirstlane_b32 s8, v0 | s_mov_b32 s20, 4 | again: | v_mov_b32 v3, s8 "
+        "| v_lshrrev_b32 v3, 1, v3 | ds_add_rtn_u32 v12, v3, v8 | s_barrier "
+        "| ds_read2_b32 v[12:13], v3 offset0:30 offset1:8 | buffer_wbinvl1_vol | s_sub_u32 s20, s20, 1 "
+        "| s_cmp_lg_u32 s20, 0 | s_cbranch_scc1 again"
+    )
+    options = {"groups": [(0, 0, 0)], "size": (128, 1, 1), "lds_bytes": 1024}
+    for engine in (ReferenceEngine(), *(JitEngine(threads=1, tier=tier) for tier in Tier)):
+        [found], _ = found_by(engine, text, "gfx803", options, False)
+        assert (found["kind"], found["count"]) == ("read-atomic", 2 * 3 * 64)

@@ -158,6 +158,58 @@ class GroupClock:
                 self._read[generation] |= wave.recent
 
 
+class ReleasedClocks:
+    """The clocks that atomics have released, by space and address.
+
+    A wave may join a clock that it has read much later, when it invalidates its cache. Therefore a clock that was read
+    never changes: the next atomic at its address makes a new one.
+    """
+
+    def __init__(self) -> None:
+        self._clocks: dict[str, dict[int, dict[int, int]]] = {}
+        self._read: dict[str, set[int]] = {}
+        """The addresses, by space, whose clocks were read."""
+
+    def at(self, space: str, places: Iterable[int]) -> list[Clock]:
+        """Return the clocks that were released at some addresses."""
+        clocks = self._clocks.get(space)
+        if not clocks:
+            return []
+        found = [place for place in places if place in clocks]
+        self._read[space].update(found)
+        return [clocks[place] for place in found]
+
+    def join(self, space: str, place: int, clock: Clock) -> None:
+        """Join the clock that an atomic releases into the one of its address."""
+        clocks, read = self._clocks.setdefault(space, {}), self._read.setdefault(space, set())
+        if place not in clocks or place in read:
+            clocks[place] = dict(clocks.get(place, ()))
+            read.discard(place)
+        join(clocks[place], clock)
+
+    def clear(self, space: str | None = None) -> None:
+        """Forget the clocks of a space, or all clocks."""
+        for each in (self._clocks, self._read):
+            if space is None:
+                each.clear()
+            else:
+                each.pop(space, None)
+
+    def taken(self, space: str | None = None) -> Callable[[], None]:
+        """Return a function that restores the present clocks of a space, or all clocks.
+
+        The caller forgets the clocks before other atomics release theirs.
+        """
+        spaces = list(self._clocks) if space is None else [space]
+        saved = [(each, self._clocks.get(each, {}), self._read.get(each, set())) for each in spaces]
+
+        def restore() -> None:
+            for each, clocks, read in saved:
+                self._clocks[each], self._read[each] = clocks, read
+
+        return restore
+
+
 class WriteBacks:
     """The write-backs of second-level caches, on agents with one such cache for each accelerator die (XCC).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +14,7 @@ from softcard.core.errors import Registers
 from softcard.core.findings import Capture
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE
 from softcard.engine.gcn.launches import Launch, Launches
-from softcard.engine.gcn.races.clocks import GroupClock, LaunchClocks, WaveClock, WriteBacks
+from softcard.engine.gcn.races.clocks import GroupClock, LaunchClocks, ReleasedClocks, WaveClock, WriteBacks
 from softcard.engine.gcn.races.reporter import (
     GROUPS,
     KERNELS,
@@ -29,7 +28,7 @@ from softcard.engine.gcn.races.reporter import (
     is_scalar,
 )
 from softcard.engine.gcn.races.value_flow import DEFERRED, ESCAPING, Flow, ValueFlows
-from softcard.engine.races.clocks import Clock, join
+from softcard.engine.races.clocks import Clock
 from softcard.engine.races.findings import PIECE, FirstAccesses
 from softcard.engine.races.tables import over_limit
 from softcard.isa.gcn.coherence import is_coherent_load, is_group_load, is_scoped_store, stores_through
@@ -246,13 +245,10 @@ class EventDetector:
         """A function that returns the registers before the present instruction; the observer of the waves sets it."""
         self._kept: set[tuple[object, ...]] = set()
         """The keys of deferred races of which one has registers."""
-        self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
-        """The clocks that atomics of the present work-group have released to it, by space and address.
-
-        They contain waves of the work-group only.
-        """
-        self._published: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
-        """The clocks that atomics have released to other work-groups, by space and address."""
+        self._atomics = ReleasedClocks()
+        """The clocks that atomics of the present work-group have released to it, of waves of the work-group only."""
+        self._published = ReleasedClocks()
+        """The clocks that atomics have released to other work-groups."""
         self._write_backs = WriteBacks()
         self._uid = 0
         self._firsts: list[int] = []
@@ -289,14 +285,14 @@ class EventDetector:
         This is used if a work-group is interrupted while another kernel runs. The caller calls the returned function
         when the work-group continues."""
         group, cells = self.group, self._cells.get("LDS")
-        atomics, published = {space: dict(by) for space, by in self._atomics.items()}, dict(self._published["LDS"])
+        restored = self._atomics.taken(), self._published.taken("LDS")
 
         def go_on() -> None:
             self.group = group
             if cells is not None:
                 self._cells["LDS"] = cells
-            self._atomics.update(atomics)
-            self._published["LDS"] = published
+            for restore in restored:
+                restore()
 
         return go_on
 
@@ -305,7 +301,7 @@ class EventDetector:
         self.group = GroupClock(self._uid + 1)
         self._cells["LDS"] = Cells()
         self._atomics.clear()
-        self._published["LDS"].clear()
+        self._published.clear("LDS")
 
     def wave(self, address: int, number: int, group: tuple[int, int, int]) -> WaveClock:
         """Return the clock of the wave whose state is at host address `address`."""
@@ -353,9 +349,8 @@ class EventDetector:
     def read_by_packet(self, queue: int, index: int, address: int, size: int) -> int:
         """Record that a packet has read these bytes; see `LaunchClocks.read_by_packet`."""
         places: Places = np.arange(address, address + size, dtype=np.uint64)
-        atomics = self._published["global"]
         clocks = [each.released for each in self._stores_at("global", places)]
-        clocks += [atomics[place] for place in places.tolist() if place in atomics]
+        clocks += self._published.at("global", places.tolist())
         return self.clocks.read_by_packet(queue, index, clocks)
 
     # ---- accesses ------------------------------------------------------------------------------------------------
@@ -477,8 +472,8 @@ class EventDetector:
         if event.access == ATOMIC:
             to_own = self.group.own(event.clock)
             for place in places:
-                join(self._atomics[space].setdefault(place, {}), to_own)
-                join(self._published[space].setdefault(place, {}), event.published)
+                self._atomics.join(space, place, to_own)
+                self._published.join(space, place, event.published)
             if not returns(event.insn):
                 return
         if not event.is_in_group:
@@ -502,8 +497,8 @@ class EventDetector:
         places = np.unique(addresses).tolist()
         published = [each.published for each in found]
         own = [self.group.own(each.clock) for each in found if each.wave.uid >= self.group.first]
-        published += [self._published[space][place] for place in places if place in self._published[space]]
-        own += [self._atomics[space][place] for place in places if place in self._atomics[space]]
+        published += self._published.at(space, places)
+        own += self._atomics.at(space, places)
         return published, own
 
     def _stores_at(self, space: str, addresses: Places) -> list[Event]:

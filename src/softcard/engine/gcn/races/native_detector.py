@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -28,7 +27,7 @@ from softcard.engine.gcn.races import (
     native_reports,
     native_saves,
 )
-from softcard.engine.gcn.races.clocks import LaunchClocks, WriteBacks
+from softcard.engine.gcn.races.clocks import LaunchClocks, ReleasedClocks, WriteBacks
 from softcard.engine.gcn.races.events import FEW, Flags, Indices, Places, returns
 from softcard.engine.gcn.races.layout import (
     BY_PYTHON,
@@ -301,13 +300,10 @@ class NativeDetector:
         """The waves that are ordered by more than barriers, with their acquired clocks, by wave number."""
         self._bounds: dict[int, list[int]] = {}
         self._bounds_read = 0
-        self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
-        """The clocks that atomics of the present work-group have released to it, by space and address.
-
-        They contain waves of the work-group only.
-        """
-        self._published: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
-        """The clocks that atomics have released to other work-groups, by space and address."""
+        self._atomics = ReleasedClocks()
+        """The clocks that atomics of the present work-group have released to it, of waves of the work-group only."""
+        self._published = ReleasedClocks()
+        """The clocks that atomics have released to other work-groups."""
         self._write_backs = WriteBacks()
         self._scoped: dict[int, int | None] = {}
         """The value of `WaveRow.stored` when a store with a scope was made, by access (`_release`).
@@ -396,12 +392,11 @@ class NativeDetector:
         This is used if a work-group is interrupted while another kernel runs. The caller calls the returned function
         when the work-group continues. That function clears the shadow cells of LDS, because the other kernel has
         overwritten them."""
-        atomics = {space: dict(by) for space, by in self._atomics.items()}
-        published = dict(self._published[SPACES[LOCAL]])
+        restored = self._atomics.taken(), self._published.taken(SPACES[LOCAL])
 
         def go_on() -> None:
-            self._atomics.update(atomics)
-            self._published[SPACES[LOCAL]] = published
+            for restore in restored:
+                restore()
             function("forget_local")(ctypes.addressof(self.race))
 
         return go_on
@@ -423,7 +418,7 @@ class NativeDetector:
                 group.present = group.group.first
                 group.barriers, group.ended, group.read, group.read_last = {}, {}, {}, {}
                 self._atomics.clear()
-                self._published[SPACES[LOCAL]].clear()
+                self._published.clear(SPACES[LOCAL])
             found.words = state + WORDS_AT
         return found
 
@@ -643,20 +638,20 @@ class NativeDetector:
         first, end = (group.first, group.first + group.count) if space == SPACES[LOCAL] else (self.race.watermark, UIDS)
         found = sorted({_release(each) for each in self._records[:count].tolist()})
         found = [each for each in found if first <= each >> UID_AT < end]
-        atomics, seen, places = self._atomics[space], self._published[space], np.unique(addresses).tolist()
+        places = np.unique(addresses).tolist()
         has_xccs = insn.target.has_xccs and space != SPACES[LOCAL]
         published, own = list[Clock](), list[Clock]()
         if kind == LOAD or returns(insn):
             published += [self._published_by(each, has_xccs) for each in found]
-            published += [seen[place] for place in places if place in seen]
+            published += self._published.at(space, places)
             own += [wave.group.own(self._ordered_by(each)) for each in found if each >> UID_AT >= group.first]
-            own += [atomics[place] for place in places if place in atomics]
+            own += self._atomics.at(space, places)
         if kind == ATOMIC:
             to_own = wave.group.own(self.released(access | RELEASES if space == "global" else access))
             to_others = self._published_by(access, has_xccs, wave.row.stored)
             for each in places:
-                join(atomics.setdefault(each, {}), to_own)
-                join(seen.setdefault(each, {}), to_others)
+                self._atomics.join(space, each, to_own)
+                self._published.join(space, each, to_others)
             if not returns(insn):
                 return
         is_in_group = kind == LOAD and is_group_load(insn)
@@ -696,8 +691,7 @@ class NativeDetector:
         function("stored_records")(ctypes.addressof(self.race), SPACES.index("global"), *place)
         found = {_release(each) for each in self._records[:size].tolist()}
         clocks = [self.released(each) for each in sorted(found) if each >> UID_AT >= self.race.watermark]
-        atomics = self._published["global"]
-        clocks += [atomics[each] for each in range(address, address + size) if each in atomics]
+        clocks += self._published.at("global", range(address, address + size))
         return self.clocks.read_by_packet(queue, index, clocks)
 
     # ---- the host ------------------------------------------------------------------------------------------------
