@@ -25,7 +25,6 @@ from softcard.engine.gcn.races import (
     native_merge,
     native_order,
     native_reports,
-    native_saves,
 )
 from softcard.engine.gcn.races.clocks import LaunchClocks, ReleasedClocks, WriteBacks
 from softcard.engine.gcn.races.events import FEW, Flags, Indices, Places, returns
@@ -106,7 +105,7 @@ NATIVES: Final = Natives(
     native_check.stored_records, native_reports.note_uses, native_order.start_races, native_order.leave_barrier,
     native_order.arrive, native_order.come, native_order.finish, native_order.over, native_order.go_on,
     native_cells.records_of, native_cells.site_of, native_merge.merge, native_merge.forget, native_merge.forget_local,
-    native_saves.put_back,
+    native_merge.put_back,
 )  # fmt: skip
 function: Final = NATIVES.function
 

@@ -288,7 +288,7 @@ class RaceWatch(Check):
 
 
 def _lane_hooks(*parts: Any) -> Any:
-    from softcard.engine.gcn.races.emit_lane_order import LaneOrderHooks  # imports the whole instruction set
+    from softcard.engine.gcn.races.emit_races import LaneOrderHooks  # imports the whole instruction set
 
     return LaneOrderHooks(*parts)
 
