@@ -19,7 +19,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when NumPy is imported
 import numpy as np
 import numpy.typing as npt
 
-from harness import Row, alternate, cpu, main, repeat
+from harness import Row, alternate, cpu, main, optimised, repeat
 from softcard.cli.demo_gemm import GROUP, KINDS, TILE, gemm
 from softcard.engine.gcn.matrix import library
 from softcard.host.hsa.gpu import Gpu
@@ -87,6 +87,11 @@ FIRST_INSTRUCTIONS: Final = 2000
 FIRST_MILLISECONDS: Final = 50.0
 WARM: Final = 8
 """The launches after which the code is optimised."""
+WARM_CHECKED: Final = 40
+"""The number of launches with checks before those that are measured.
+
+Code with checks is compiled quickly at first, and optimised after some million instructions, one region at a time.
+"""
 
 
 @native
@@ -205,9 +210,10 @@ def checked(agent: str, kind: str, rounds: int) -> Sequence[Row]:
     """Measure how many times as long a product takes with checks."""
     size = CHECKED_SIDE, SIDE
     sides = [Product(agent, kind, *size), *(Product(agent, kind, *size, check) for check in CHECKS)]
-    for _ in range(WARM):
+    for _ in range(WARM_CHECKED):
         for each in sides:
             each.run()
+        optimised()
     plain, *others = alternate(rounds, *(each.run for each in sides))
     for each in sides:
         each.close()
