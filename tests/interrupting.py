@@ -11,8 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from softcard.ir.background import BACKGROUND
+
 SOON: Final = 30.0
 """Seconds in which a loaded machine must have done what takes a tenth of one: a hang takes for ever."""
+
+
+def wait_for_background() -> None:
+    """Wait until the compilations in the background that were submitted before have ended."""
+    last = BACKGROUND.submit(lambda: None)
+    while not last.done:
+        time.sleep(0.001)
 
 
 @contextmanager

@@ -387,7 +387,7 @@ LITTLE_ADDRESSES = 2 << 30
 
 @pytest.mark.parametrize("name", ["empty.bin", "huge.bin", "huge.npy"])
 def test_arrays_of_files_take_no_more_memory_than_their_files(tmp_path: Path, name: str) -> None:
-    """A file of a few bytes needs none; for one that does not fit, the message says so."""
+    """A small file needs little memory. A file that does not fit into memory is an error with that reason."""
     path = tmp_path / name
     with path.open("wb") as file:
         file.truncate(HUGE_BYTES if name.startswith("huge") else 256)

@@ -20,9 +20,9 @@ from softcard.core.errors import AccessFault, GuestFault
 from softcard.core.limits import TimeLimit
 from softcard.device.kfd.events import ProcessClosed, QueueFailed
 from softcard.ir import background, llvm
-from softcard.ir.background import BACKGROUND
 from tests.attach.rocm.rig import AGENTS, HERE, TIMEOUT_S, Served, hip_program, needs_compiler, needs_rocm, served
 from tests.cli.test_run import content
+from tests.interrupting import wait_for_background
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
 RIGHT = (
@@ -144,13 +144,6 @@ def test_programs_side_by_side(there: Served) -> None:
     for program in programs:
         said, _ = program.communicate(timeout=TIMEOUT_S)
         assert said == "saxpy: right\nstreams: right\nprivate_memory: right\n"
-
-
-def wait_for_background() -> None:
-    """Wait until the compilations in the background that were submitted before have ended."""
-    last = BACKGROUND.submit(lambda: None)
-    while not last.done:
-        time.sleep(0.01)
 
 
 def test_the_second_run_compiles_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import struct
 import sys
-import time
 from itertools import takewhile
 from pathlib import Path
 from types import FrameType
@@ -16,7 +15,7 @@ from softcard.device.hsa.fast_path import Templates
 from softcard.device.hsa.native_packets import OTHER
 from softcard.host.hsa.arguments import Packed
 from softcard.hsa import Gpu, demo_code
-from softcard.ir.background import BACKGROUND
+from tests.interrupting import wait_for_background
 
 PACKAGE = Path(softcard.__file__).parent
 ENGINE = ("engine/gcn/reference/engine.py", "run")
@@ -59,9 +58,7 @@ def calls_of(engine: str, is_run: bool = False) -> list[tuple[str, str]]:
 
         for _ in range(WARM):
             launch()
-        compiled = BACKGROUND.submit(lambda: None)  # a launch after which compiled code arrives has more calls
-        while not compiled.done:
-            time.sleep(0.001)
+        wait_for_background()  # a launch after which compiled code arrives has more calls
         launch()
         before = sys.getprofile()
         shortest: list[tuple[str, str]] = []

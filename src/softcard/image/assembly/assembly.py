@@ -194,11 +194,10 @@ class Assembly:
             try:
                 self._take(statement)
             except WireError as error:
-                if any(
-                    place.kind == "line" and place.what for place in error.path
-                ):  # of another statement of its block
+                # The mistake may be in an earlier statement of a block, which has located the error already.
+                if any(place.kind == "line" and place.what for place in error.path):
                     raise
-                raise error.at("line", statement.line, statement.text[:80]) from None
+                raise statement.locate(error) from None
         if self.conditions:
             raise WireError("an .if has no .endif")
         self.machine.finish(self)

@@ -159,8 +159,8 @@ def descriptor(block: Block, processor: str, features: dict[str, str]) -> Kernel
         bare = name.removeprefix(_PREFIX)
         if bare not in known or bare == name:
             near = close_to(name, [_PREFIX + each for each in known])
-            error = WireError(f"{processor} has no {name} in an .amdhsa_kernel block{near}")
-            raise error.at("line", block.lines[name].line, block.lines[name].text[:80])
+            text = f"{processor} has no {name} in an .amdhsa_kernel block{near}"
+            raise block.lines[name].locate(WireError(text))
     for name in ("next_free_vgpr", "next_free_sgpr"):
         if name not in said:
             raise WireError(f"{_PREFIX}{name} is missing")
@@ -170,9 +170,8 @@ def descriptor(block: Block, processor: str, features: dict[str, str]) -> Kernel
             continue
         value = said.get(name, _ASSUMED.get(name, 0))
         if not 0 <= value < 1 << bits:
-            error = WireError(f"{_PREFIX}{name} is {value}, expected 0 to {(1 << bits) - 1}")
-            place = block.lines[_PREFIX + name]
-            raise error.at("line", place.line, place.text[:80])
+            text = f"{_PREFIX}{name} is {value}, expected 0 to {(1 << bits) - 1}"
+            raise block.lines[_PREFIX + name].locate(WireError(text))
         parts[part][to] = value
     preloaded = parts[""].get("kernarg_preload_length", 0)
     implied = sum(count for name, count in USER_SGPRS if parts["properties"].get(name)) + preloaded

@@ -57,6 +57,10 @@ class Statement:
         """The statement as written, for messages."""
         return f"{self.name} {self.rest}".strip()
 
+    def locate(self, error: WireError) -> WireError:
+        """Add the statement's location to an error, and return the error."""
+        return error.at("line", self.line, self.text[:80])
+
 
 def statements(source: str, syntax: Syntax) -> Iterator[Statement]:
     """Yield all statements of a file.

@@ -33,7 +33,7 @@ Conflict = tuple[int, int, int, int, int]
 
 
 class Byte:
-    """What is known of the accesses of a byte. An access is a pair of a pc and a lane."""
+    """A model of the shadow cell of a byte. An access is a pair of a pc and a lane."""
 
     def __init__(self) -> None:
         self.stored: tuple[int, int, int] | None = None

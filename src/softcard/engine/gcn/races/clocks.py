@@ -195,7 +195,7 @@ class ReleasedClocks:
             else:
                 each.pop(space, None)
 
-    def taken(self, space: str | None = None) -> Callable[[], None]:
+    def restorer(self, space: str | None = None) -> Callable[[], None]:
         """Return a function that restores the present clocks of a space, or all clocks.
 
         The caller forgets the clocks before other atomics release theirs.

@@ -285,7 +285,7 @@ class EventDetector:
         This is used if a work-group is interrupted while another kernel runs. The caller calls the returned function
         when the work-group continues."""
         group, cells = self.group, self._cells.get("LDS")
-        restored = self._atomics.taken(), self._published.taken("LDS")
+        restored = self._atomics.restorer(), self._published.restorer("LDS")
 
         def go_on() -> None:
             self.group = group

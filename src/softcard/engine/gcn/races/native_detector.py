@@ -391,7 +391,7 @@ class NativeDetector:
         This is used if a work-group is interrupted while another kernel runs. The caller calls the returned function
         when the work-group continues. That function clears the shadow cells of LDS, because the other kernel has
         overwritten them."""
-        restored = self._atomics.taken(), self._published.taken(SPACES[LOCAL])
+        restored = self._atomics.restorer(), self._published.restorer(SPACES[LOCAL])
 
         def go_on() -> None:
             for restore in restored:

@@ -191,7 +191,7 @@ def conflicting(cell: int, step: int, value_at: int, kind: int, record: int, val
 
 
 @inlined
-def keep(cell: int, step: int, value_at: int, kind: int, record: int, value: int) -> None:
+def write_record(cell: int, step: int, value_at: int, kind: int, record: int, value: int) -> None:
     """Record an access in a cell; see `conflicting` for the parameters."""
     if kind == LOAD:
         loaded = U64[cell + step * LOADED]
@@ -252,7 +252,7 @@ def check_lane(table: LaneTable, what: int, record: int, address: int, values: i
             note[0], note[1] = record >> LANE_AT & LANE_MASK, address
             note[2], note[3] = U64[cell + step * (row - 1)], row - 1
             table.conflict_count += 1
-        keep(cell, step, value_at, kind, record, value)
+        write_record(cell, step, value_at, kind, record, value)
         at += width
     return FINE
 
