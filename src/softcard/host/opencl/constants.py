@@ -323,10 +323,10 @@ Rx: Final = 0x10BA
 RGx: Final = 0x10BB
 RGBx: Final = 0x10BC
 DEPTH: Final = 0x10BD
-sRGB: Final = 0x10BF
-sRGBx: Final = 0x10C0
-sRGBA: Final = 0x10C1
-sBGRA: Final = 0x10C2
+SRGB: Final = 0x10BF
+SRGBX: Final = 0x10C0
+SRGBA: Final = 0x10C1
+SBGRA: Final = 0x10C2
 ABGR: Final = 0x10C3
 
 # cl_channel_type
