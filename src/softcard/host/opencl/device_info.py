@@ -357,6 +357,8 @@ def _queries_of_amd(node: Node) -> dict[int, bytes]:
         cl.DEVICE_GFXIP_MAJOR_AMD: _uint(agent.target.level),
         cl.DEVICE_GFXIP_MINOR_AMD: _uint(int(agent.name[-2], 16)),
         cl.DEVICE_AVAILABLE_ASYNC_QUEUES_AMD: _uint(COMPUTE_QUEUES),
+        cl.DEVICE_MAX_REAL_TIME_COMPUTE_QUEUES_AMD: _uint(0),
+        cl.DEVICE_MAX_REAL_TIME_COMPUTE_UNITS_AMD: _uint(0),
         cl.DEVICE_PREFERRED_WORK_GROUP_SIZE_AMD: _ulong(PREFERRED_GROUP_SIZE),
         cl.DEVICE_MAX_WORK_GROUP_SIZE_AMD: _ulong(agent.workgroup_limit),
         cl.DEVICE_PREFERRED_CONSTANT_BUFFER_SIZE_AMD: _ulong(node.product.caches[0][1] << 10),
