@@ -13,7 +13,7 @@ import pytest
 
 from softcard.attach.opencl import installing, library
 from softcard.attach.opencl.library import NAME, Library
-from softcard.cli import main
+from softcard.cli import doctor, main
 from tests.attach.fletcher.rig import needs_compiler
 
 Capture = pytest.CaptureFixture[str]
@@ -85,7 +85,13 @@ def test_a_prefix(built: Library, capfd: Capture, tmp_path: Path, monkeypatch: p
 def test_the_system(built: Library, capfd: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installing, "VENDORS", tmp_path / "vendors")
     monkeypatch.setattr(installing, "SYSTEM_LIBRARIES", tmp_path / "libraries")
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "no-such-folder"))
+    package(monkeypatch, None)
+    (state,) = [each for each in doctor.programs() if each.what == "OpenCL platform"]
+    assert (state.state.value, state.adds) == ("missing", "softcard opencl install --pyopencl")
     assert run(capfd, "install", "--system")[0] == 0
+    (state,) = [each for each in doctor.programs() if each.what == "OpenCL platform"]
+    assert (state.state.value, state.found) == ("ok", "system")
     assert (tmp_path / "vendors/softcard.icd").read_text() == f"{tmp_path / 'libraries' / NAME}\n"
     assert run(capfd, "uninstall", "--system")[0] == 0
 

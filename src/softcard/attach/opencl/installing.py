@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -108,6 +110,16 @@ def of_pyopencl() -> Place:
             "--prefix $CONDA_PREFIX, or --system"
         )
     return Place(folder, folder)
+
+
+def places() -> Iterator[tuple[str, Place]]:
+    """Yield the places that loaders of this environment read, each with the name of the programs concerned."""
+    with suppress(NoPyopencl):
+        yield PYOPENCL, of_pyopencl()
+    if conda := os.environ.get("CONDA_PREFIX"):
+        with suppress(InstallError):
+            yield "conda", of_prefix(Path(conda))
+    yield "system", of_system()
 
 
 def vendors(library: Library) -> Path:

@@ -284,9 +284,7 @@ def build_program(
             raise OpenClError(cl.INVALID_BINARY, f"the program has no source, and no binary for {device.agent}")
         return cl.PROGRAM_BINARY_TYPE_EXECUTABLE, binary
 
-    _run(
-        call, program, chosen, notify, cl.BUILD_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make)
-    )
+    _run(call, program, chosen, notify, cl.BUILD_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make))
 
 
 @entry("clCompileProgram")
@@ -317,9 +315,7 @@ def compile_program(
         code = compile_opencl_bitcode(_text(program), device.agent, options=words, headers=texts)
         return cl.PROGRAM_BINARY_TYPE_COMPILED_OBJECT, wrapped(code, cl.PROGRAM_BINARY_TYPE_COMPILED_OBJECT)
 
-    _run(
-        call, program, chosen, notify, cl.COMPILE_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make)
-    )
+    _run(call, program, chosen, notify, cl.COMPILE_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make))
 
 
 @entry("clLinkProgram")
