@@ -142,9 +142,7 @@ def set_kernel_arg(call: Call, kernel: Kernel, index: int, size: int, value: byt
     return BY_VALUE
 
 
-def _object_argument(
-    call: Call, kernel: Kernel, argument: Argument, title: str, size: int, value: bytes | None
-) -> int:
+def _object_argument(call: Call, kernel: Kernel, argument: Argument, title: str, size: int, value: bytes | None) -> int:
     require(size == 8, cl.INVALID_ARG_SIZE, f"the handle for {title} has {size} bytes, expected 8")
     handle = struct.unpack("<Q", value)[0] if value is not None else 0
     is_sampler = argument.kind == "sampler"
@@ -235,13 +233,15 @@ def get_kernel_arg_info(call: Call, kernel: Kernel, index: int, name: int) -> by
         "the binary has no information about arguments: build it from source with -cl-kernel-arg-info",
     )
     other = cl.KERNEL_ARG_ADDRESS_GLOBAL if argument.kind == "image" else cl.KERNEL_ARG_ADDRESS_PRIVATE
-    access = _ACCESS.get(argument.access, cl.KERNEL_ARG_ACCESS_NONE)
+    access = _ACCESS.get(argument.access if argument.kind == "image" else "", cl.KERNEL_ARG_ACCESS_NONE)
     qualifiers = argument.is_const | argument.is_restrict << 1 | argument.is_volatile << 2
     return query(
         name,
         {
             cl.KERNEL_ARG_ADDRESS_QUALIFIER: lambda: u32(_SPACES.get(argument.address_space, other)),
-            cl.KERNEL_ARG_ACCESS_QUALIFIER: lambda: u32(access if argument.kind == "image" else cl.KERNEL_ARG_ACCESS_NONE),
+            cl.KERNEL_ARG_ACCESS_QUALIFIER: lambda: u32(
+                access if argument.kind == "image" else cl.KERNEL_ARG_ACCESS_NONE
+            ),
             cl.KERNEL_ARG_TYPE_NAME: lambda: text(argument.type_name),
             cl.KERNEL_ARG_TYPE_QUALIFIER: lambda: u64(qualifiers),
             cl.KERNEL_ARG_NAME: lambda: text(argument.name),
@@ -420,9 +420,7 @@ def enqueue_nd_range_kernel(
     target = kernel.on[device]
 
     def launch() -> None:
-        given: list[Given] = [
-            each.argument(device) if isinstance(each, ArgumentObject) else each for each in values
-        ]
+        given: list[Given] = [each.argument(device) if isinstance(each, ArgumentObject) else each for each in values]
         mark = len(device.gpu.findings)
         try:
             result = device.gpu.run(target.executable, kernel.name, grid, group, given, offset=start)
@@ -466,7 +464,9 @@ def _values(call: Call, kernel: Kernel, block: bytes) -> list[Given | ArgumentOb
         else:
             found = call.platform.objects.get(pointer)
             if not isinstance(found, ArgumentObject):
-                text = f"the object for argument {index} ({name}) of kernel {kernel.name} was released before the launch"
+                text = (
+                    f"the object for argument {index} ({name}) of kernel {kernel.name} was released before the launch"
+                )
                 raise OpenClError(cl.INVALID_KERNEL_ARGS, text)
             values.append(found)
     if len(kernel.values) >= MOST_LAUNCHES:

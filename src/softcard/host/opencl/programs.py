@@ -22,9 +22,9 @@ from softcard.host.hsa.compile import (
     compile_opencl_bitcode,
     link_opencl,
     link_opencl_library,
-    opencl_options,
 )
 from softcard.host.hsa.executable import Executable, Kernel
+from softcard.host.hsa.opencl_c import opencl_options
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, text, u32, u64
 from softcard.host.opencl.errors import OpenClError, require
@@ -143,7 +143,8 @@ def create_program_with_binary(
 ) -> Made:
     """Make a program with binaries."""
     require(devices and binaries, cl.INVALID_VALUE, "clCreateProgramWithBinary: no binaries were passed")
-    assert devices is not None and binaries is not None
+    assert devices is not None
+    assert binaries is not None
     for each in devices:
         context.device(each)
     made = Program(context, call.made, devices)
@@ -284,9 +285,7 @@ def build_program(
             raise OpenClError(cl.INVALID_BINARY, f"the program has no source, and no binary for {device.agent}")
         return cl.PROGRAM_BINARY_TYPE_EXECUTABLE, binary
 
-    _run(
-        call, program, chosen, notify, cl.BUILD_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make)
-    )
+    _run(call, program, chosen, notify, cl.BUILD_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make))
 
 
 @entry("clCompileProgram")
@@ -317,9 +316,7 @@ def compile_program(
         code = compile_opencl_bitcode(_text(program), device.agent, options=words, headers=texts)
         return cl.PROGRAM_BINARY_TYPE_COMPILED_OBJECT, wrapped(code, cl.PROGRAM_BINARY_TYPE_COMPILED_OBJECT)
 
-    _run(
-        call, program, chosen, notify, cl.COMPILE_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make)
-    )
+    _run(call, program, chosen, notify, cl.COMPILE_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make))
 
 
 @entry("clLinkProgram")
