@@ -20,6 +20,7 @@
 #include "opencl/group.h"
 #include "opencl/image.h"
 #include "opencl/printf.h"
+#include "opencl/standard_end.h"
 #pragma OPENCL FP_CONTRACT ON
 
 #endif

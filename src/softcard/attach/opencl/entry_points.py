@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from softcard.device.hsa.agents import AGENTS
+from softcard.device.kfd.node import PRODUCTS
 from softcard.host.opencl import constants as cl
-from softcard.host.opencl.device_info import device_info, platform_info
-from softcard.host.opencl.objects import DEFAULT_AGENTS, Object
+from softcard.host.opencl.device_info import DEFAULT_AGENTS, device_info, platform_info
+
+if TYPE_CHECKING:
+    from softcard.host.opencl.objects import Object
 
 BY_HAND: Final = "platform.c"
 ABSENT: Final = "absent"
@@ -217,12 +219,12 @@ def c_constants() -> str:
     lines.append("static const struct fixed_value platform_values[] = {")
     lines += _values(platform_info())
     lines.append("};")
-    for number, agent in enumerate(AGENTS):
+    for number, agent in enumerate(PRODUCTS):
         lines.append(f"static const struct fixed_value device_values_{number}[] = {{")
         lines += _values(device_info(agent))
         lines.append("};")
     lines.append("static const struct {const char *name; size_t count; const struct fixed_value *values;} agents[] = {")
-    for number, agent in enumerate(AGENTS):
+    for number, agent in enumerate(PRODUCTS):
         count = f"sizeof device_values_{number} / sizeof *device_values_{number}"
         lines.append(f'    {{"{agent}", {count}, device_values_{number}}},')
     lines.append("};")

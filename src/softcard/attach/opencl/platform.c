@@ -33,7 +33,7 @@
 #define MOST_ARGUMENT 65536 /* bytes of a value; no argument has as many, and the server refuses larger ones */
 
 enum { VERSION = 1 };
-enum { START = 0x1000, JOIN, SERVE_COPIES, SERVE_CALLBACKS, RELEASED, FORGOTTEN, COPIED, AWAIT, TIMER };
+enum { START = 0x1000, JOIN, SERVE_COPIES, SERVE_CALLBACKS, RELEASED, FORGOTTEN, COPIED, GOODBYE };
 enum { ONE_WAY = 1 };                     /* the value of a request without a reply */
 enum { FIXED = 1, COPIES = 2 };           /* flags in the value of a reply */
 enum { COPY = 1, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE }; /* what the server requests */
@@ -1263,6 +1263,14 @@ EXPORT void *clGetExtensionFunctionAddress(const char *name);
 
 static void *clGetExtensionFunctionAddressForPlatform(void *handle, const char *name) {
     return is_valid(handle, PLATFORM) ? clGetExtensionFunctionAddress(name) : NULL;
+}
+
+/* Let the program's commands end, and print what they print, when the program ends. */
+__attribute__((destructor)) static void say_goodbye(void) {
+    struct answer answer;
+    if (control < 0 || is_lost) return;
+    ask(GOODBYE, NULL, 0, &answer);
+    free_answer(&answer);
 }
 
 #include "dispatch.h"

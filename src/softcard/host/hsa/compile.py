@@ -12,17 +12,50 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
 from softcard.core.errors import BeyondModel, WireError
 from softcard.host.compiling import Clang, CompileError, NoCompiler, clangs, run
+from softcard.host.hsa.opencl_c import (
+    DEFAULT_STANDARD,
+    BuildOptionError,
+    LinkOptions,
+    check_headers,
+    feature_options,
+    opencl_link_options,
+    opencl_options,
+    sorted_options,
+    standard_of,
+)
 from softcard.image.hsa import targets
 from softcard.ir.object_cache import ObjectCache, default_folder
+
+__all__ = [
+    "COMPILERS",
+    "DEFAULT_VERSION",
+    "HIP_SOURCE",
+    "LINE_TABLES",
+    "SOURCE",
+    "VERSIONS",
+    "BuildOptionError",
+    "Compiler",
+    "LinkOptions",
+    "compile_hip",
+    "compile_opencl",
+    "compile_opencl_bitcode",
+    "compilers",
+    "default_version",
+    "link_opencl",
+    "link_opencl_library",
+    "opencl_link_options",
+    "opencl_options",
+    "text_of_file",
+]
 
 VERSIONS: Final = {"V2": 2, "V3": 3, "V4": 4, "V5": 5, "V6": 6}
 DEFAULT_VERSION: Final = "V5"
@@ -84,6 +117,15 @@ _PARTS: Final = "opencl"
 """The name of the folder with the headers that the main header includes."""
 _LINKED: Final = "linked.c"
 """The name of a C file with functions that OpenCL C cannot express, linked with every source as bitcode."""
+_LINKED_ATOMICS: Final = "linked.cl"
+"""The name of a file with functions that OpenCL C before 2.0 cannot express, linked with sources of that age."""
+_MACROS: Final = "macros.h"
+"""The name of the file with the macros of the options -D and -U, which is included after the main header."""
+_EMBEDDED: Final = "headers"
+"""The name of the folder of embedded headers beside the source."""
+_C99_INLINE: Final = re.compile(r"\binline\b")
+_BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+"""The first bytes of LLVM bitcode, without and with a wrapper."""
 
 
 def text_of_file(path: str | Path, data: bytes) -> str:
@@ -129,20 +171,82 @@ def compile_opencl(
     *,
     options: Sequence[str] = (),
     version: str | None = None,
+    headers: Mapping[str, str] | None = None,
     compiler: Compiler | None = None,
 ) -> bytes:
     """Return the linked code object of OpenCL C source for a processor such as ``gfx900``.
 
-    `options` are passed to clang after Softcard's own options (-O2 among them). `version` is the code object version;
-    by default it is taken from an option ``-mcode-object-version``, else from `default_version`. Raise `CompileError`
+    `options` are passed to clang after Softcard's own options (-O2 and -cl-std=CL2.0 among them). `version` is the
+    code object version; by default it is taken from an option ``-mcode-object-version``, else from `default_version`.
+    `headers` are the texts of embedded headers, by the name with which the source includes them. Raise `CompileError`
     with the diagnostics if the source is wrong, and `NoCompiler` if a compiler was not found. Raise `BeyondModel` for a
     version that the compiler cannot write, or for which it writes wrong code.
     """
-    version, options = _version(processor, version, options)
+    unit = _unit(source, processor, options, version, headers)
+    chosen = _chosen(unit.version, compiler)
+    what = [*unit.words(), *_checked(processor, unit.version)]
+    return _cached(chosen, what, lambda library: _compiled(chosen, unit, library))
+
+
+def compile_opencl_bitcode(
+    source: str,
+    processor: str,
+    *,
+    options: Sequence[str] = (),
+    version: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    compiler: Compiler | None = None,
+) -> bytes:
+    """Return the LLVM bitcode of one translation unit of OpenCL C, for `link_opencl` and `link_opencl_library`.
+
+    The bitcode is not optimised: linking does that. Arguments and errors are those of `compile_opencl`."""
+    unit = _unit(source, processor, options, version, headers)
+    chosen = _chosen(unit.version, compiler)
+    return _cached(chosen, ["bitcode", *unit.words()], lambda library: _bitcode_of(chosen, unit, library))
+
+
+def link_opencl(
+    parts: Sequence[bytes],
+    processor: str,
+    *,
+    options: Sequence[str] = (),
+    version: str | None = None,
+    compiler: Compiler | None = None,
+) -> bytes:
+    """Return the code object of parts that `compile_opencl_bitcode` or `link_opencl_library` returned.
+
+    The parts must be of one processor and compiler. `options` are passed to clang after Softcard's own options (-O2
+    among them). Raise `CompileError` if two parts define one symbol, or if no part defines a symbol that one of them
+    uses. Raise `WireError` if a part is not bitcode. Other arguments and errors are those of `compile_opencl`."""
+    version, words = _version(processor, version, options)
     chosen = _chosen(version, compiler)
-    words = _options(processor, version)
-    what = [source, *words, *options, *_checked(processor, version)]
-    return _cached(chosen, what, lambda library: _compiled(chosen, source, processor, version, options, library))
+    what = ["link", *_options(processor, version), *words, *_digests(parts), *_checked(processor, version)]
+    return _cached(chosen, what, lambda library: _linked(chosen, parts, processor, version, words, library))
+
+
+def link_opencl_library(
+    parts: Sequence[bytes],
+    processor: str,
+    *,
+    options: Sequence[str] = (),
+    version: str | None = None,
+    compiler: Compiler | None = None,
+) -> bytes:
+    """Return the LLVM bitcode of all parts, which may lack symbols, for a later `link_opencl`.
+
+    Arguments and errors are those of `link_opencl`."""
+    version, words = _version(processor, version, options)
+    chosen = _chosen(version, compiler)
+    base = _options(processor, version)
+    what = ["library", *base, *words, *_digests(parts)]
+
+    def make(library: Path) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+            ir = [*base, *words, *_inputs(parts, folder), "-Xclang", "-disable-llvm-passes"]
+            run([*chosen.clang, *ir, "-emit-llvm", "-c", "-o", "library.bc"], folder, chosen.name)
+            return Path(folder, "library.bc").read_bytes()
+
+    return _cached(chosen, what, make)
 
 
 def compile_hip(
@@ -304,32 +408,82 @@ def _options(processor: str, version: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _compiled(
-    compiler: Compiler, source: str, processor: str, version: str, options: Sequence[str], library: Path
-) -> bytes:
-    words = _options(processor, version)
-    linked = _cached(compiler, [_LINKED, *words], lambda library: _bitcode(compiler, words, library))
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A translation unit of OpenCL C: its source and all that changes its code but the compiler."""
+
+    source: str
+    processor: str
+    version: str
+    options: tuple[str, ...]
+    headers: Mapping[str, str]
+    is_part: bool = False
+    """True for a unit that is linked with others."""
+
+    def words(self) -> list[str]:
+        """Return words that differ for units with other results."""
+        embedded = [word for name in sorted(self.headers) for word in ("header", name, self.headers[name])]
+        return [self.source, *_options(self.processor, self.version), *self.options, *embedded]
+
+
+def _unit(
+    source: str, processor: str, options: Sequence[str], version: str | None, headers: Mapping[str, str] | None
+) -> _Unit:
+    version, words = _version(processor, version, options)
+    check_headers(headers or {})
+    return _Unit(source, processor, version, tuple(words), dict(headers or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Workplace:
+    """A folder in which a unit is compiled: with its source, its embedded headers, and a file of its macros.
+
+    `words` are clang's arguments for the unit, in order, without input and output."""
+
+    compiler: Compiler
+    folder: str
+    words: tuple[str, ...]
+
+    def compile(self, output: str, *more: str) -> None:
+        """Compile the source to the file `output`; `more` are further arguments for clang."""
+        run([*self.compiler.clang, *more, *self.words, SOURCE, "-o", output], self.folder, self.compiler.name)
+
+
+def _workplace(compiler: Compiler, unit: _Unit, library: Path, folder: str) -> _Workplace:
+    """Return `folder` as the workplace of a unit; `library` is the folder of Softcard's headers."""
+    given = sorted_options(unit.options)
+    Path(folder, SOURCE).write_text(unit.source, "utf-8")
+    Path(folder, _MACROS).write_text(given.macros, "utf-8")
+    for name, text in unit.headers.items():
+        path = Path(folder, _EMBEDDED, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    base = [
+        *_options(unit.processor, unit.version), "-x", "cl", f"-cl-std={DEFAULT_STANDARD}", "-cl-no-stdinc",
+        f"-D__SOFTCARD_CODE_OBJECT__={VERSIONS[unit.version]}", *(["-D__SOFTCARD_PART__"] if unit.is_part else []),
+        *_WARNED_OF, *feature_options(unit.options), *given.rest,
+    ]  # fmt: skip
+    embedded = ("-I", _EMBEDDED) if unit.headers else ()
+    words = [*base, "-include", str(library / _HEADER), "-include", _MACROS, *embedded, *given.includes]
+    return _Workplace(compiler, folder, tuple(words))
+
+
+def _compiled(compiler: Compiler, unit: _Unit, library: Path) -> bytes:
     with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
-        Path(folder, SOURCE).write_text(source, "utf-8")
-        Path(folder, "linked.bc").write_bytes(linked)
-        opencl = [
-            "-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-D__SOFTCARD_CODE_OBJECT__={VERSIONS[version]}",
-            *_WARNED_OF, *options, "-include", str(library / _HEADER),
-            "-Xclang", "-mlink-builtin-bitcode", "-Xclang", "linked.bc",
-        ]  # fmt: skip
-        if _loses_apertures(processor, version):
-            run(
-                [*compiler.clang, *words, *opencl, "-S", "-emit-llvm", SOURCE, "-o", "kernel.ll"], folder, compiler.name
-            )
-            _check_apertures(processor, version, compiler.name, Path(folder, "kernel.ll").read_text("utf-8", "replace"))
-        _object(compiler, [*words, *opencl], folder)
+        place = _workplace(compiler, unit, library, folder)
+        linked = _builtins(compiler, _options(unit.processor, unit.version), standard_of(unit.options), folder)
+        if _loses_apertures(unit.processor, unit.version):
+            place.compile("kernel.ll", *linked, "-S", "-emit-llvm")
+            text = Path(folder, "kernel.ll").read_text("utf-8", "replace")
+            _check_apertures(unit.processor, unit.version, compiler.name, text)
+        place.compile("kernel.o", *linked, "-c")
         try:
             _link(compiler, folder)
         except CompileError as error:
             missing = _UNDEFINED.findall(error.message)
-            if not any(re.search(rf"\binline\b[^;{{}}]*\b{name}\s*\(", source) for name in missing):
+            if not any(re.search(rf"\binline\b[^;{{}}]*\b{name}\s*\(", unit.source) for name in missing):
                 raise
-            _object(compiler, [_GNU_INLINE, *words, *opencl], folder)
+            place.compile("kernel.o", *linked, "-c", _GNU_INLINE)
             try:
                 _link(compiler, folder)
             except CompileError:
@@ -337,9 +491,81 @@ def _compiled(
         return Path(folder, "kernel.co").read_bytes()
 
 
-def _object(compiler: Compiler, words: Sequence[str], folder: str) -> None:
-    """Compile the source file in `folder` to the object file kernel.o; `words` are the arguments for clang."""
-    run([*compiler.clang, *words, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
+def _builtins(compiler: Compiler, words: Sequence[str], standard: int, folder: str) -> list[str]:
+    """Write the bitcode of Softcard's built-in functions to `folder`; return the options that link it.
+
+    `words` are the arguments for clang, and `standard` the lowest version of OpenCL C of the sources."""
+    names = [_LINKED, *([_LINKED_ATOMICS] if standard < 200 else [])]
+    options: list[str] = []
+    for name in names:
+        bitcode = _cached(compiler, [name, *words], partial(_bitcode, compiler, name, words))
+        Path(folder, f"{name}.bc").write_bytes(bitcode)
+        options += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", f"{name}.bc"]
+    return options
+
+
+def _bitcode_of(compiler: Compiler, unit: _Unit, library: Path) -> bytes:
+    """Return the bitcode of a unit, which is not optimised.
+
+    Functions that C99 calls inline get the linkage of C++'s: a part that does not inline them emits them, and linking
+    drops copies."""
+    whole = ("-Xclang", "-disable-llvm-passes", "-emit-llvm")
+    unit = replace(unit, is_part=True)
+    with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+        if not any(_C99_INLINE.search(text) for text in (unit.source, *unit.headers.values())):
+            _workplace(compiler, unit, library, folder).compile("kernel.bc", *whole, "-c")
+        else:
+            # -O0 would omit the bodies of these functions.
+            unit = replace(unit, options=tuple("-O1" if word == "-O0" else word for word in unit.options))
+            _workplace(compiler, unit, library, folder).compile("kernel.ll", *whole, "-S")
+            path = Path(folder, "kernel.ll")
+            text = path.read_text("utf-8", "surrogateescape")
+            text = re.sub(r"^define available_externally\b", "define linkonce_odr", text, flags=re.MULTILINE)
+            path.write_text(text, "utf-8", "surrogateescape")
+            base = _options(unit.processor, unit.version)
+            ir = [*compiler.clang, *base, "-x", "ir", *whole, "-c", "kernel.ll", "-o", "kernel.bc"]
+            run(ir, folder, compiler.name)
+        return Path(folder, "kernel.bc").read_bytes()
+
+
+def _digests(parts: Sequence[bytes]) -> list[str]:
+    """Return a digest of each part; raise `WireError` if there is none, or if one is not bitcode."""
+    if not parts:
+        raise WireError("link of 0 parts, expected at least one")
+    for number, part in enumerate(parts):
+        if not part.startswith(_BITCODE):
+            raise WireError(f"part {number} of a link is not LLVM bitcode, expected a result of compile_opencl_bitcode")
+    return [hashlib.sha256(part).hexdigest() for part in parts]
+
+
+def _inputs(parts: Sequence[bytes], folder: str) -> list[str]:
+    """Write the parts of a link to `folder`; return the arguments that make clang add them to an empty module.
+
+    Clang up to version 16 ignores such parts if its input is bitcode."""
+    others: list[str] = []
+    for number, part in enumerate(parts):
+        Path(folder, f"part{number}.bc").write_bytes(part)
+        others += ["-Xclang", "-mlink-bitcode-file", "-Xclang", f"part{number}.bc"]
+    Path(folder, "empty.c").touch()
+    return ["-x", "c", *others, "empty.c"]
+
+
+def _linked(
+    compiler: Compiler, parts: Sequence[bytes], processor: str, version: str, words: Sequence[str], library: Path
+) -> bytes:
+    """Return the code object of the parts of a link; `words` are the user's options for clang."""
+    base = _options(processor, version)
+    with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+        builtins = _builtins(compiler, base, 0, folder)
+        # After the parts: each built-in function becomes internal when it is linked, and later parts do not find it.
+        ir = [*compiler.clang, *base, *words, *_inputs(parts, folder), *builtins]
+        if _loses_apertures(processor, version):
+            run([*ir, "-S", "-emit-llvm", "-o", "kernel.ll"], folder, compiler.name)
+            text = Path(folder, "kernel.ll").read_text("utf-8", "replace")
+            _check_apertures(processor, version, compiler.name, text)
+        run([*ir, "-c", "-o", "kernel.o"], folder, compiler.name)
+        _link(compiler, folder)
+        return Path(folder, "kernel.co").read_bytes()
 
 
 def _link(compiler: Compiler, folder: str) -> None:
@@ -372,11 +598,12 @@ def _compiled_hip(
         return Path(folder, "kernel.co").read_bytes()
 
 
-def _bitcode(compiler: Compiler, words: Sequence[str], library: Path) -> bytes:
-    """Return the LLVM bitcode of Softcard's C functions that are linked with every OpenCL C source.
+def _bitcode(compiler: Compiler, name: str, words: Sequence[str], library: Path) -> bytes:
+    """Return the LLVM bitcode of a file of Softcard's functions that are linked with OpenCL C sources.
 
-    `words` are the arguments for clang, and `library` is the folder that contains the functions."""
+    `words` are the arguments for clang, and `library` is the folder that contains the headers."""
+    language = ("-x", "cl", f"-cl-std={DEFAULT_STANDARD}", "-cl-no-stdinc") if name.endswith(".cl") else ("-x", "c")
+    part = str(library / _PARTS / name)
     with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
-        part = str(library / _PARTS / _LINKED)
-        run([*compiler.clang, *words, "-x", "c", "-c", "-emit-llvm", part, "-o", "linked.bc"], folder, compiler.name)
+        run([*compiler.clang, *words, *language, "-c", "-emit-llvm", part, "-o", "linked.bc"], folder, compiler.name)
         return Path(folder, "linked.bc").read_bytes()

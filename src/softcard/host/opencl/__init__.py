@@ -1,1 +1,1 @@
-"""The OpenCL platform: its objects, rules and commands, for every device of this package that runs OpenCL C."""
+"""The OpenCL platform: its objects, rules and commands, on the emulated GPUs that run OpenCL C."""

@@ -25,6 +25,8 @@ from softcard.image.amdcl2.objects import MASK32, MAX_SIZE, MAX_SLICES
 from softcard.isa.gcn.state import LANES
 from softcard.isa.gcn.target import GFX9
 
+DEFAULT_AGENTS: Final = ("gfx900", "gfx906", "gfx803", "gfx908", "gfx90a", "gfx942", "gfx950")
+"""The processors of the devices, unless the program's environment selects others; the first is the default device."""
 PLATFORM_NAME: Final = "Softcard"
 ICD_SUFFIX: Final = "SOFTCARD"
 PLATFORM_VENDOR: Final = "Softcard"

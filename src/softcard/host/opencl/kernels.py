@@ -233,7 +233,7 @@ def get_kernel_arg_info(call: Call, kernel: Kernel, index: int, name: int) -> by
         "the binary has no information about arguments: build it from source with -cl-kernel-arg-info",
     )
     other = cl.KERNEL_ARG_ADDRESS_GLOBAL if argument.kind == "image" else cl.KERNEL_ARG_ADDRESS_PRIVATE
-    access = _ACCESS.get(argument.access, cl.KERNEL_ARG_ACCESS_NONE)
+    access = _ACCESS.get(argument.access if argument.kind == "image" else "", cl.KERNEL_ARG_ACCESS_NONE)
     qualifiers = argument.is_const | argument.is_restrict << 1 | argument.is_volatile << 2
     return query(
         name,

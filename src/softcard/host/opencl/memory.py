@@ -610,7 +610,9 @@ def enqueue_copy_buffer_rect(
     second = Rectangle.of(target_origin, region, target_row_pitch, target_slice_pitch)
     check_region(source, first.start, first.end - first.start)
     check_region(target, second.start, second.end - second.start)
-    assert region is not None and source_origin is not None and target_origin is not None
+    assert region is not None
+    assert source_origin is not None
+    assert target_origin is not None
     if source is target:
         same = (first.row, first.slice) == (second.row, second.slice)
         require(same, cl.INVALID_VALUE, "the pitches of a copy within a buffer differ, expected equal ones")

@@ -34,8 +34,6 @@ from softcard.host.opencl.errors import OpenClError
 if TYPE_CHECKING:
     from softcard.host.opencl.memory import SvmBlock
 
-DEFAULT_AGENTS: Final = ("gfx900", "gfx906", "gfx803", "gfx90a", "gfx942", "gfx950")
-"""The processors of the devices, unless the program's environment selects others; the first is the default device."""
 Callback = tuple[int, int]
 """A function of the host program and its user data, as addresses; the function is 0 if there is none."""
 SLOT_WORDS: Final = 8

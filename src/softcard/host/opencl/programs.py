@@ -22,9 +22,9 @@ from softcard.host.hsa.compile import (
     compile_opencl_bitcode,
     link_opencl,
     link_opencl_library,
-    opencl_options,
 )
 from softcard.host.hsa.executable import Executable, Kernel
+from softcard.host.hsa.opencl_c import opencl_options
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, text, u32, u64
 from softcard.host.opencl.errors import OpenClError, require
@@ -143,7 +143,8 @@ def create_program_with_binary(
 ) -> Made:
     """Make a program with binaries."""
     require(devices and binaries, cl.INVALID_VALUE, "clCreateProgramWithBinary: no binaries were passed")
-    assert devices is not None and binaries is not None
+    assert devices is not None
+    assert binaries is not None
     for each in devices:
         context.device(each)
     made = Program(context, call.made, devices)
