@@ -1,6 +1,7 @@
 """Programs: their sources and binaries, and the commands that build, compile and link them.
 
-A binary of an executable is its code object. A binary of a compiled object or library is LLVM bitcode after a header.
+A binary of an executable is its code object, followed by the name and text of its source, so that messages can show
+lines of programs that cache binaries. A binary of a compiled object or library is LLVM bitcode after a header.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from softcard.host.opencl.objects import Callback, Context, Device, Object
 MAGIC: Final = b"softcard bitcode"
 """The first bytes of a binary that is not a code object; the type and the bitcode follow."""
 ELF_MAGIC: Final = b"\x7fELF"
+SOURCE_MAGIC: Final = b"softcard source\n"
+"""The last bytes of a binary that ends with a source."""
+_SOURCE_SIZES: Final = struct.Struct("<2I")
 LIBRARY_OPTIONS: Final = ("-create-library", "-enable-link-options")
 SOURCE_SUFFIX: Final = ".cl"
 MOST_FILES: Final = 256
@@ -67,6 +71,12 @@ class Program(Object):
         """The number of kernels that the program has of this one: they forbid building it again."""
         self.lock = threading.Lock()
         self._name = ""
+        self._text = source
+        """The source, also that of a binary."""
+
+    def use_text(self, name: str, source: bytes) -> None:
+        """Show lines of the source from which a binary was built; `name` is its name then."""
+        self._name, self._text = name, source
 
     @property
     def name(self) -> str:
@@ -86,9 +96,9 @@ class Program(Object):
         with self.lock:
             if build.executable is None and build.type == cl.PROGRAM_BINARY_TYPE_EXECUTABLE:
                 build.executable = device.gpu.load(build.binary)
-                if self.source:
+                if self._text:
                     build.executable.source_name = self.name
-                    build.executable.source_lines = tuple(self.source.decode("utf-8", "replace").split("\n"))
+                    build.executable.source_lines = tuple(self._text.decode("utf-8", "replace").split("\n"))
             return build.executable
 
     def any_executable(self) -> Executable:
@@ -128,6 +138,24 @@ def bitcode_of(binary: bytes) -> bytes:
     return binary[len(MAGIC) + 4 :]
 
 
+def with_source(code: bytes, name: str, source: bytes) -> bytes:
+    """Return the binary of an executable: a code object with the name and the text of its source at the end."""
+    encoded = name.encode("utf-8", "surrogateescape")
+    return code + encoded + source + _SOURCE_SIZES.pack(len(encoded), len(source)) + SOURCE_MAGIC
+
+
+def source_of(binary: bytes) -> tuple[str, bytes] | None:
+    """Return the name and the text of the source at the end of a binary; None if it has none."""
+    end = len(binary) - len(SOURCE_MAGIC) - _SOURCE_SIZES.size
+    if end < 0 or not binary.endswith(SOURCE_MAGIC):
+        return None
+    name, size = _SOURCE_SIZES.unpack_from(binary, end)
+    if name + size > end:
+        return None
+    text = binary[end - size : end]
+    return binary[end - size - name : end - size].decode("utf-8", "surrogateescape"), text
+
+
 # ---- creation --------------------------------------------------------------------------------------------------------
 
 
@@ -152,6 +180,8 @@ def create_program_with_binary(
         build = made.builds[device]
         build.type, build.binary = binary_type(binary), binary
         if build.type == cl.PROGRAM_BINARY_TYPE_EXECUTABLE:
+            if known := source_of(binary):
+                made.use_text(*known)
             try:
                 made.executable(device)
             except SoftcardError as error:
@@ -276,7 +306,8 @@ def build_program(
     def make(device: Device) -> tuple[int, bytes]:
         build = program.builds[device]
         if program.source:
-            binary = compile_opencl(_text(program), device.agent, options=words)
+            code = compile_opencl(_text(program), device.agent, options=words)
+            binary = with_source(code, program.name, program.source)
         elif build.type == cl.PROGRAM_BINARY_TYPE_EXECUTABLE:
             binary = build.binary
         elif build.binary:
