@@ -149,22 +149,13 @@ def warn_caller(text: str, category: type[Warning]) -> None:
 def host_line() -> str:
     """Return the innermost line outside this package as ``file:line``; "" if all frames belong to this package."""
     frame = _host_frame()
-    if _package_of(frame) in _NOT_USER_CODE:
+    if frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_USER_CODE:
         return ""
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _host_frame() -> FrameType:
     frame = sys._getframe(1)
-    while frame.f_back is not None and _package_of(frame) in OURS:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
         frame = frame.f_back
     return frame
-
-
-def _package_of(frame: FrameType) -> str:
-    """Return the name of the package to which the code of a frame belongs.
-
-    A module that Python runs (``python -m``) has the name ``__main__``; its package is known from its specification.
-    """
-    name = getattr(frame.f_globals.get("__spec__"), "name", None) or frame.f_globals.get("__name__", "")
-    return str(name).partition(".")[0]
