@@ -90,7 +90,7 @@ class Memory(ArgumentObject):
         self.destructors: list[Callback] = []
         self.svm: SvmBlock | None = parent if isinstance(parent, SvmBlock) else parent.svm if parent else None
         """The shared virtual memory that contains the object, or None."""
-        self.address = parent.address + origin if parent is not None else self.platform.arena.allocate(size)
+        self.address: int = parent.address + origin if parent is not None else self.platform.arena.allocate(size)
         self.host = 0 if self.svm is not None else self.host_pointer
         self._on: dict[Device, int] = {}
         self._uses = 1
@@ -785,6 +785,7 @@ def svm_alloc(call: Call, context: Context, flags: int, size: int, alignment: in
     )
     block = SvmBlock(context, 0, flags, size)
     context.svm[block.address] = block
+    context.platform.version += 1
     return Performed(None, (), (block.address, 0, 0))
 
 
@@ -793,6 +794,7 @@ def svm_free(call: Call, context: Context, pointer: int) -> None:
     """Free shared virtual memory."""
     block = context.svm.pop(pointer, None)
     if block is not None:
+        context.platform.version += 1
         block.end_use()
 
 

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softcard.core.allocations import Allocator
-from softcard.core.diagnostics import Diagnostic, diagnostics_of, of_error
+from softcard.core.diagnostics import AnyFinding, Diagnostic, diagnostics_of, of_error
 from softcard.core.errors import SoftcardError
-from softcard.core.findings import Finding
 from softcard.core.space import PAGE_SIZE
 from softcard.core.words import align_up
 from softcard.device.hsa.settings import GpuOptions
@@ -269,8 +268,9 @@ class Platform:
         self._texts: list[tuple[bool, bytes]] = []
         self._text_lock = threading.Lock()
         self._seen: set[object] = set()
-        self.forgotten_count = 0
-        """The number of objects that were forgotten; a handle may denote another object when it has changed."""
+        self.version = 0
+        """A number that changes when an object is forgotten, so that its handle may denote another one later, and when
+        shared virtual memory is allocated or freed."""
         self._later: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         threading.Thread(target=self._call_later, name="callbacks", daemon=True).start()
 
@@ -296,7 +296,7 @@ class Platform:
     def forget(self, handle: int) -> None:
         """Remove an object, whose handle may denote another one from now on."""
         found = self.objects.pop(handle, None)
-        self.forgotten_count += 1
+        self.version += 1
         if found is not None:
             found.forgotten()
 
@@ -350,11 +350,9 @@ class Platform:
         for each in contexts:
             each.report(text)
 
-    def report_findings(self, found: Sequence[Finding], context: Context) -> None:
+    def report_findings(self, found: Sequence[AnyFinding], context: Context) -> None:
         """Report the findings of a command, each code location once."""
-        fresh = [each for each in found if each.key not in self._seen]
-        self._seen.update(each.key for each in fresh)
-        for each in diagnostics_of(fresh):
+        for each in diagnostics_of(found):
             self.report(each, [context])
 
     def report_error(self, error: SoftcardError, context: Context) -> None:

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from softcard.core.errors import SoftcardError
+from softcard.host.compiling import CompileError, NoCompiler
 from softcard.host.hsa.compile import (
     LINE_TABLES,
-    CompileError,
-    NoCompiler,
     compile_opencl,
     compile_opencl_bitcode,
     link_opencl,
