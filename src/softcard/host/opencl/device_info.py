@@ -65,18 +65,7 @@ LANGUAGE_EXTENSIONS: Final = (
     Named("cl_khr_fp16"),
     Named("cl_khr_fp64"),
     Named("cl_khr_3d_image_writes"),
-    Named("cl_khr_depth_images"),
     Named("cl_khr_subgroups"),
-    Named("cl_khr_subgroup_extended_types"),
-    Named("cl_khr_subgroup_non_uniform_vote"),
-    Named("cl_khr_subgroup_ballot"),
-    Named("cl_khr_subgroup_non_uniform_arithmetic"),
-    Named("cl_khr_subgroup_shuffle"),
-    Named("cl_khr_subgroup_shuffle_relative"),
-    Named("cl_khr_subgroup_clustered_reduce"),
-    Named("cl_khr_subgroup_rotate"),
-    Named("cl_khr_extended_bit_ops"),
-    Named("cl_khr_integer_dot_product", (2, 0, 0)),
     Named("cl_amd_media_ops"),
     Named("cl_amd_media_ops2"),
 )
@@ -96,7 +85,6 @@ FEATURES: Final = tuple(
     for name in (
         "3d_image_writes", "atomic_order_acq_rel", "atomic_order_seq_cst", "atomic_scope_all_devices",
         "atomic_scope_device", "fp64", "generic_address_space", "images", "int64",
-        "integer_dot_product_input_4x8bit", "integer_dot_product_input_4x8bit_packed",
         "program_scope_global_variables", "read_write_images", "subgroups", "work_group_collective_functions",
     )
 )  # fmt: skip
