@@ -78,6 +78,8 @@ class Program(Object):
         self.kernel_count = 0
         """The number of kernels that the program has of this one: they forbid building it again."""
         self.lock = threading.Lock()
+        self._uses = 1
+        """The number of launches that are enqueued, and 1 more until the program has released all its references."""
         self._name = ""
         self._first_line = 1
 
@@ -121,11 +123,24 @@ class Program(Object):
             cl.INVALID_PROGRAM_EXECUTABLE, "the program was not built: call clBuildProgram or clLinkProgram first"
         )
 
-    def forgotten(self) -> None:
-        """Unload the code and call the program's callbacks."""
+    def begin_use(self) -> None:
+        """Handle the enqueueing of a launch of one of the kernels."""
+        with self.lock:
+            self._uses += 1
+
+    def end_use(self) -> None:
+        """Handle the end of a launch, or of the program's handle; unload the code after the last one."""
+        with self.lock:
+            self._uses -= 1
+            if self._uses:
+                return
         for build in self.builds.values():
             if build.executable is not None:
                 build.executable.unload()
+
+    def forgotten(self) -> None:
+        """Unload the code when no launch uses it any more, and call the program's callbacks."""
+        self.end_use()
         self.platform.call_destructors(self.destructors, self.handle)
 
 
