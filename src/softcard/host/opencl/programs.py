@@ -33,6 +33,8 @@ MAGIC: Final = b"softcard bitcode"
 """The first bytes of a binary that is not a code object; the type and the bitcode follow."""
 ELF_MAGIC: Final = b"\x7fELF"
 LIBRARY_OPTIONS: Final = ("-create-library", "-enable-link-options")
+ARGUMENT_NAMES: Final = "-cl-kernel-arg-info"
+"""The option that puts the names of arguments into code objects; messages about arguments need them."""
 SOURCE_SUFFIX: Final = ".cl"
 MOST_FILES: Final = 256
 """The number of files that are compared with a source, to find the file from which the program has read it."""
@@ -193,7 +195,7 @@ def _options(options: bytes | None, program: Program | None, status: int) -> tup
     """Return options as text and as options of clang; raise `OpenClError` with `status` for unknown ones."""
     given = (options or b"").decode("utf-8", "replace")
     try:
-        return given, [*LINE_TABLES, *opencl_options(given)]
+        return given, [*LINE_TABLES, ARGUMENT_NAMES, *opencl_options(given)]
     except SoftcardError as error:
         raise OpenClError(status, str(error)) from None
 
