@@ -224,12 +224,13 @@ class Server:
         self._sender.send(found)
         return as_text([found])
 
-    def _find_file(self, source: bytes) -> str:
+    def _find_file(self, source: bytes) -> tuple[str, int]:
         pid = struct.unpack("3i", self._control.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         try:
-            return file_with(source, Path(os.readlink(f"/proc/{pid}/cwd")))
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return file_with(source, Path(os.readlink(f"/proc/{pid}/cwd")), [os.fsdecode(each) for each in words])
         except OSError:
-            return ""
+            return "", 0
 
     def _end(self) -> None:
         """Write what the program has not read, after its end, and end this process."""

@@ -83,7 +83,7 @@ class Used(Protocol):
 class Command:
     """A command of a queue. `action` carries it out; `copies` are copies that the program performs instead.
 
-    `uses` are the memory objects that must live as long as the command.
+    `uses` are the memory objects and the program that must live as long as the command.
 
     `waits` are the events of its wait list, and `event` is its own event, or None. `after` is called when the command
     has completed without an error. If the caller `performs` the copies, they are part of the reply to its call. With

@@ -15,7 +15,7 @@ from softcard.host.hsa.launch import Size
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, text, u32, u64
 from softcard.host.opencl.errors import OpenClError, require
-from softcard.host.opencl.events import Command, CommandQueue, Event
+from softcard.host.opencl.events import Command, CommandQueue, Event, Used
 from softcard.host.opencl.memory import Memory, Place, Sizes, check_context, svm_block
 from softcard.host.opencl.objects import ArgumentObject, Device, Object
 from softcard.host.opencl.programs import Program
@@ -411,7 +411,7 @@ class Plan:
         values: Sequence[Given | ArgumentObject],
     ) -> None:
         self.kernel = kernel
-        self.uses = [each for each in values if isinstance(each, Memory)]
+        self.uses: list[Used] = [kernel.program, *(each for each in values if isinstance(each, Memory))]
         self._queue = queue
         self._grid = _size(grid)
         self._group = _size(group)

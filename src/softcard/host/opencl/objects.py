@@ -238,7 +238,8 @@ class Platform:
 
     `client` reaches the program, `arena` is the memory of its buffers, and `slots` are the words that hold the status
     and times of its events. `options` are the settings of the GPUs. `show` renders a diagnostic for the program's
-    user. `find_file` returns the path of a file of the program with the given contents, or "".
+    user. `find_file` returns the path of the program's file that has a source, and the line where it begins; "" and 0
+    if no file is found.
     """
 
     def __init__(
@@ -250,7 +251,7 @@ class Platform:
         handle: int,
         options: GpuOptions,
         show: Callable[[Diagnostic], str],
-        find_file: Callable[[bytes], str],
+        find_file: Callable[[bytes], tuple[str, int]],
     ) -> None:
         self._find_file = find_file
         self._program_count = 0
@@ -311,10 +312,13 @@ class Platform:
         if found is not None:
             found.forgotten()
 
-    def source_name(self, source: bytes) -> str:
-        """Return the name of a program's source in messages: the program's file with these contents, or a number."""
+    def source_place(self, source: bytes) -> tuple[str, int]:
+        """Return the name of a program's source in messages, and the number of its first line there.
+
+        The name is that of the program's file that has the source, or else the number of the source."""
         self._program_count += 1
-        return self._find_file(source) or f"<program {self._program_count}>"
+        name, line = self._find_file(source)
+        return (name, line) if name else (f"<program {self._program_count}>", 1)
 
     # ---- callbacks -----------------------------------------------------------------------------------------------
 
