@@ -111,10 +111,8 @@ class Program:
         return made
 
     def close(self) -> None:
-        """Close the GPUs."""
-        for each in self.devices:
-            if each.is_open:
-                each.gpu.close()
+        """End the platform."""
+        self.platform.close()
 
 
 class Call:

@@ -215,12 +215,12 @@ class CommandQueue(Object):
         """Run the commands of flushed queues until the queue is released and empty."""
         while True:
             with self.platform.changed:
-                self._is_flushed = False
                 while not self._is_flushed:
                     if self.is_released and not self._pending and not self.is_busy:
                         self._thread = None
                         return
                     self.platform.changed.wait()
+                self._is_flushed = False
             self.work(lambda: False)
 
     def work(self, is_done: Callable[[], bool]) -> None:

@@ -7,6 +7,7 @@ object. Threads of the server share the platform; `Platform.changed` guards the 
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -274,6 +275,17 @@ class Platform:
         self._later: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         threading.Thread(target=self._call_later, name="callbacks", daemon=True).start()
 
+    def close(self) -> None:
+        """End the threads, and close the GPUs."""
+        with self.changed:
+            for each in tuple(self.objects.values()):
+                each.is_released = True
+            self.changed.notify_all()
+        self.later(sys.exit)
+        for device in self.devices:
+            if device.is_open:
+                device.gpu.close()
+
     # ---- objects -------------------------------------------------------------------------------------------------
 
     def add(self, made: Object) -> None:
@@ -324,7 +336,7 @@ class Platform:
             call = self._later.get()
             try:
                 call()
-            except OSError:  # the program has ended
+            except (OSError, SystemExit):  # the program or the platform has ended
                 return
 
     # ---- output --------------------------------------------------------------------------------------------------

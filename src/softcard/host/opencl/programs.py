@@ -39,6 +39,8 @@ SOURCE_MAGIC: Final = b"softcard source\n"
 """The last bytes of a binary that ends with a source."""
 _SOURCE_SIZES: Final = struct.Struct("<3I")
 LIBRARY_OPTIONS: Final = ("-create-library", "-enable-link-options")
+ARGUMENT_NAMES: Final = "-cl-kernel-arg-info"
+"""The option that puts the names of arguments into code objects; messages about arguments need them."""
 SOURCE_SUFFIX: Final = ".cl"
 SCRIPT_SUFFIXES: Final = (".py", ".jl")
 """The suffixes of programs that have the sources of their kernels as text of several lines."""
@@ -250,7 +252,7 @@ def _options(options: bytes | None, program: Program | None, status: int) -> tup
     """Return options as text and as options of clang; raise `OpenClError` with `status` for unknown ones."""
     given = (options or b"").decode("utf-8", "replace")
     try:
-        return given, [*LINE_TABLES, *opencl_options(given)]
+        return given, [*LINE_TABLES, ARGUMENT_NAMES, *opencl_options(given)]
     except SoftcardError as error:
         raise OpenClError(status, str(error)) from None
 
