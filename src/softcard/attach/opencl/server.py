@@ -23,7 +23,7 @@ from softcard.attach.host_session import NOTE_ERR, NOTE_OUT, REPLY, REQUEST, SPI
 from softcard.attach.opencl.entry_points import HANDLES, INVALID, Entry, Reader, decoded, table
 from softcard.attach.opencl.records import Sender
 from softcard.attach.opencl.variables import AGENTS_VARIABLE, settings
-from softcard.core.checks import MEMORY, VARIABLE
+from softcard.core.checks import MEMORY, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
 from softcard.host.opencl import constants as cl
@@ -214,6 +214,7 @@ class Server:
         names = self._environment.get(AGENTS_VARIABLE) or ",".join(DEFAULT_AGENTS)
         options = settings(self._environment)
         options["check"] = self._environment.get(VARIABLE, MEMORY)
+        checks_of(options["check"])  # here, since a device is opened only when a kernel runs
         options["on_finding"] = "keep"
         places = [(devices + number * device_size, name) for number, name in enumerate(names.split(","))]
         return Platform(
