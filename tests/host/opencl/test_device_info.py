@@ -2,12 +2,14 @@
 
 import struct
 
+import numpy as np
 import pytest
 
 import softcard
 from softcard import WireError
 from softcard.device.hsa.agents import AGENTS
 from softcard.device.kfd.node import PRODUCTS
+from softcard.host.hsa.compile import compilers
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl import device_info as told
 from softcard.host.opencl.device_info import device_info, platform_info
@@ -34,7 +36,7 @@ NON_UNIFORM_WORK_GROUP_SUPPORT WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT GENERIC_A
 NODE_MASK PCIE_ID_AMD SIMD_PER_COMPUTE_UNIT_AMD SIMD_WIDTH_AMD SIMD_INSTRUCTION_WIDTH_AMD WAVEFRONT_WIDTH_AMD
 GLOBAL_MEM_CHANNELS_AMD GLOBAL_MEM_CHANNEL_BANKS_AMD GLOBAL_MEM_CHANNEL_BANK_WIDTH_AMD
 LOCAL_MEM_SIZE_PER_COMPUTE_UNIT_AMD LOCAL_MEM_BANKS_AMD THREAD_TRACE_SUPPORTED_AMD GFXIP_MAJOR_AMD GFXIP_MINOR_AMD
-AVAILABLE_ASYNC_QUEUES_AMD
+AVAILABLE_ASYNC_QUEUES_AMD MAX_REAL_TIME_COMPUTE_QUEUES_AMD MAX_REAL_TIME_COMPUTE_UNITS_AMD
 """
 ULONGS = """
 TYPE MAX_WORK_GROUP_SIZE MAX_MEM_ALLOC_SIZE IMAGE2D_MAX_WIDTH IMAGE2D_MAX_HEIGHT IMAGE3D_MAX_WIDTH IMAGE3D_MAX_HEIGHT
@@ -211,6 +213,39 @@ def test_each_device_has_its_own_uuid_and_pci_address():
 def test_a_name_fits_its_field():
     for each in (*told.EXTENSIONS, *told.FEATURES):
         assert len(each.name) < cl.NAME_VERSION_MAX_NAME_SIZE
+
+
+OF_LANGUAGE = """
+cl_khr_3d_image_writes cl_khr_async_work_group_copy_fence cl_khr_byte_addressable_store cl_khr_depth_images
+cl_khr_device_enqueue_local_arg_types cl_khr_expect_assume cl_khr_extended_async_copies cl_khr_extended_bit_ops
+cl_khr_fp16 cl_khr_fp64 cl_khr_gl_msaa_sharing cl_khr_global_int32_base_atomics cl_khr_global_int32_extended_atomics
+cl_khr_image2d_from_buffer cl_khr_int64_base_atomics cl_khr_int64_extended_atomics cl_khr_integer_dot_product
+cl_khr_kernel_clock cl_khr_local_int32_base_atomics cl_khr_local_int32_extended_atomics cl_khr_mipmap_image
+cl_khr_mipmap_image_writes cl_khr_select_fprounding_mode cl_khr_srgb_image_writes cl_khr_subgroup_ballot
+cl_khr_subgroup_clustered_reduce cl_khr_subgroup_extended_types cl_khr_subgroup_named_barrier
+cl_khr_subgroup_non_uniform_arithmetic cl_khr_subgroup_non_uniform_vote cl_khr_subgroup_rotate
+cl_khr_subgroup_shuffle cl_khr_subgroup_shuffle_relative cl_khr_subgroups cl_khr_work_group_uniform_arithmetic
+cl_ext_float_atomics cl_amd_media_ops cl_amd_media_ops2
+__opencl_c_3d_image_writes __opencl_c_atomic_order_acq_rel __opencl_c_atomic_order_seq_cst
+__opencl_c_atomic_scope_all_devices __opencl_c_atomic_scope_device __opencl_c_device_enqueue __opencl_c_fp64
+__opencl_c_generic_address_space __opencl_c_images __opencl_c_int64 __opencl_c_integer_dot_product_input_4x8bit
+__opencl_c_integer_dot_product_input_4x8bit_packed __opencl_c_pipes __opencl_c_program_scope_global_variables
+__opencl_c_read_write_images __opencl_c_subgroups __opencl_c_work_group_collective_functions
+"""
+"""The extensions and optional features of OpenCL C whose macros a compiler may define."""
+
+
+@pytest.mark.skipif(not compilers(), reason="no compiler of OpenCL C")
+def test_the_compiler_defines_macros_of_what_the_device_has_and_of_nothing_else():
+    names = OF_LANGUAGE.split()
+    claimed = {each.name for each in (*told.LANGUAGE_EXTENSIONS, *told.FEATURES)}
+    assert claimed <= set(names)
+    lines = (f"#ifdef {name}\n    found[{number}] = 1;\n#endif\n" for number, name in enumerate(names))
+    with softcard.Gpu.open("gfx900") as gpu:
+        found = gpu.zeros(len(names), np.int32)
+        source = f"kernel void defined(global int *found)\n{{\n{''.join(lines)}}}\n"
+        gpu.run(gpu.compile(source, options=["-cl-std=CL3.0"]), "defined", 1, args=[found])
+        assert {name for name, is_defined in zip(names, found, strict=True) if is_defined} == claimed
 
 
 def test_an_agent_that_the_driver_does_not_support_is_refused():

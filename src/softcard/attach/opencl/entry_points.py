@@ -269,7 +269,7 @@ class Reader:
         self.at += 8 * count
         return found
 
-    def list(self) -> tuple[int, ...] | None:
+    def array(self) -> tuple[int, ...] | None:
         """Return the next words, whose number comes first; None for NULL."""
         count = self.word()
         return None if count == NULL else self.words(count)
@@ -290,7 +290,7 @@ class Reader:
 
     def objects(self, kind: str) -> list[Object] | None:
         """Return the objects of a list of handles; None for NULL."""
-        found = self.list()
+        found = self.array()
         return None if found is None else [self.find(each, kind) for each in found]
 
     def value(self, kind: str) -> object:
@@ -307,7 +307,7 @@ class Reader:
         if kind in ("u32", "u64", "size", "pointer", "out_size", "out_sizes", "out_list_8"):
             return self.word()
         if kind in ("sizes", "dims", "properties", "pointers", "sizes_of"):
-            return self.list()
+            return self.array()
         if kind in ("callback", "new_event"):
             return self.words(2)
         return self.blobs() if kind == "texts" else self.blob()

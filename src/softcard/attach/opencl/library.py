@@ -18,7 +18,7 @@ NAME: Final = "libsoftcard_opencl.so"
 def _headers() -> Mapping[str, str]:
     """Return the generated headers of platform.c by file name."""
     python = "".join(f"\\{byte:03o}" for byte in os.fsencode(sys.executable))
-    constants = f'#define PYTHON "{python}"\n{c_constants()}'
+    constants = f'#define PYTHON "{python}"\n#define FILE_NAME "{NAME}"\n{c_constants()}'
     return {"constants.h": constants, "entry_points.h": c_functions(), "dispatch.h": c_dispatch()}
 
 

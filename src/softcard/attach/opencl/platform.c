@@ -14,6 +14,7 @@
 #define OF_THREAD _Thread_local
 #include "host.h"
 
+#include <link.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -40,7 +41,7 @@ enum { COPY = 1, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE }
 enum { UNSET = 0, BY_VALUE, OBJECT, LOCAL_MEMORY, SVM_POINTER };        /* the states of an argument */
 
 /* OpenCL's numbers that this file needs. */
-enum { SUCCESS = 0, DEVICE_NOT_FOUND = -1, OUT_OF_RESOURCES = -5, OUT_OF_HOST_MEMORY = -6 };
+enum { SUCCESS = 0, PLATFORM_NOT_FOUND = -1001, DEVICE_NOT_FOUND = -1, OUT_OF_RESOURCES = -5, OUT_OF_HOST_MEMORY = -6 };
 enum { PROFILING_INFO_NOT_AVAILABLE = -7, EVENT_FAILED = -14, INVALID_VALUE = -30, INVALID_DEVICE_TYPE = -31 };
 enum { INVALID_PLATFORM = -32, INVALID_CONTEXT = -34, INVALID_ARG_INDEX = -49, INVALID_EVENT_WAIT_LIST = -57 };
 enum { INVALID_EVENT = -58, INVALID_OPERATION = -59, INVALID_PROPERTY = -64 };
@@ -1261,8 +1262,29 @@ static void clSVMFree(void *context, void *pointer) {
 
 static int32_t absent_function(void) { return INVALID_OPERATION; }
 
+/* Return 1 and set `is_second` if an object of the process has this library's name: 0 for this library itself. */
+static int find_copy(struct dl_phdr_info *object, size_t size, void *is_second) {
+    (void)size;
+    const char *name = strrchr(object->dlpi_name, '/');
+    if (!name || strcmp(name + 1, FILE_NAME)) return 0;
+    const uintptr_t own = (uintptr_t)&platform, base = object->dlpi_addr;
+    int is_own = 0;
+    for (int each = 0; each < object->dlpi_phnum; each++) {
+        const ElfW(Phdr) *part = object->dlpi_phdr + each;
+        is_own |= part->p_type == PT_LOAD && own - base - part->p_vaddr < part->p_memsz;
+    }
+    *(int *)is_second = !is_own;
+    return 1;
+}
+
+/* A program may find one copy of the library by a variable and another one by an .icd file: only the first copy has a
+ * platform, since the program would run everything on two equal ones. */
 EXPORT int32_t clIcdGetPlatformIDsKHR(uint32_t room, void **platforms, uint32_t *count) {
-    return clGetPlatformIDs(room, platforms, count);
+    int is_second = 0;
+    dl_iterate_phdr(find_copy, &is_second);
+    if (!is_second) return clGetPlatformIDs(room, platforms, count);
+    if (count) *count = 0;
+    return PLATFORM_NOT_FOUND;
 }
 
 EXPORT void *clGetExtensionFunctionAddress(const char *name);

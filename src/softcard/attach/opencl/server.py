@@ -24,7 +24,7 @@ from softcard.attach.opencl.entry_points import HANDLES, INVALID, Entry, Reader,
 from softcard.attach.opencl.records import Sender
 from softcard.attach.opencl.variables import AGENTS_VARIABLE, settings
 from softcard.core.checks import MEMORY, VARIABLE
-from softcard.core.diagnostics import Diagnostic
+from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl import contexts, image_commands, images, kernels, memory, programs, samplers
@@ -224,12 +224,13 @@ class Server:
         self._sender.send(found)
         return as_text([found])
 
-    def _find_file(self, source: bytes) -> str:
+    def _find_file(self, source: bytes) -> tuple[str, int]:
         pid = struct.unpack("3i", self._control.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         try:
-            return file_with(source, Path(os.readlink(f"/proc/{pid}/cwd")))
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return file_with(source, Path(os.readlink(f"/proc/{pid}/cwd")), [os.fsdecode(each) for each in words])
         except OSError:
-            return ""
+            return "", 0
 
     def _end(self) -> None:
         """Write what the program has not read, after its end, and end this process."""
@@ -365,11 +366,10 @@ class Session:
             status = error.status
         except SoftcardError as error:
             status = cl.OUT_OF_RESOURCES
-            platform.report(as_diagnostic(error))
-        except Exception:
+            platform.report(of_error(error))
+        except Exception:  # noqa: BLE001  # a bug must neither end the program nor let it wait for ever
             status = cl.OUT_OF_RESOURCES
-            error = ModelBug(f"{entry.name} failed: {traceback.format_exc()}")
-            platform.report(as_diagnostic(error))
+            platform.report(of_error(ModelBug(f"{entry.name} failed: {traceback.format_exc()}")))
         finally:
             call.proceed()
         queue = arguments.get("queue")
@@ -418,13 +418,6 @@ def fail(queue: object, event: tuple[int, int], status: int) -> None:
             made.set_status(status)
 
 
-def as_diagnostic(error: SoftcardError) -> Diagnostic:
-    """Return an error as a diagnostic."""
-    from softcard.core.diagnostics import of_error
-
-    return of_error(error)
-
-
 def receive(sock: socket.socket, size: int) -> bytes:
     """Return exactly `size` bytes; raise `EOFError` if the connection ends before."""
     data = sock.recv(size)
@@ -449,9 +442,12 @@ def main() -> None:
         Server(control, os.environ).serve()
     except (SoftcardError, OSError) as error:
         found = error if isinstance(error, SoftcardError) else WireError(f"the OpenCL server failed: {error}")
-        print(as_text([as_diagnostic(found)]), file=sys.stderr, flush=True)
+        sys.stderr.write(as_text([of_error(found)]) + "\n")
+        sys.stderr.flush()
         os._exit(1)
 
 
 if __name__ == "__main__":
-    main()
+    from softcard.attach.opencl import server  # this code is not the user's, whose module is __main__ in messages
+
+    server.main()

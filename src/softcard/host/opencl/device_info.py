@@ -65,18 +65,7 @@ LANGUAGE_EXTENSIONS: Final = (
     Named("cl_khr_fp16"),
     Named("cl_khr_fp64"),
     Named("cl_khr_3d_image_writes"),
-    Named("cl_khr_depth_images"),
     Named("cl_khr_subgroups"),
-    Named("cl_khr_subgroup_extended_types"),
-    Named("cl_khr_subgroup_non_uniform_vote"),
-    Named("cl_khr_subgroup_ballot"),
-    Named("cl_khr_subgroup_non_uniform_arithmetic"),
-    Named("cl_khr_subgroup_shuffle"),
-    Named("cl_khr_subgroup_shuffle_relative"),
-    Named("cl_khr_subgroup_clustered_reduce"),
-    Named("cl_khr_subgroup_rotate"),
-    Named("cl_khr_extended_bit_ops"),
-    Named("cl_khr_integer_dot_product", (2, 0, 0)),
     Named("cl_amd_media_ops"),
     Named("cl_amd_media_ops2"),
 )
@@ -96,7 +85,6 @@ FEATURES: Final = tuple(
     for name in (
         "3d_image_writes", "atomic_order_acq_rel", "atomic_order_seq_cst", "atomic_scope_all_devices",
         "atomic_scope_device", "fp64", "generic_address_space", "images", "int64",
-        "integer_dot_product_input_4x8bit", "integer_dot_product_input_4x8bit_packed",
         "program_scope_global_variables", "read_write_images", "subgroups", "work_group_collective_functions",
     )
 )  # fmt: skip
@@ -359,6 +347,8 @@ def _queries_of_amd(node: Node) -> dict[int, bytes]:
         cl.DEVICE_GFXIP_MAJOR_AMD: _uint(agent.target.level),
         cl.DEVICE_GFXIP_MINOR_AMD: _uint(int(agent.name[-2], 16)),
         cl.DEVICE_AVAILABLE_ASYNC_QUEUES_AMD: _uint(COMPUTE_QUEUES),
+        cl.DEVICE_MAX_REAL_TIME_COMPUTE_QUEUES_AMD: _uint(0),
+        cl.DEVICE_MAX_REAL_TIME_COMPUTE_UNITS_AMD: _uint(0),
         cl.DEVICE_PREFERRED_WORK_GROUP_SIZE_AMD: _ulong(PREFERRED_GROUP_SIZE),
         cl.DEVICE_MAX_WORK_GROUP_SIZE_AMD: _ulong(agent.workgroup_limit),
         cl.DEVICE_PREFERRED_CONSTANT_BUFFER_SIZE_AMD: _ulong(node.product.caches[0][1] << 10),

@@ -27,7 +27,7 @@ def status_name(status: int) -> str:
 
 @cache
 def _names() -> dict[int, str]:
-    found = {}
+    found: dict[int, str] = {}
     for name, value in vars(cl).items():
         if name.isupper() and isinstance(value, int) and _FIRST <= value < 0:
             found.setdefault(value, name)

@@ -83,7 +83,7 @@ class Used(Protocol):
 class Command:
     """A command of a queue. `action` carries it out; `copies` are copies that the program performs instead.
 
-    `uses` are the memory objects that must live as long as the command.
+    `uses` are the memory objects and the program that must live as long as the command.
 
     `waits` are the events of its wait list, and `event` is its own event, or None. `after` is called when the command
     has completed without an error. If the caller `performs` the copies, they are part of the reply to its call. With
@@ -215,12 +215,12 @@ class CommandQueue(Object):
         """Run the commands of flushed queues until the queue is released and empty."""
         while True:
             with self.platform.changed:
-                self._is_flushed = False
                 while not self._is_flushed:
                     if self.is_released and not self._pending and not self.is_busy:
                         self._thread = None
                         return
                     self.platform.changed.wait()
+                self._is_flushed = False
             self.work(lambda: False)
 
     def work(self, is_done: Callable[[], bool]) -> None:

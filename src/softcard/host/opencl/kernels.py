@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
-from softcard.host.hsa.arguments import Given, Local
+from softcard.core.words import align_up
+from softcard.host.hsa.arguments import LOCAL_ALIGNMENT, Given, Local, Packed
 from softcard.host.hsa.executable import Kernel as DeviceKernel
+from softcard.host.hsa.gpu import ORIGIN
+from softcard.host.hsa.launch import Size
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, text, u32, u64
 from softcard.host.opencl.errors import OpenClError, require
-from softcard.host.opencl.events import Command, CommandQueue, Event
+from softcard.host.opencl.events import Command, CommandQueue, Event, Used
 from softcard.host.opencl.memory import Memory, Place, Sizes, check_context, svm_block
 from softcard.host.opencl.objects import ArgumentObject, Device, Object
 from softcard.host.opencl.programs import Program
@@ -27,8 +30,8 @@ MOST_ITEMS: Final = 1024
 """The maximum number of work-items of a group of kernels whose attributes allow it."""
 DEFAULT_ITEMS: Final = 256
 """The maximum number of work-items of a group of other kernels, for which the compiler allocates registers."""
-MOST_LAUNCHES: Final = 64
-"""The number of argument blocks of a kernel whose decoded values are cached."""
+MOST_PLANS: Final = 64
+"""The number of launches of a kernel whose plans are cached."""
 _SPACES: Final = {
     "global": cl.KERNEL_ARG_ADDRESS_GLOBAL,
     "constant": cl.KERNEL_ARG_ADDRESS_CONSTANT,
@@ -60,8 +63,8 @@ class Kernel(Object):
         if metadata is None:
             raise OpenClError(cl.INVALID_KERNEL_DEFINITION, f"kernel {name} has no metadata, so it has no arguments")
         self.metadata: KernelMetadata = metadata
-        self.values: dict[tuple[bytes, int], list[Given | ArgumentObject]] = {}
-        """The decoded argument blocks, by block and by the number of objects that were forgotten before."""
+        self.plans: dict[tuple[object, ...], Plan] = {}
+        """The plans of earlier launches by queue, sizes, block of arguments, and the platform's version."""
         program.kernel_count += 1
 
     @property
@@ -153,7 +156,7 @@ def _object_argument(call: Call, kernel: Kernel, argument: Argument, title: str,
     found = call.platform.objects.get(handle)
     if is_sampler:
         require(
-            found is not None and found.kind == "sampler", cl.INVALID_SAMPLER, f"{handle:#x} for {title} is no sampler"
+            found is not None and found.kind == "sampler", cl.INVALID_SAMPLER, f"{handle:#x} for {title} is not a sampler"
         )
         return OBJECT
     if not isinstance(found, Memory):
@@ -387,6 +390,76 @@ def _check_sizes(
     return local
 
 
+def _size(size: tuple[int, ...]) -> Size:
+    """Return a size as `Gpu.run_kernel` takes it fastest."""
+    return size[0] if len(size) == 1 else size
+
+
+class Plan:
+    """A launch of a kernel that passed all checks: its sizes and arguments. Equal launches share it.
+
+    `values` are the arguments, with objects in place of their device addresses.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        queue: CommandQueue,
+        grid: tuple[int, ...],
+        group: tuple[int, ...],
+        start: tuple[int, ...],
+        values: Sequence[Given | ArgumentObject],
+    ) -> None:
+        self.kernel = kernel
+        self.uses: list[Used] = [kernel.program, *(each for each in values if isinstance(each, Memory))]
+        self._queue = queue
+        self._grid = _size(grid)
+        self._group = _size(group)
+        self._start = start
+        self._values = values
+        self._given: Sequence[Given] | Packed | None = None
+        self._local_bytes = 0
+
+    def launch(self) -> None:
+        """Run the kernel, and report what the checks found."""
+        device, context = self._queue.device, self._queue.context
+        gpu, target = device.gpu, self.kernel.on[device]
+        if self._given is None:
+            self._given = self._arguments(device, target)
+        findings = gpu.device.findings
+        mark = len(findings)
+        try:
+            result = gpu.run_kernel(
+                target, self._grid, self._group, self._given, group_bytes=self._local_bytes, offset=self._start
+            )
+        finally:
+            if len(findings) > mark:
+                context.platform.report_findings(findings[mark:], context)
+        if result.text:
+            context.platform.print(result.text)
+
+    def _arguments(self, device: Device, target: DeviceKernel) -> Sequence[Given] | Packed:
+        """Return the arguments on a device: as bytes, unless one of them is an image or sampler."""
+        given = [each.argument(device) if isinstance(each, ArgumentObject) else each for each in self._values]
+        explicit = self.kernel.arguments
+        if any(each.kind in ("image", "sampler") for each in explicit):
+            return given
+        end, top = max((each.offset + each.size for each in explicit), default=0), target.image.group_bytes
+        if any(each.offset < end for each in self.kernel.metadata.hidden):
+            return given
+        data = bytearray(end)
+        for argument, value in zip(explicit, given, strict=True):
+            if isinstance(value, Local):
+                top = align_up(top, max(argument.pointee_align, LOCAL_ALIGNMENT))
+                word = top.to_bytes(argument.size, "little")
+                top += value.size
+            else:
+                word = value if isinstance(value, bytes) else cast(int, value).to_bytes(argument.size, "little")
+            data[argument.offset : argument.offset + argument.size] = word
+        self._local_bytes = top - target.image.group_bytes
+        return Packed(bytes(data))
+
+
 @entry("clEnqueueNDRangeKernel")
 def enqueue_nd_range_kernel(
     call: Call,
@@ -401,37 +474,43 @@ def enqueue_nd_range_kernel(
     arguments: bytes,
 ) -> None:
     """Launch a kernel."""
+    key = queue, work_dim, offset, size, local, arguments, call.platform.version
+    plan = kernel.plans.get(key)
+    if plan is None:
+        plan = _plan(call, queue, kernel, work_dim, offset, size, local, arguments)
+        if plan is None:
+            queue.enqueue(Command(queue, waits, queue.event(event)))
+            return
+        if len(kernel.plans) >= MOST_PLANS:
+            kernel.plans.clear()
+        kernel.plans[key] = plan
+    queue.enqueue(Command(queue, waits, queue.event(event), plan.launch, uses=plan.uses))
+
+
+def _plan(
+    call: Call,
+    queue: CommandQueue,
+    kernel: Kernel,
+    work_dim: int,
+    offset: Sizes | None,
+    size: Sizes | None,
+    local: Sizes | None,
+    arguments: bytes,
+) -> Plan | None:
+    """Check a launch; return its plan, or None if it has no work-items."""
     device = queue.device
     require(kernel.context is queue.context, cl.INVALID_CONTEXT, "the kernel belongs to another context than the queue")
     if device not in kernel.on:
         raise OpenClError(
             cl.INVALID_PROGRAM_EXECUTABLE, f"kernel {kernel.name} was not built for device {device.agent}"
         )
-    values = kernel.values.get((arguments, call.platform.forgotten_count))
-    if values is None:
-        values = _values(call, kernel, arguments)
+    values = _values(call, kernel, arguments)
     grid = (size or (0, 0, 0))[:work_dim]
     if not all(grid):
-        queue.enqueue(Command(queue, waits, queue.event(event)))
-        return
+        return None
     group = _check_sizes(kernel, device, grid, local[:work_dim] if local else None)
-    start = offset[:work_dim] if offset and any(offset) else (0, 0, 0)
-    uses = [each for each in values if isinstance(each, Memory)]
-    target = kernel.on[device]
-
-    def launch() -> None:
-        given: list[Given] = [each.argument(device) if isinstance(each, ArgumentObject) else each for each in values]
-        mark = len(device.gpu.findings)
-        try:
-            result = device.gpu.run(target.executable, kernel.name, grid, group, given, offset=start)
-        finally:
-            found = device.gpu.findings[mark:]
-            if found:
-                call.platform.report_findings(found, queue.context)
-        if result.text:
-            call.platform.print(result.text)
-
-    queue.enqueue(Command(queue, waits, queue.event(event), launch, uses=uses))
+    start = offset[:work_dim] if offset and any(offset) else ORIGIN
+    return Plan(kernel, queue, grid, group, start, values)
 
 
 def _values(call: Call, kernel: Kernel, block: bytes) -> list[Given | ArgumentObject]:
@@ -469,9 +548,6 @@ def _values(call: Call, kernel: Kernel, block: bytes) -> list[Given | ArgumentOb
                 )
                 raise OpenClError(cl.INVALID_KERNEL_ARGS, text)
             values.append(found)
-    if len(kernel.values) >= MOST_LAUNCHES:
-        kernel.values.clear()
-    kernel.values[block, call.platform.forgotten_count] = values
     return values
 
 

@@ -823,6 +823,7 @@ def svm_alloc(call: Call, context: Context, flags: int, size: int, alignment: in
     )
     block = SvmBlock(context, 0, flags, size)
     context.svm[block.address] = block
+    context.platform.version += 1
     return Performed(None, (), (block.address, 0, 0))
 
 
@@ -831,6 +832,7 @@ def svm_free(call: Call, context: Context, pointer: int) -> None:
     """Free shared virtual memory."""
     block = context.svm.pop(pointer, None)
     if block is not None:
+        context.platform.version += 1
         block.end_use()
 
 

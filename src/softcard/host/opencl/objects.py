@@ -7,6 +7,7 @@ object. Threads of the server share the platform; `Platform.changed` guards the 
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -20,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softcard.core.allocations import Allocator
-from softcard.core.diagnostics import Diagnostic, diagnostics_of, of_error
+from softcard.core.diagnostics import AnyFinding, Diagnostic, diagnostics_of, of_error
 from softcard.core.errors import SoftcardError
-from softcard.core.findings import Finding
 from softcard.core.space import PAGE_SIZE
 from softcard.core.words import align_up
 from softcard.device.hsa.settings import GpuOptions
@@ -249,7 +249,8 @@ class Platform:
 
     `client` reaches the program, `arena` is the memory of its buffers, and `slots` are the words that hold the status
     and times of its events. `options` are the settings of the GPUs. `show` renders a diagnostic for the program's
-    user. `find_file` returns the path of a file of the program with the given contents, or "".
+    user. `find_file` returns the path of the program's file that has a source, and the line where it begins; "" and 0
+    if no file is found.
     """
 
     def __init__(
@@ -261,7 +262,7 @@ class Platform:
         handle: int,
         options: GpuOptions,
         show: Callable[[Diagnostic], str],
-        find_file: Callable[[bytes], str],
+        find_file: Callable[[bytes], tuple[str, int]],
     ) -> None:
         self._find_file = find_file
         self._program_count = 0
@@ -279,10 +280,22 @@ class Platform:
         self._texts: list[tuple[bool, bytes]] = []
         self._text_lock = threading.Lock()
         self._seen: set[object] = set()
-        self.forgotten_count = 0
-        """The number of objects that were forgotten; a handle may denote another object when it has changed."""
+        self.version = 0
+        """A number that changes when an object is forgotten, so that its handle may denote another one later, and when
+        shared virtual memory is allocated or freed."""
         self._later: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         threading.Thread(target=self._call_later, name="callbacks", daemon=True).start()
+
+    def close(self) -> None:
+        """End the threads, and close the GPUs."""
+        with self.changed:
+            for each in tuple(self.objects.values()):
+                each.is_released = True
+            self.changed.notify_all()
+        self.later(sys.exit)
+        for device in self.devices:
+            if device.is_open:
+                device.gpu.close()
 
     # ---- objects -------------------------------------------------------------------------------------------------
 
@@ -306,14 +319,17 @@ class Platform:
     def forget(self, handle: int) -> None:
         """Remove an object, whose handle may denote another one from now on."""
         found = self.objects.pop(handle, None)
-        self.forgotten_count += 1
+        self.version += 1
         if found is not None:
             found.forgotten()
 
-    def source_name(self, source: bytes) -> str:
-        """Return the name of a program's source in messages: the program's file with these contents, or a number."""
+    def source_place(self, source: bytes) -> tuple[str, int]:
+        """Return the name of a program's source in messages, and the number of its first line there.
+
+        The name is that of the program's file that has the source, or else the number of the source."""
         self._program_count += 1
-        return self._find_file(source) or f"<program {self._program_count}>"
+        name, line = self._find_file(source)
+        return (name, line) if name else (f"<program {self._program_count}>", 1)
 
     # ---- callbacks -----------------------------------------------------------------------------------------------
 
@@ -331,7 +347,7 @@ class Platform:
             call = self._later.get()
             try:
                 call()
-            except OSError:  # the program has ended
+            except (OSError, SystemExit):  # the program or the platform has ended
                 return
 
     # ---- output --------------------------------------------------------------------------------------------------
@@ -357,11 +373,9 @@ class Platform:
         for each in contexts:
             each.report(text)
 
-    def report_findings(self, found: Sequence[Finding], context: Context) -> None:
+    def report_findings(self, found: Sequence[AnyFinding], context: Context) -> None:
         """Report the findings of a command, each code location once."""
-        fresh = [each for each in found if each.key not in self._seen]
-        self._seen.update(each.key for each in fresh)
-        for each in diagnostics_of(fresh):
+        for each in diagnostics_of(found):
             self.report(each, [context])
 
     def report_error(self, error: SoftcardError, context: Context) -> None:

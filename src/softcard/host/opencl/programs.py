@@ -1,23 +1,25 @@
 """Programs: their sources and binaries, and the commands that build, compile and link them.
 
-A binary of an executable is its code object. A binary of a compiled object or library is LLVM bitcode after a header.
+A binary of an executable is its code object, followed by the name and text of its source, so that messages can show
+lines of programs that cache binaries. A binary of a compiled object or library is LLVM bitcode after a header.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from softcard.core.errors import SoftcardError
+from softcard.host.compiling import CompileError, NoCompiler
 from softcard.host.hsa.compile import (
     LINE_TABLES,
-    CompileError,
-    NoCompiler,
     compile_opencl,
     compile_opencl_bitcode,
     link_opencl,
@@ -33,8 +35,18 @@ from softcard.host.opencl.objects import Callback, Context, Device, Object
 MAGIC: Final = b"softcard bitcode"
 """The first bytes of a binary that is not a code object; the type and the bitcode follow."""
 ELF_MAGIC: Final = b"\x7fELF"
+SOURCE_MAGIC: Final = b"softcard source\n"
+"""The last bytes of a binary that ends with a source."""
+_SOURCE_SIZES: Final = struct.Struct("<3I")
 LIBRARY_OPTIONS: Final = ("-create-library", "-enable-link-options")
+ARGUMENT_NAMES: Final = "-cl-kernel-arg-info"
+"""The option that puts the names of arguments into code objects; messages about arguments need them."""
 SOURCE_SUFFIX: Final = ".cl"
+SCRIPT_SUFFIXES: Final = (".py", ".jl")
+"""The suffixes of programs that have the sources of their kernels as text of several lines."""
+_ADDED_BY_PYOPENCL: Final = re.compile(rb"\n\n__constant int pyopencl_defeat_cache_\w+ = 0;\Z")
+"""The line that pyopencl appends to each source, so that platforms compile it anew."""
+MOST_SCRIPT_BYTES: Final = 1 << 20
 MOST_FILES: Final = 256
 """The number of files that are compared with a source, to find the file from which the program has read it."""
 
@@ -61,19 +73,30 @@ class Program(Object):
         self.context = context
         self.devices = tuple(devices)
         self.source = source
+        self.text = source
+        """The source, also that of a binary."""
         self.builds = {each: Build() for each in devices}
         self.destructors: list[Callback] = []
         self.kernel_count = 0
         """The number of kernels that the program has of this one: they forbid building it again."""
         self.lock = threading.Lock()
+        self._uses = 1
+        """The number of launches that are enqueued, and 1 more until the program has released all its references."""
         self._name = ""
+        self._first_line = 1
+
+    def use_source_of(self, binary: bytes) -> None:
+        """Show the lines of the source at the end of a binary, if it has one."""
+        found = source_of(binary)
+        if found is not None:
+            self._name, self._first_line, self.text = found
 
     @property
-    def name(self) -> str:
-        """The name of the source in messages: the file with these contents, or the program's number."""
+    def place(self) -> tuple[str, int]:
+        """The name of the source in messages, and the number of its first line there."""
         if not self._name:
-            self._name = self.platform.source_name(self.source)
-        return self._name
+            self._name, self._first_line = self.platform.source_place(self.source)
+        return self._name, self._first_line
 
     def kernel_of(self, device: Device, name: str) -> Kernel | None:
         """Return a kernel for a device; None if the device has no executable with this kernel."""
@@ -86,9 +109,10 @@ class Program(Object):
         with self.lock:
             if build.executable is None and build.type == cl.PROGRAM_BINARY_TYPE_EXECUTABLE:
                 build.executable = device.gpu.load(build.binary)
-                if self.source:
-                    build.executable.source_name = self.name
-                    build.executable.source_lines = tuple(self.source.decode("utf-8", "replace").split("\n"))
+                if self.text:
+                    build.executable.source_name, first = self.place
+                    lines = self.text.decode("utf-8", "replace").split("\n")
+                    build.executable.source_lines = (*[""] * (first - 1), *lines)
             return build.executable
 
     def any_executable(self) -> Executable:
@@ -101,11 +125,24 @@ class Program(Object):
             cl.INVALID_PROGRAM_EXECUTABLE, "the program was not built: call clBuildProgram or clLinkProgram first"
         )
 
-    def forgotten(self) -> None:
-        """Unload the code and call the program's callbacks."""
+    def begin_use(self) -> None:
+        """Handle the enqueueing of a launch of one of the kernels."""
+        with self.lock:
+            self._uses += 1
+
+    def end_use(self) -> None:
+        """Handle the end of a launch, or of the program's handle; unload the code after the last one."""
+        with self.lock:
+            self._uses -= 1
+            if self._uses:
+                return
         for build in self.builds.values():
             if build.executable is not None:
                 build.executable.unload()
+
+    def forgotten(self) -> None:
+        """Unload the code when no launch uses it any more, and call the program's callbacks."""
+        self.end_use()
         self.platform.call_destructors(self.destructors, self.handle)
 
 
@@ -126,6 +163,26 @@ def wrapped(bitcode: bytes, type: int) -> bytes:
 def bitcode_of(binary: bytes) -> bytes:
     """Return the bitcode in a binary that `wrapped` returned."""
     return binary[len(MAGIC) + 4 :]
+
+
+def with_source(code: bytes, program: Program) -> bytes:
+    """Return the binary of an executable: a code object with the place and the text of its source at the end."""
+    name, line = program.place
+    encoded = name.encode("utf-8", "surrogateescape")
+    sizes = _SOURCE_SIZES.pack(len(encoded), line, len(program.source))
+    return code + encoded + program.source + sizes + SOURCE_MAGIC
+
+
+def source_of(binary: bytes) -> tuple[str, int, bytes] | None:
+    """Return the name, the first line and the text of the source at the end of a binary; None if it has none."""
+    end = len(binary) - len(SOURCE_MAGIC) - _SOURCE_SIZES.size
+    if end < 0 or not binary.endswith(SOURCE_MAGIC):
+        return None
+    name, line, size = _SOURCE_SIZES.unpack_from(binary, end)
+    start = end - size
+    if start < name or not 0 < line <= MOST_SCRIPT_BYTES:
+        return None
+    return binary[start - name : start].decode("utf-8", "surrogateescape"), line, binary[start:end]
 
 
 # ---- creation --------------------------------------------------------------------------------------------------------
@@ -152,6 +209,7 @@ def create_program_with_binary(
         build = made.builds[device]
         build.type, build.binary = binary_type(binary), binary
         if build.type == cl.PROGRAM_BINARY_TYPE_EXECUTABLE:
+            made.use_source_of(binary)
             try:
                 made.executable(device)
             except SoftcardError as error:
@@ -194,7 +252,7 @@ def _options(options: bytes | None, program: Program | None, status: int) -> tup
     """Return options as text and as options of clang; raise `OpenClError` with `status` for unknown ones."""
     given = (options or b"").decode("utf-8", "replace")
     try:
-        return given, [*LINE_TABLES, *opencl_options(given)]
+        return given, [*LINE_TABLES, ARGUMENT_NAMES, *opencl_options(given)]
     except SoftcardError as error:
         raise OpenClError(status, str(error)) from None
 
@@ -262,7 +320,8 @@ def _run(
 
 def _text(program: Program) -> str:
     """Return the source, after a directive with its name."""
-    return f"#line 1 {json.dumps(program.name, ensure_ascii=False)}\n{program.source.decode('utf-8', 'replace')}"
+    name, line = program.place
+    return f"#line {line} {json.dumps(name, ensure_ascii=False)}\n{program.source.decode('utf-8', 'replace')}"
 
 
 @entry("clBuildProgram")
@@ -276,7 +335,7 @@ def build_program(
     def make(device: Device) -> tuple[int, bytes]:
         build = program.builds[device]
         if program.source:
-            binary = compile_opencl(_text(program), device.agent, options=words)
+            binary = with_source(compile_opencl(_text(program), device.agent, options=words), program)
         elif build.type == cl.PROGRAM_BINARY_TYPE_EXECUTABLE:
             binary = build.binary
         elif build.binary:
@@ -422,20 +481,33 @@ def get_program_build_info(call: Call, program: Program, device: Device, name: i
     )
 
 
-def file_with(source: bytes, folder: Path) -> str:
-    """Return the path of a file in a folder or its subfolders with exactly this source; "" if none is found.
+def file_with(source: bytes, folder: Path, words: Sequence[str] = ()) -> tuple[str, int]:
+    """Return the path of the file that has a source, and the number of its first line there; "" and 0 if none is found.
 
-    The path is relative to `folder`.
+    The source is a whole file with the suffix .cl in `folder` or its subfolders, or a part of a script: of one in
+    `words`, the program's command line, or of one in the folders. The path is relative to `folder`.
     """
-    tried = 0
-    for pattern in (f"*{SOURCE_SUFFIX}", f"*/*{SOURCE_SUFFIX}", f"*/*/*{SOURCE_SUFFIX}"):
+    tried, source = 0, _ADDED_BY_PYOPENCL.sub(b"", source)
+    scripts = [path for each in words if (path := folder / each).suffix in SCRIPT_SUFFIXES]
+    for path in (*scripts, *_files(folder, (SOURCE_SUFFIX, *SCRIPT_SUFFIXES))):
+        tried += 1
+        if tried > MOST_FILES:
+            break
         try:
-            for path in folder.glob(pattern):
-                tried += 1
-                if tried > MOST_FILES:
-                    return ""
-                if path.stat().st_size == len(source) and path.read_bytes() == source:
-                    return str(path.relative_to(folder))
+            size = path.stat().st_size
+            if size == len(source) or (path.suffix in SCRIPT_SUFFIXES and len(source) < size <= MOST_SCRIPT_BYTES):
+                before, found, _ = path.read_bytes().partition(source)
+                if found:
+                    name = path.relative_to(folder) if path.is_relative_to(folder) else path
+                    return str(name), 1 + before.count(b"\n")
         except OSError:
             continue
-    return ""
+    return "", 0
+
+
+def _files(folder: Path, suffixes: Sequence[str]) -> Iterator[Path]:
+    """Yield the files with certain suffixes in a folder and in two levels of subfolders."""
+    for levels in ("", "*/", "*/*/"):
+        for suffix in suffixes:
+            with suppress(OSError):
+                yield from folder.glob(f"{levels}*{suffix}")
