@@ -81,7 +81,8 @@ struct object {
     _Atomic int32_t references, holders; /* of the user; of the user and of other objects */
     struct object *parents[2];
     _Atomic(struct known_value *) known;
-    uint32_t number; /* of a device: its agent; of an event: its slot; of a kernel: its arguments; of memory: its kind */
+    uint32_t number; /* of a device: its agent; of an event: its slot; of a kernel: its arguments; of memory: what
+                        arguments accept it */
     uint32_t command; /* of an event */
     struct argument *arguments;
     struct launch accepted;
@@ -423,6 +424,11 @@ static void put_description(struct message *m, const char *description, size_t s
     void *source = NULL;
     if (description) memcpy(&source, description + size - sizeof source, sizeof source);
     if (source && is_valid(source, MEM) && m->parents[0]) m->parents[1] = source;
+}
+
+/* The color of a fill command: one number for a depth image, else as many bytes as four components have. */
+static void put_color(struct message *m, const struct object *image, const void *color, size_t size) {
+    put_bytes(m, color, !m->status && image->number & IS_DEPTH_IMAGE ? sizeof(float) : size);
 }
 
 static struct object *new_event(struct object *owner, uint32_t command) {

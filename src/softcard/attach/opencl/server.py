@@ -27,7 +27,7 @@ from softcard.core.checks import MEMORY, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
 from softcard.host.opencl import constants as cl
-from softcard.host.opencl import contexts, kernels, memory, programs
+from softcard.host.opencl import contexts, image_commands, images, kernels, memory, programs, samplers
 from softcard.host.opencl.calls import FUNCTIONS, Made, Performed
 from softcard.host.opencl.device_info import DEFAULT_AGENTS
 from softcard.host.opencl.errors import OpenClError
@@ -36,7 +36,7 @@ from softcard.host.opencl.objects import Arena, Callback, Copy, Object, Platform
 from softcard.host.opencl.programs import file_with
 from softcard.report.diagnostic_text import as_text
 
-MODULES: Final = (contexts, kernels, memory, programs)
+MODULES: Final = (contexts, image_commands, images, kernels, memory, programs, samplers)
 """The modules whose import registers the functions of entry points."""
 
 VERSION: Final = 1
