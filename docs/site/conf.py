@@ -67,6 +67,7 @@ CONTENTS = {
         "howto/hip",
         "howto/triton",
         "howto/tinygrad",
+        "howto/iree",
         "howto/debugging",
     ],
     "Reference": [
