@@ -39,7 +39,7 @@ class Program:
         self.slots = bytearray(64 * SLOTS)
         self.platform = Platform(
             self, Arena(self.memory, base), memoryview(self.slots), places, 0x10,
-            {"on_finding": "keep", **options}, self._show, lambda source: "",
+            {"on_finding": "keep", **options}, self._show, lambda source: ("", 0),
         )  # fmt: skip
         self.devices = self.platform.devices
         self.shown: list[Diagnostic] = []

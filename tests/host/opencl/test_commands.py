@@ -415,8 +415,8 @@ def test_a_source_is_found_in_the_programs_folder(tmp_path):
     (tmp_path / "kernels" / "deep").mkdir(parents=True)
     (tmp_path / "other.cl").write_bytes(b"kernel void a() {}")
     (tmp_path / "kernels" / "deep" / "mine.cl").write_bytes(b"kernel void b() {}")
-    assert file_with(b"kernel void b() {}", tmp_path) == "kernels/deep/mine.cl"
-    assert file_with(b"kernel void c() {}", tmp_path) == ""
+    assert file_with(b"kernel void b() {}", tmp_path) == ("kernels/deep/mine.cl", 1)
+    assert file_with(b"kernel void c() {}", tmp_path) == ("", 0)
 
 
 def test_several_devices_share_a_buffer():

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from softcard.device.kfd.node import PRODUCTS
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.device_info import DEFAULT_AGENTS, device_info, platform_info
+from softcard.host.opencl.images import IS_DEPTH
 
 if TYPE_CHECKING:
     from softcard.host.opencl.objects import Object
@@ -136,7 +137,7 @@ def _parameter(name: str, kind: str) -> tuple[str, str]:
         "bytes": (f"size_t n_{name}, const void *{name}", f"put_bytes(&m, {name}, n_{name});"),
         "pointers": (f"uint32_t n_{name}, const size_t *{name}", f"put_words(&m, {name}, n_{name});"),
         "sizes_of": (f"const size_t *{name}", f"put_words(&m, {name}, n_pointers);"),
-        "color": (f"const void *{name}", f"put_bytes(&m, {name}, {COLOR_BYTES});"),
+        "color": (f"const void *{name}", f"put_color(&m, image, {name}, {COLOR_BYTES});"),
         "format": (f"const void *{name}", f"put_bytes(&m, {name}, {FORMAT_BYTES});"),
         "desc": (f"const void *{name}", f"put_description(&m, {name}, {DESC_BYTES});"),
         "region": (f"const void *{name}", f"put_bytes(&m, {name}, {REGION_BYTES});"),
@@ -215,6 +216,7 @@ def c_constants() -> str:
     lines.append("static const int32_t invalid_list_status[] = {0, " + ", ".join(map(str, lists)) + "};")
     counts = ", ".join(str(COUNTS.get(kind, 0)) for kind in HANDLES)
     lines.append("static const uint32_t reference_count_query[] = {0, " + counts + "};")
+    lines.append(f"#define IS_DEPTH_IMAGE {IS_DEPTH:#x}")
     lines.append("struct fixed_value {uint32_t name, size; const char *bytes;};")
     lines.append("static const struct fixed_value platform_values[] = {")
     lines += _values(platform_info())

@@ -23,11 +23,11 @@ from softcard.attach.host_session import NOTE_ERR, NOTE_OUT, REPLY, REQUEST, SPI
 from softcard.attach.opencl.entry_points import HANDLES, INVALID, Entry, Reader, decoded, table
 from softcard.attach.opencl.records import Sender
 from softcard.attach.opencl.variables import AGENTS_VARIABLE, settings
-from softcard.core.checks import MEMORY, VARIABLE
+from softcard.core.checks import MEMORY, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
 from softcard.host.opencl import constants as cl
-from softcard.host.opencl import contexts, kernels, memory, programs
+from softcard.host.opencl import contexts, image_commands, images, kernels, memory, programs, samplers
 from softcard.host.opencl.calls import FUNCTIONS, Made, Performed
 from softcard.host.opencl.device_info import DEFAULT_AGENTS
 from softcard.host.opencl.errors import OpenClError
@@ -36,7 +36,7 @@ from softcard.host.opencl.objects import Arena, Callback, Copy, Object, Platform
 from softcard.host.opencl.programs import file_with
 from softcard.report.diagnostic_text import as_text
 
-MODULES: Final = (contexts, kernels, memory, programs)
+MODULES: Final = (contexts, image_commands, images, kernels, memory, programs, samplers)
 """The modules whose import registers the functions of entry points."""
 
 VERSION: Final = 1
@@ -214,6 +214,7 @@ class Server:
         names = self._environment.get(AGENTS_VARIABLE) or ",".join(DEFAULT_AGENTS)
         options = settings(self._environment)
         options["check"] = self._environment.get(VARIABLE, MEMORY)
+        checks_of(options["check"])  # here, since a device is opened only when a kernel runs
         options["on_finding"] = "keep"
         places = [(devices + number * device_size, name) for number, name in enumerate(names.split(","))]
         return Platform(

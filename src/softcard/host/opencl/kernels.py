@@ -155,11 +155,8 @@ def _object_argument(call: Call, kernel: Kernel, argument: Argument, title: str,
         return OBJECT
     found = call.platform.objects.get(handle)
     if is_sampler:
-        require(
-            found is not None and found.kind == "sampler",
-            cl.INVALID_SAMPLER,
-            f"{handle:#x} for {title} is not a sampler",
-        )
+        found_one = found is not None and found.kind == "sampler"
+        require(found_one, cl.INVALID_SAMPLER, f"{handle:#x} for {title} is not a sampler")
         return OBJECT
     if not isinstance(found, Memory):
         raise OpenClError(cl.INVALID_MEM_OBJECT, f"{handle:#x} for {title} is not a memory object")

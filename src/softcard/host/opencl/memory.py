@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -43,14 +43,17 @@ PATTERNS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """The sizes in bytes that the pattern of a fill command may have."""
 
 
+Span = tuple[int, int]
+"""The offset and the size in bytes of a part of an object."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapping:
     """A mapped region: the pointer that the program has, the flags, the bytes, and the copies at unmapping."""
 
     pointer: int
     flags: int
-    offset: int
-    size: int
+    spans: Iterable[Span]
     back: Sequence[Copy]
 
 
@@ -129,6 +132,11 @@ class Memory(ArgumentObject):
             gpu.checks.host_allocates(address, self.size, is_blank=True)
         return address
 
+    @property
+    def number(self) -> int:
+        """The number that the library stores: the same for objects that arguments of kernels accept alike."""
+        return self.type
+
     def argument(self, device: Device) -> Given:
         """Return the value of a kernel's argument in a launch on a device: the address."""
         return self.on(device)
@@ -149,10 +157,7 @@ class Memory(ArgumentObject):
             self._uses -= 1
             if self._uses:
                 return
-        if self.parent is not None:
-            self.parent.end_use()
-        else:
-            self._free()
+        self._free()
         self.platform.call_destructors(self.destructors, self.handle)
 
     def forgotten(self) -> None:
@@ -160,6 +165,9 @@ class Memory(ArgumentObject):
         self.end_use()
 
     def _free(self) -> None:
+        if self.parent is not None:
+            self.parent.end_use()
+            return
         for device, address in self._on.items():
             if not device.gpu.device.is_closed:
                 device.gpu.device.unmap(address)
@@ -179,6 +187,12 @@ class Memory(ArgumentObject):
             count = self.size - offset if size is None else size
             device.gpu.device.checks.host_reads(self.on(device) + offset, count)
 
+    def host_accesses(self, spans: Iterable[Span], *, writes: bool) -> None:
+        """Tell the checks that the host has written or reads parts of the object."""
+        if self._checked():
+            for offset, size in spans:
+                self.host_writes(offset, size) if writes else self.host_reads(offset, size)
+
     def _checked(self) -> list[Device]:
         return [each for each in self.context.devices if each.is_open and each.gpu.device.checks.every]
 
@@ -186,23 +200,24 @@ class Memory(ArgumentObject):
 
     def from_host(self, offset: int, size: int) -> list[Copy]:
         """Return the copies from the program's own memory; none without CL_MEM_USE_HOST_PTR."""
-        host = self._own_host()
+        host = self.own_host()
         return [line(self.address + offset, host + offset, size)] if host else []
 
     def to_host(self, offset: int, size: int) -> list[Copy]:
         """Return the copies to the program's own memory; none without CL_MEM_USE_HOST_PTR."""
-        host = self._own_host()
+        host = self.own_host()
         return [line(host + offset, self.address + offset, size)] if host else []
 
-    def _own_host(self) -> int:
+    def own_host(self) -> int:
+        """Return the address of the object in the program's own memory with CL_MEM_USE_HOST_PTR, else 0."""
         if self.host or self.parent is None or self.svm is not None:
             return self.host
-        above = self.parent._own_host()
+        above = self.parent.own_host()
         return above + self.origin if above else 0
 
     def pointer(self, offset: int) -> int:
         """Return the address that the program gets for byte `offset` when it maps the object."""
-        return (self._own_host() or self.address) + offset
+        return (self.own_host() or self.address) + offset
 
 
 class SvmBlock(Memory):
@@ -288,7 +303,25 @@ def create_buffer_with_properties(
     block = svm_block(context, host, size) if flags & cl.MEM_USE_HOST_PTR else None
     origin = host - block.address if block is not None else 0
     made = Memory(context, call.made, flags, size, host=host, parent=block, origin=origin, properties=properties)
-    return Made(made, made.type, copies=[line(made.address, host, size)] if host and block is None else ())
+    return Made(made, made.number, copies=[line(made.address, host, size)] if host and block is None else ())
+
+
+def narrowed_flags(flags: int, source: Memory) -> int:
+    """Return the flags of an object made from another one, from which it inherits those that are not given.
+
+    Raise `OpenClError` for flags that allow accesses that those of `source` do not allow.
+    """
+    for group, what in ((KERNEL_ACCESS, "of kernels"), (HOST_ACCESS, "of the host")):
+        wanted, allowed = flags & group, source.flags & group
+        require(wanted.bit_count() <= 1, cl.INVALID_VALUE, f"the flags {wanted:#x} about accesses exclude each other")
+        is_narrower = not wanted or not allowed or wanted == allowed or allowed == cl.MEM_READ_WRITE
+        require(
+            is_narrower or wanted == cl.MEM_HOST_NO_ACCESS,
+            cl.INVALID_VALUE,
+            f"the flags {flags:#x} allow accesses {what} that the {source.title} does not allow",
+        )
+        flags |= 0 if wanted else allowed
+    return flags | source.flags & HOST_POINTER
 
 
 @entry("clCreateSubBuffer")
@@ -308,17 +341,7 @@ def create_sub_buffer(call: Call, buffer: Memory, flags: int, kind: int, region:
     assert region is not None
     require(not flags & ~ALL_FLAGS, cl.INVALID_VALUE, f"the memory flags {flags:#x} have unknown bits")
     require(not flags & HOST_POINTER, cl.INVALID_VALUE, "a sub-buffer takes no flags about a host pointer")
-    for group, what in ((KERNEL_ACCESS, "of kernels"), (HOST_ACCESS, "of the host")):
-        wanted, allowed = flags & group, buffer.flags & group
-        require(wanted.bit_count() <= 1, cl.INVALID_VALUE, f"the flags {wanted:#x} about accesses exclude each other")
-        is_narrower = not wanted or not allowed or wanted == allowed or allowed == cl.MEM_READ_WRITE
-        require(
-            is_narrower or wanted == cl.MEM_HOST_NO_ACCESS,
-            cl.INVALID_VALUE,
-            f"the flags {flags:#x} allow accesses {what} that the buffer does not allow",
-        )
-        flags |= 0 if wanted else allowed
-    flags |= buffer.flags & HOST_POINTER
+    flags = narrowed_flags(flags, buffer)
     origin, size = struct.unpack("<QQ", region)
     require(size, cl.INVALID_BUFFER_SIZE, "the sub-buffer has 0 bytes, expected 1 or more")
     require(
@@ -332,7 +355,8 @@ def create_sub_buffer(call: Call, buffer: Memory, flags: int, kind: int, region:
         f"the region begins at byte {origin}, expected a multiple of {SUB_BUFFER_ALIGNMENT}",
     )
     host = buffer.host_pointer + origin if buffer.host_pointer else 0
-    return Made(Memory(buffer.context, call.made, flags, size, host=host, parent=buffer, origin=origin), buffer.type)
+    made = Memory(buffer.context, call.made, flags, size, host=host, parent=buffer, origin=origin)
+    return Made(made, made.number)
 
 
 @entry("clCreatePipe")
@@ -394,7 +418,9 @@ def check_context(queue: CommandQueue, *objects: Memory) -> None:
 def check_buffer(queue: CommandQueue, *buffers: Memory) -> None:
     """Raise `OpenClError` unless objects are buffers of the queue's context."""
     for each in buffers:
-        require(each.type == cl.MEM_OBJECT_BUFFER, cl.INVALID_MEM_OBJECT, f"expected a buffer, not an {each.title}")
+        require(
+            each.type == cl.MEM_OBJECT_BUFFER, cl.INVALID_MEM_OBJECT, f"the object is a {each.title}, expected a buffer"
+        )
         misaligned = each.parent is not None and each.origin % SUB_BUFFER_ALIGNMENT and each.svm is None
         require(not misaligned, cl.MISALIGNED_SUB_BUFFER_OFFSET, "the sub-buffer is misaligned for the device")
     check_context(queue, *buffers)
@@ -427,13 +453,17 @@ def transfer(
     waits: list[Event] | None,
     event: Place,
     *,
+    spans: Iterable[Span],
     writes: bool,
     blocking: int,
 ) -> Performed | None:
-    """Enqueue copies between the program's memory and an object; wait for their turn if the call blocks."""
+    """Enqueue copies between the program's memory and an object; wait for their turn if the call blocks.
+
+    `spans` are the bytes of the object that the copies read or write.
+    """
 
     def after() -> None:
-        memory.host_writes() if writes else memory.host_reads()
+        memory.host_accesses(spans, writes=writes)
 
     command = Command(
         queue, waits, queue.event(event), uses=[memory], copies=copies, after=after, performs=bool(blocking)
@@ -472,7 +502,8 @@ def enqueue_read_buffer(
     require(host and size, cl.INVALID_VALUE, "clEnqueueReadBuffer: expected a pointer and 1 byte or more")
     check_host_access(buffer, writes=False)
     copies = [line(host, buffer.address + offset, size)]
-    return transfer(call, queue, buffer, copies, waits, event, writes=False, blocking=blocking)
+    spans = [(offset, size)]
+    return transfer(call, queue, buffer, copies, waits, event, spans=spans, writes=False, blocking=blocking)
 
 
 @entry("clEnqueueWriteBuffer")
@@ -493,7 +524,8 @@ def enqueue_write_buffer(
     require(host and size, cl.INVALID_VALUE, "clEnqueueWriteBuffer: expected a pointer and 1 byte or more")
     check_host_access(buffer, writes=True)
     copies = [line(buffer.address + offset, host, size)]
-    return transfer(call, queue, buffer, copies, waits, event, writes=True, blocking=blocking)
+    spans = [(offset, size)]
+    return transfer(call, queue, buffer, copies, waits, event, spans=spans, writes=True, blocking=blocking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,6 +552,11 @@ class Rectangle:
         )
         start = origin[0] + origin[1] * row + origin[2] * slice
         return cls(start, row, slice, start + (region[2] - 1) * slice + (region[1] - 1) * row + region[0])
+
+    def spans(self, region: Sizes) -> Iterator[Span]:
+        """Yield the offsets and sizes of the rows."""
+        width, rows, slices = region
+        return ((self.start + z * self.slice + y * self.row, width) for z in range(slices) for y in range(rows))
 
 
 @entry("clEnqueueReadBufferRect", "clEnqueueWriteBufferRect")
@@ -551,7 +588,8 @@ def enqueue_buffer_rect(
     here = (buffer.address + own.start, own.row, own.slice)
     there = (host + other.start, other.row, other.slice)
     copies = [Copy(*(here if writes else there), *(there if writes else here), *region)]
-    return transfer(call, queue, buffer, copies, waits, event, writes=writes, blocking=blocking)
+    spans = own.spans(region)
+    return transfer(call, queue, buffer, copies, waits, event, spans=spans, writes=writes, blocking=blocking)
 
 
 def _view(memory: Memory, place: Rectangle, region: Sizes) -> NDArray[np.uint8]:
@@ -620,9 +658,9 @@ def enqueue_copy_buffer_rect(
         require(apart, cl.MEM_COPY_OVERLAP, "the source and the target of the copy overlap")
 
     def copy() -> None:
-        source.host_reads(first.start, first.end - first.start)
+        source.host_accesses(first.spans(region), writes=False)
         _view(target, second, region)[...] = _view(source, first, region)
-        target.host_writes(second.start, second.end - second.start)
+        target.host_accesses(second.spans(region), writes=True)
 
     queue.enqueue(Command(queue, waits, queue.event(event), copy, uses=[source, target]))
 
@@ -696,7 +734,7 @@ def map_memory(
 
     def after() -> None:
         if mapping.flags & cl.MAP_READ:
-            memory.host_reads(mapping.offset, mapping.size)
+            memory.host_accesses(mapping.spans, writes=False)
 
     command = Command(
         queue, waits, queue.event(event), uses=[memory], copies=copies, after=after, performs=bool(blocking)
@@ -724,7 +762,7 @@ def enqueue_map_buffer(
     check_region(buffer, offset, size)
     check_map_flags(buffer, flags)
     back = buffer.from_host(offset, size) if flags & WRITING else ()
-    mapping = Mapping(buffer.pointer(offset), flags, offset, size, back)
+    mapping = Mapping(buffer.pointer(offset), flags, [(offset, size)], back)
     copies = () if flags & cl.MAP_WRITE_INVALIDATE_REGION else buffer.to_host(offset, size)
     return map_memory(call, queue, buffer, blocking, mapping, copies, (0, 0), waits, event)
 
@@ -742,7 +780,7 @@ def enqueue_unmap_mem_object(
 
     def after() -> None:
         if found.flags & WRITING:
-            memory.host_writes(found.offset, found.size)
+            memory.host_accesses(found.spans, writes=True)
 
     queue.enqueue(Command(queue, waits, queue.event(event), uses=[memory], copies=found.back, after=after))
 

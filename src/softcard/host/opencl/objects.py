@@ -166,6 +166,7 @@ class Device(Object):
         super().__init__(platform, handle)
         self.agent = agent
         self._lock = threading.Lock()
+        self._constants: dict[bytes, int] = {}
 
     @cached_property
     def gpu(self) -> Gpu:
@@ -182,6 +183,16 @@ class Device(Object):
     def is_open(self) -> bool:
         """True if the GPU has been created."""
         return "gpu" in self.__dict__
+
+    def constant(self, data: bytes, name: str) -> int:
+        """Return the address of constant bytes on the device, where they are written at the first call."""
+        gpu = self.gpu.device
+        with self._lock:
+            found = self._constants.get(data)
+            if found is None:
+                found = self._constants[data] = gpu.allocate(len(data), name=name)
+                gpu.memory.write(found, data)
+        return found
 
     def _lint(self, check: str, message: str) -> None:
         self.platform.report_lint(self, check, message)
