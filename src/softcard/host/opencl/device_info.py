@@ -75,9 +75,10 @@ HOST_EXTENSIONS: Final = (
     Named("cl_khr_extended_versioning"),
     Named("cl_khr_device_uuid"),
     Named("cl_khr_pci_bus_info"),
+    Named("cl_khr_image2d_from_buffer"),
     Named("cl_amd_device_attribute_query"),
 )
-"""The extensions of the API; all of them are queries."""
+"""The extensions of the API: queries, and 2D images from buffers."""
 EXTENSIONS: Final = (*HOST_EXTENSIONS, *LANGUAGE_EXTENSIONS)
 """The extensions of the platform and of each of its devices."""
 FEATURES: Final = tuple(
@@ -102,7 +103,7 @@ LARGEST_TYPE_BYTES: Final = 128
 # ---- limits of the model --------------------------------------------------------------------------------------------
 MAX_TEXEL_BYTES: Final = 16
 PITCH_TEXELS: Final = 256
-"""The alignment in texels of rows and starts of images for texels of every size."""
+"""The alignment in texels of rows and starts of 2D images from buffers, for texels of every size."""
 # ---- GCN, for AMD's queries -----------------------------------------------------------------------------------------
 SIMD_WIDTH: Final = 16
 """The number of lanes that one SIMD executes in a clock."""
