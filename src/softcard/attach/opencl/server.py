@@ -23,7 +23,7 @@ from softcard.attach.host_session import NOTE_ERR, NOTE_OUT, REPLY, REQUEST, SPI
 from softcard.attach.opencl.entry_points import HANDLES, INVALID, Entry, Reader, decoded, table
 from softcard.attach.opencl.records import Sender
 from softcard.attach.opencl.variables import AGENTS_VARIABLE, settings
-from softcard.core.checks import MEMORY, VARIABLE, checks_of
+from softcard.core.checks import CHECKS, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
 from softcard.host.opencl import constants as cl
@@ -48,6 +48,8 @@ ONE_WAY: Final = 1
 FIXED, COPIES = 1, 2
 """The flags in the value of a reply; a number follows from bit `NUMBER_AT` on."""
 NUMBER_AT: Final = 8
+DEFAULT_CHECKS: Final = ",".join(name for name, kind in CHECKS.items() if kind.guards_allocations and not kind.at_close)
+"""The checks of programs whose environment selects none: those of the bounds of buffers."""
 COPY, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE = range(1, 7)
 """The requests of the server to the library."""
 _COPY: Final = struct.Struct("<9Q")
@@ -213,7 +215,7 @@ class Server:
             os.close(file)
         names = self._environment.get(AGENTS_VARIABLE) or ",".join(DEFAULT_AGENTS)
         options = settings(self._environment)
-        options["check"] = self._environment.get(VARIABLE, MEMORY)
+        options["check"] = self._environment.get(VARIABLE, DEFAULT_CHECKS)
         checks_of(options["check"])  # here, since a device is opened only when a kernel runs
         options["on_finding"] = "keep"
         places = [(devices + number * device_size, name) for number, name in enumerate(names.split(","))]
