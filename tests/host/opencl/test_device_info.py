@@ -201,13 +201,13 @@ def test_float_has_denormals_where_compilers_keep_them():
     assert has == {"gfx803": 0, "gfx900": 1}
 
 
-def test_each_device_has_its_own_uuid_and_pci_address():
-    first, second, other = device_info("gfx900"), device_info("gfx900", 2), device_info("gfx906", 2)
+def test_uuids_and_pci_addresses():
+    first, other = device_info("gfx900"), device_info("gfx906")
     assert first == device_info("gfx900")
-    assert len({each[cl.DEVICE_UUID] for each in (first, second, other)}) == 3
+    assert first[cl.DEVICE_UUID] != other[cl.DEVICE_UUID]
     assert first[cl.DRIVER_UUID] == other[cl.DRIVER_UUID]
-    assert second[cl.DEVICE_PCI_BUS_INFO_KHR] == struct.pack("<4I", 0, 8, 0, 0)
-    assert second[cl.DEVICE_TOPOLOGY_AMD] == struct.pack("<I17x3B", 1, 8, 0, 0)
+    assert first[cl.DEVICE_PCI_BUS_INFO_KHR] == struct.pack("<4I", 0, 4, 0, 0)
+    assert first[cl.DEVICE_TOPOLOGY_AMD] == struct.pack("<I17x3B", 1, 4, 0, 0)
 
 
 def test_a_name_fits_its_field():
