@@ -59,7 +59,7 @@ def launch(program, queue, kernel, block, size, local=None, offset=None, waits=N
     pad = lambda sizes: None if sizes is None else (*sizes, *(1,) * (3 - len(sizes)))  # noqa: E731
     start = None if offset is None else (*offset, *(0,) * (3 - len(offset)))
     program.call(
-        "clEnqueueNDRangeKernel", queue, kernel, len(size), start, pad(size), pad(local), waits, event, block
+        "clEnqueueNDRangeKernel", queue, kernel, len(size), start, pad(size), pad(local), waits, block, event
     )  # fmt: skip
 
 
