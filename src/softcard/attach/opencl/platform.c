@@ -1129,7 +1129,6 @@ static int32_t clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dimens
     put_words(&m, global ? launch.global : NULL, 3);
     put_words(&m, local ? launch.local : NULL, 3);
     put_objects(&m, EVENT, wait_count, waits);
-    put_event(&m, queue, event);
     int is_complete = 1;
     size_t size_at = m.size, start = m.size + 8;
     put_word(&m, 0);
@@ -1144,6 +1143,7 @@ static int32_t clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dimens
     }
     const uint64_t block = m.size - start;
     if (!m.status) memcpy(message_bytes(&m) + size_at, &block, sizeof block);
+    put_event(&m, queue, event);
     if (!m.status && is_complete && !wait_count && !memcmp(&launch, &kernel->accepted, sizeof launch)) {
         int is_sent = post(m.op, message_bytes(&m), m.size);
         free(m.long_bytes);

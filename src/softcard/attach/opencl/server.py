@@ -22,17 +22,17 @@ from typing import Final, cast
 from softcard.attach.host_session import NOTE_ERR, NOTE_OUT, REPLY, REQUEST, SPIN_S
 from softcard.attach.opencl.entry_points import HANDLES, INVALID, Entry, Reader, decoded, table
 from softcard.attach.opencl.records import Sender
-from softcard.attach.opencl.variables import AGENTS_VARIABLE, settings
+from softcard.attach.opencl.variables import AGENTS_VARIABLE, REFUSALS_VARIABLE, settings
 from softcard.core.checks import CHECKS, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl import contexts, image_commands, images, kernels, memory, programs, samplers
-from softcard.host.opencl.calls import FUNCTIONS, Made, Performed
+from softcard.host.opencl.calls import FUNCTIONS, Made, Performed, Repeat
 from softcard.host.opencl.device_info import DEFAULT_AGENTS
 from softcard.host.opencl.errors import OpenClError
 from softcard.host.opencl.events import Command, CommandQueue, Event
-from softcard.host.opencl.objects import Arena, Callback, Copy, Object, Platform
+from softcard.host.opencl.objects import Arena, Callback, Context, Copy, Object, Platform
 from softcard.host.opencl.programs import file_with
 from softcard.report.diagnostic_text import as_text
 
@@ -54,6 +54,10 @@ COPY, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE = range(1, 7
 """The requests of the server to the library."""
 _COPY: Final = struct.Struct("<9Q")
 _WORDS: Final = struct.Struct("<4Q")
+_EVENT: Final = struct.Struct("<2Q")
+EVENT_BYTES: Final = _EVENT.size
+MOST_REPEATS: Final = 64
+"""The maximum number of launches of a connection that are recognised when they come again."""
 SWITCH_INTERVAL_S: Final = 0.0001
 """Python's thread switch interval; the default of 5 ms would delay calls while another thread runs."""
 
@@ -154,12 +158,13 @@ class Turns:
 class ProgramCall:
     """One call of an entry point; see `host.opencl.calls.Call`."""
 
-    __slots__ = ("_has_proceeded", "_turns", "made", "name", "platform")
+    __slots__ = ("_has_proceeded", "_turns", "made", "name", "platform", "repeat")
 
     def __init__(self, name: str, platform: Platform, turns: Turns, made: int) -> None:
         self.name = name
         self.platform = platform
         self.made = made
+        self.repeat: Repeat | None = None
         self._turns = turns
         self._has_proceeded = False
 
@@ -184,6 +189,8 @@ class Server:
         """The commands that the program performs, by the numbers that the replies to its calls had."""
         self._due_count = 0
         self._due_lock = threading.Lock()
+        self.shows_refusals = bool(environment.get(REFUSALS_VARIABLE))
+        """True if calls that are refused are reported on the program's standard error."""
 
     def serve(self) -> None:
         """Serve the program until it ends."""
@@ -288,10 +295,11 @@ class Server:
         return self._turns
 
     def finish(self) -> None:
-        """Let the commands that the program has flushed end, because it ends."""
+        """Let the commands of the program end, and report what it has not released, because it ends."""
         for each in tuple(self._platform.objects.values()):
             if isinstance(each, CommandQueue):
                 each.finish()
+        self._platform.report_leaks()
 
 
 class Session:
@@ -302,6 +310,8 @@ class Session:
         self._socket = sock
         self._touched: dict[CommandQueue, None] = {}
         """The queues to which commands were added since the connection was idle."""
+        self._repeats: dict[bytes, Repeat] = {}
+        """The launches that may come again, by their request without the event at its end."""
 
     def run(self) -> None:
         """Serve until the connection ends, or becomes one for requests to the program."""
@@ -339,6 +349,12 @@ class Session:
         server = self._server
         server.turns.wait(ticket)
         if op < START:
+            if value == ONE_WAY and (known := self._repeats.get(data[:-EVENT_BYTES])) is not None:
+                queue = known.repeat(_EVENT.unpack_from(data, len(data) - EVENT_BYTES))
+                if queue is not None:
+                    self._touched[queue] = None
+                    server.turns.proceed()
+                    return
             self._call(server.entry(op), value == ONE_WAY, data)
             return
         words = struct.unpack(f"<{len(data) // 8}Q", data)
@@ -365,8 +381,13 @@ class Session:
             arguments = decoded(entry, Reader(data, self._server.find))
             result = FUNCTIONS[entry.name](call, **arguments)
             status, value, reply = self._result(result)
+            if call.repeat is not None:
+                if len(self._repeats) >= MOST_REPEATS:
+                    self._repeats.clear()
+                self._repeats[data[:-EVENT_BYTES]] = call.repeat
         except OpenClError as error:
             status = error.status
+            self._refused(entry.name, arguments, error)
         except SoftcardError as error:
             status = cl.OUT_OF_RESOURCES
             platform.report(of_error(error))
@@ -382,6 +403,16 @@ class Session:
             self._reply(status, value, reply)
         elif status:
             fail(queue, cast(tuple[int, int], arguments.get("event", (0, 0))), status)
+
+    def _refused(self, name: str, arguments: Mapping[str, object], error: OpenClError) -> None:
+        """Tell the context's callback why a call was refused, and the user if the environment asks for it.
+
+        Programs make calls that they expect to be refused, so the user is not told by default."""
+        context = next((found for each in arguments.values() if (found := context_of(each)) is not None), None)
+        if context is not None:
+            context.report(f"{name}: {error}")
+        if self._server.shows_refusals:
+            self._server.platform.report(of_error(error.at("call", name)))
 
     def _result(self, result: object) -> tuple[int, int, bytes]:
         """Return the status, the value and the data of the reply for the result of a function."""
@@ -410,6 +441,12 @@ class Session:
             for is_error, text in self._server.platform.take_texts()
         )
         self._socket.sendall(notes + REPLY.pack(status & 0xFFFFFFFF, 0, value, len(data)) + data)
+
+
+def context_of(found: object) -> Context | None:
+    """Return the context of an argument; None if it has none."""
+    context = found if isinstance(found, Context) else getattr(found, "context", None)
+    return context if isinstance(context, Context) else None
 
 
 def fail(queue: object, event: tuple[int, int], status: int) -> None:

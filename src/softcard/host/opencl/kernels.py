@@ -16,7 +16,7 @@ from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, text, u32, u64
 from softcard.host.opencl.errors import OpenClError, require
 from softcard.host.opencl.events import Command, CommandQueue, Event, Used
-from softcard.host.opencl.memory import Memory, Place, Sizes, check_context, svm_block
+from softcard.host.opencl.memory import WRITING, Memory, Place, Sizes, check_context, svm_block
 from softcard.host.opencl.objects import ArgumentObject, Device, Object
 from softcard.host.opencl.programs import Program
 from softcard.image.hsa.metadata import Argument, KernelMetadata
@@ -410,7 +410,8 @@ class Plan:
         values: Sequence[Given | ArgumentObject],
     ) -> None:
         self.kernel = kernel
-        self.uses: list[Used] = [kernel.program, *(each for each in values if isinstance(each, Memory))]
+        self.memory = [each for each in values if isinstance(each, Memory)]
+        self.uses: list[Used] = [kernel.program, *self.memory]
         self._queue = queue
         self._grid = _size(grid)
         self._group = _size(group)
@@ -418,8 +419,23 @@ class Plan:
         self._values = values
         self._given: Sequence[Given] | Packed | None = None
         self._local_bytes = 0
+        self._version = kernel.platform.version
 
-    def launch(self) -> None:
+    def enqueue(self, waits: Sequence[Event] | None, event: Place) -> CommandQueue:
+        """Enqueue a launch; return the queue."""
+        queue = self._queue
+        for each in self.memory:
+            if each.maps:
+                _check_maps(self.kernel, each)
+        queue.enqueue(Command(queue, waits, queue.event(event), self._launch, uses=self.uses))
+        return queue
+
+    def repeat(self, event: Place) -> CommandQueue | None:
+        """Enqueue an equal launch without a wait list; return the queue, or None if the call must be decoded again."""
+        platform = self.kernel.platform
+        return self.enqueue(None, event) if self._version == platform.version else None
+
+    def _launch(self) -> None:
         """Run the kernel, and report what the checks found."""
         device, context = self._queue.device, self._queue.context
         gpu, target = device.gpu, self.kernel.on[device]
@@ -469,8 +485,8 @@ def enqueue_nd_range_kernel(
     size: Sizes | None,
     local: Sizes | None,
     waits: list[Event] | None,
-    event: Place,
     arguments: bytes,
+    event: Place,
 ) -> None:
     """Launch a kernel."""
     key = queue, work_dim, offset, size, local, arguments, call.platform.version
@@ -483,7 +499,20 @@ def enqueue_nd_range_kernel(
         if len(kernel.plans) >= MOST_PLANS:
             kernel.plans.clear()
         kernel.plans[key] = plan
-    queue.enqueue(Command(queue, waits, queue.event(event), plan.launch, uses=plan.uses))
+    plan.enqueue(waits, event)
+    if not waits:
+        call.repeat = plan
+
+
+def _check_maps(kernel: Kernel, memory: Memory) -> None:
+    """Warn of a kernel that uses an object while the program has mapped it for writing (OpenCL 3.0, 5.4.3)."""
+    if any(each.flags & WRITING for each in memory.maps):
+        memory.platform.warn(
+            "mapped-for-writing",
+            f"kernel {kernel.name} uses the {memory.title} while the program has mapped it for writing",
+            memory.context,
+            "call clEnqueueUnmapMemObject before you enqueue the kernel (OpenCL 3.0, 5.4.3)",
+        )
 
 
 def _plan(
