@@ -32,7 +32,7 @@ from softcard.host.opencl import contexts, image_commands, images, kernels, memo
 from softcard.host.opencl.calls import FUNCTIONS, Made, Performed, Repeat
 from softcard.host.opencl.device_info import DEFAULT_AGENTS
 from softcard.host.opencl.errors import OpenClError
-from softcard.host.opencl.events import Command, CommandQueue, Event
+from softcard.host.opencl.events import Command, CommandQueue, Event, finish_all
 from softcard.host.opencl.objects import Arena, Callback, Context, Copy, Object, Platform
 from softcard.host.opencl.programs import file_with
 from softcard.report.diagnostic_text import as_text
@@ -299,13 +299,6 @@ class Server:
         """The order of requests."""
         return self._turns
 
-    def finish(self) -> None:
-        """Let the commands of the program end, and report what it has not released, because it ends."""
-        for each in tuple(self._platform.objects.values()):
-            if isinstance(each, CommandQueue):
-                each.finish()
-        self._platform.report_leaks()
-
 
 class Session:
     """A connection of the program: it carries out requests one by one."""
@@ -373,7 +366,8 @@ class Session:
         finally:
             server.turns.proceed()
         if op == GOODBYE:
-            server.finish()
+            finish_all(server.platform)
+            server.platform.report_leaks()
             self._reply(0)
 
     def _call(self, entry: Entry, is_one_way: bool, data: bytes) -> None:
