@@ -186,6 +186,8 @@ def set_kernel_arg_svm_pointer(call: Call, kernel: Kernel, index: int, pointer: 
 @entry("clSetKernelExecInfo")
 def set_kernel_exec_info(call: Call, kernel: Kernel, name: int, value: bytes | None) -> None:
     """Accept the list of further SVM pointers: the devices reach all shared virtual memory of the context."""
+    if name == cl.KERNEL_EXEC_INFO_SVM_PTRS and not value:
+        return  # the specification's way to forget the pointers
     require(value, cl.INVALID_VALUE, "clSetKernelExecInfo: expected a value")
     assert value is not None
     if name == cl.KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM:
