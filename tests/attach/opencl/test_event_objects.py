@@ -20,7 +20,7 @@ def wait(is_done):
 """
 
 
-def test_a_callback_may_call_and_its_event_may_be_released_before(library) -> None:  # noqa: F811
+def test_a_callback_may_call_and_its_event_may_be_released_before(library) -> None:
     check(
         library,
         MARKERS
@@ -44,7 +44,7 @@ assert wait(lambda: cl.clGetEventInfo(event, 0x11D1, 0, None, None) == -58)
     )
 
 
-def test_flushed_commands_run_although_nobody_waits(library) -> None:  # noqa: F811
+def test_flushed_commands_run_although_nobody_waits(library) -> None:
     check(
         library,
         MARKERS
@@ -59,7 +59,7 @@ for _ in range(20):
     )
 
 
-def test_a_command_of_a_released_event_does_not_end_another_event(library) -> None:  # noqa: F811
+def test_a_command_of_a_released_event_does_not_end_another_event(library) -> None:
     check(
         library,
         MARKERS
@@ -79,7 +79,7 @@ assert set(map(status_of, events)) == {0}
     )
 
 
-def test_commands_have_failed_if_the_server_has_ended(library) -> None:  # noqa: F811
+def test_commands_have_failed_if_the_server_has_ended(library) -> None:
     check(
         library,
         MARKERS
