@@ -308,7 +308,7 @@ CASES = [
      lambda w: ("clSetKernelArg", w["sampled"], 1, 8, handle(w["buffer"])[1])),
     (cl.INVALID_MEM_OBJECT, "0x99 for argument 0 (a) of kernel k is not a memory object",
      lambda w: ("clSetKernelArg", w["kernel"], 0, 8, b"\x99" + bytes(7))),
-    (cl.INVALID_ARG_VALUE, "was passed for argument 0 (i) of kernel sampled, expected an image",
+    (cl.INVALID_MEM_OBJECT, "was passed for argument 0 (i) of kernel sampled, expected an image",
      lambda w: ("clSetKernelArg", w["sampled"], 0, 8, handle(w["buffer"])[1])),
     (cl.INVALID_MEM_OBJECT, "the buffer of 1024 bytes belongs to another context",
      lambda w: ("clSetKernelArg", w["kernel"], 0, 8, handle(w["foreign"])[1])),

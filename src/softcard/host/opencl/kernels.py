@@ -163,7 +163,7 @@ def _object_argument(call: Call, kernel: Kernel, argument: Argument, title: str,
     is_buffer = found.type == cl.MEM_OBJECT_BUFFER
     require(
         is_buffer == (argument.kind == "global_buffer"),
-        cl.INVALID_ARG_VALUE if argument.kind == "image" else cl.INVALID_MEM_OBJECT,
+        cl.INVALID_MEM_OBJECT,
         f"a {found.title} was passed for {title}, expected {'an image' if is_buffer else 'a buffer'}",
     )
     require(found.context is kernel.context, cl.INVALID_MEM_OBJECT, f"the {found.title} belongs to another context")
