@@ -101,7 +101,7 @@ assert cl.clWaitForEvents(1, ctypes.byref(event)) == -5
     )
 
 
-def test_local_memory_of_a_kernel_includes_its_arguments(library) -> None:  # noqa: F811
+def test_local_memory_of_a_kernel_includes_its_arguments(library) -> None:
     check(
         library,
         """
@@ -117,5 +117,20 @@ own = local_bytes()
 assert cl.clSetKernelArg(kernel, 0, 100, None) == cl.clSetKernelArg(kernel, 1, 28, None) == 0
 assert local_bytes() == own + 128
 assert cl.clSetDefaultDeviceCommandQueue(context, device, None) == -59  # CL_INVALID_OPERATION
+""",
+    )
+
+
+def test_a_group_size_for_sub_groups_has_as_many_dimensions_as_the_program_has_room_for(library) -> None:
+    check(
+        library,
+        """
+kernel, two = kernel_of(context), N(2)
+for dimensions in (1, 2, 3):
+    sizes, size = (N * 3)(9, 9, 9), N()
+    assert cl.clGetKernelSubGroupInfo(
+        kernel, device, 0x11B8, 8, ctypes.byref(two), 8 * dimensions, sizes, ctypes.byref(size)) == 0
+    assert list(sizes) == [128, 1, 1][:dimensions] + [9] * (3 - dimensions)
+    assert size.value == 8 * dimensions
 """,
     )

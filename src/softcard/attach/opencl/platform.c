@@ -1107,6 +1107,24 @@ static int32_t clGetKernelWorkGroupInfo(void *handle, void *device, uint32_t nam
     return status;
 }
 
+enum { LOCAL_SIZE_FOR_SUB_GROUP_COUNT = 0x11B8 };
+
+static int32_t clGetKernelSubGroupInfo(void *kernel, void *device, uint32_t name, size_t input_size, const void *input,
+                                       size_t size, void *value, size_t *size_ret) {
+    struct message m = {.op = OP_clGetKernelSubGroupInfo};
+    put_object(&m, kernel, KERNEL, 0);
+    put_object(&m, device, DEVICE, 1);
+    put_word(&m, name);
+    put_bytes(&m, input, input_size);
+    size_t sizes[3];
+    if (name != LOCAL_SIZE_FOR_SUB_GROUP_COUNT || !value)
+        return finish_info(&m, kernel, name, 0, size, value, size_ret);
+    /* The program has room for the sizes of one to three dimensions, and gets as many. */
+    int32_t status = finish_info(&m, kernel, name, 0, sizeof sizes, sizes, NULL);
+    if (!status) status = give(sizes, size < sizeof sizes ? size / sizeof *sizes * sizeof *sizes : sizeof sizes, size, value, size_ret);
+    return status;
+}
+
 static void *clCloneKernel(void *handle, int32_t *errcode_ret) {
     struct object *kernel = handle;
     struct message m = {.op = OP_clCloneKernel};

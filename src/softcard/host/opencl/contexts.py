@@ -39,7 +39,9 @@ def create_context(
         else:
             require(name == cl.CONTEXT_INTEROP_USER_SYNC, cl.INVALID_PROPERTY, f"unknown context property {name:#x}")
             is_bool = value in (0, 1)
-            require(is_bool, cl.INVALID_PROPERTY, f"CL_CONTEXT_INTEROP_USER_SYNC is {value}, expected CL_TRUE or CL_FALSE")
+            require(
+                is_bool, cl.INVALID_PROPERTY, f"CL_CONTEXT_INTEROP_USER_SYNC is {value}, expected CL_TRUE or CL_FALSE"
+            )
     assert devices is not None
     unique = list(dict.fromkeys(devices))
     made = Context(call.platform, call.made, unique, None if properties is None else tuple(properties), notify)

@@ -223,8 +223,17 @@ def get_kernel_info(call: Call, kernel: Kernel, name: int) -> bytes:
 
 def _attributes(kernel: Kernel) -> str:
     """Return the attributes of a kernel as in its source, as far as the code object has them."""
-    size = kernel.metadata.required_workgroup_size
-    return f"reqd_work_group_size({','.join(map(str, size))})" if size and kernel.program.source else ""
+    if not kernel.program.source:
+        return ""
+    known = kernel.metadata
+    found = [f"vec_type_hint({known.vector_type_hint})"] if known.vector_type_hint else []
+    for name, size in (
+        ("work_group_size_hint", known.workgroup_size_hint),
+        ("reqd_work_group_size", known.required_workgroup_size),
+    ):
+        if size:
+            found.append(f"{name}({','.join(map(str, size))})")
+    return " ".join(found)
 
 
 @entry("clGetKernelArgInfo")
