@@ -345,7 +345,7 @@ class Region:
         if origin is None or size is None or not all(size):
             raise OpenClError(
                 cl.INVALID_VALUE,
-                f"the region of the {image.title} is {size}, expected sizes of 1 or more, and an origin",
+                f"the region of the {image.title} is {size} from {origin} on, expected sizes of 1 or more",
             )
         require(
             all(at + count <= whole for at, count, whole in zip(origin, size, image.extent, strict=True)),

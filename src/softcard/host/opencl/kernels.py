@@ -156,7 +156,9 @@ def _object_argument(call: Call, kernel: Kernel, argument: Argument, title: str,
     found = call.platform.objects.get(handle)
     if is_sampler:
         require(
-            found is not None and found.kind == "sampler", cl.INVALID_SAMPLER, f"{handle:#x} for {title} is not a sampler"
+            found is not None and found.kind == "sampler",
+            cl.INVALID_SAMPLER,
+            f"{handle:#x} for {title} is not a sampler",
         )
         return OBJECT
     if not isinstance(found, Memory):
