@@ -53,6 +53,7 @@ sh "$(dirname "$0")/pyfletcher.sh"
 sh "$(dirname "$0")/rocm-kernels.sh"
 sh "$(dirname "$0")/triton.sh"
 sh "$(dirname "$0")/tinygrad.sh"
+sh "$(dirname "$0")/iree.sh"
 if [ "${CI:-}" = true ]; then
     sh "$(dirname "$0")/guest-root.sh" build/guest/root || echo "oracles: tests with QEMU's device and guest will fail"
 fi

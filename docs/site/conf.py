@@ -68,6 +68,7 @@ CONTENTS = {
         "howto/opencl",
         "howto/triton",
         "howto/tinygrad",
+        "howto/iree",
         "howto/debugging",
     ],
     "Reference": [

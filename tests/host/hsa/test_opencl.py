@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from softcard.core.errors import WireError
-from softcard.host.compiling import CompileError
+from softcard.host.compiling import CompileError, run
+from softcard.host.hsa import compile, precompiled
 from softcard.host.hsa.compile import (
     BuildOptionError,
     Compiler,
@@ -22,6 +24,7 @@ from softcard.host.hsa.compile import (
     opencl_options,
 )
 from softcard.host.hsa.gpu import Gpu, Local
+from softcard.ir.object_cache import ObjectCache
 
 pytestmark = pytest.mark.oracle
 STANDARDS = ("CL1.0", "CL1.1", "CL1.2", "CL2.0", "CL3.0", "CLC++", "CLC++2021")
@@ -103,8 +106,14 @@ def checks_of_macros(standard: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("standard", STANDARDS)
+@pytest.mark.parametrize(
+    ("name", "standard"),
+    [
+        *(("ziglang", each) for each in STANDARDS),
+        *(("clang-16", each) for each in STANDARDS[::2]),
+        ("clang-15", "CL1.2"),
+    ],
+)
 def test_standards(gpu: Gpu, name: str, standard: str) -> None:
     options = [f"-cl-std={standard}", "-DNUMBER=1000"]
     code = compile_opencl(checks_of_macros(standard) + PROGRAM, "gfx900", options=options, compiler=compiler(name))
@@ -152,6 +161,16 @@ def test_macros_are_defined_after_the_headers(gpu: Gpu) -> None:
         gpu.compile(source, options=["-Da=5", "-Dn=f g", "-DTWO"])
     with pytest.raises(CompileError, match="macro name must be an identifier"):
         gpu.compile(source, options=["-D1x=5"])
+
+
+def test_warnings_are_those_of_the_source(gpu: Gpu) -> None:
+    """The headers have some, which would refuse every source with -Werror."""
+    options = ["-Werror", "-Wall", "-Wextra", "-cl-fast-relaxed-math"]
+    gpu.compile('kernel void k(float x) { printf("%f", sin(x)); }', options=options)
+    with pytest.raises(CompileError, match="-Wformat"):
+        gpu.compile('kernel void k(int x) { printf("%f", x); }', options=options)
+    with pytest.raises(CompileError, match="-Wunused-variable"):
+        gpu.compile("kernel void k(int x) { int y; }", options=options)
 
 
 # ---- embedded headers, and parts -------------------------------------------------------------------------------------
@@ -231,6 +250,123 @@ def test_links_that_are_refused() -> None:
         link_opencl([], "gfx900")
     with pytest.raises(WireError, match="part 0 of a link is not LLVM bitcode, expected a result of compile_opencl_b"):
         link_opencl_library([b"\x7fELF"], "gfx900")
+
+
+def test_a_changed_include_is_compiled_again(gpu: Gpu, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache of compiled objects returned the code of the old text, for OpenCL C and HIP."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my dir").mkdir()
+    opencl = '#include "number.h"\nkernel void k(global int *x) { x[0] = NUMBER; }'
+    hip = '#include "number.h"\n__global__ void k(int *x) { x[0] = NUMBER; }'
+    for number in (1, 2, 1):
+        (tmp_path / "my dir" / "number.h").write_text(f"#define NUMBER {number}\n")
+        for source, language in ((opencl, ".cl"), (hip, ".hip")):
+            x = np.zeros(1, np.int32)
+            gpu.run(gpu.compile(source, language, options=["-Imy dir"]), "k", 1, args=[x])
+            assert x[0] == number
+
+
+# ---- precompiled headers ---------------------------------------------------------------------------------------------
+
+
+class Commands:
+    """The commands of compilers that `compile` runs, without a cache of objects."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+        self.headers: list[str] = []
+        monkeypatch.setattr(compile, "run", self.run)
+
+    def run(self, command: Sequence[str], folder: str, name: str) -> str:
+        """Run a compiler, and record the option by which it reads the header of OpenCL C."""
+        self.headers += [each for each in command if each == "-include-pch"]
+        self.headers += ["-include" for each in command if each.endswith("opencl.h")]
+        return run(command, folder, name)
+
+    def compile(self, source: str, *options: str, name: str = "ziglang") -> tuple[bytes, list[str]]:
+        """Return the object of a source, and the options by which clang read the header."""
+        cache = ObjectCache(None)
+        self.monkeypatch.setattr(compile, "_cache", lambda: cache)
+        self.headers.clear()
+        made = compile_opencl(source, "gfx900", options=options, compiler=compiler(name))
+        return made, [*self.headers]
+
+
+LINES = 'kernel void k(global float *x) { x[0] = sin(x[N]) + atomic_add((global uint *)x, 1u); printf("%f", x[0]); }'
+OPTIONS = [
+    ("ziglang", ()), ("ziglang", ("-O0", "-g")), ("ziglang", ("-cl-std=CL3.0", "-cl-kernel-arg-info")),
+    ("ziglang", ("-cl-std=CL1.2", "-cl-fast-relaxed-math", "-Wall", "-Werror")), ("clang-15", ("-g", "-w")),
+    ("clang-16", ("-g", "-cl-denorms-are-zero")),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), OPTIONS)
+def test_a_precompiled_header_changes_no_byte(
+    monkeypatch: pytest.MonkeyPatch, name: str, options: Sequence[str]
+) -> None:
+    commands = Commands(monkeypatch)
+    made, headers = commands.compile(LINES, *options, "-DN=1", name=name)
+    assert headers == ["-include-pch"]
+    monkeypatch.setattr(compile, "precompiled_header", lambda *_: None)
+    assert commands.compile(LINES, *options, "-DN=1", name=name) == (made, ["-include"])
+
+
+def test_options_that_change_the_header_have_headers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Sequence[str]] = []
+    cache = ObjectCache(None)
+    monkeypatch.setattr(precompiled, "_cache", lambda: cache)
+
+    def write(command: Sequence[str], folder: str, name: str) -> str:
+        made.append(command[1:-8])
+        Path(folder, "header.pch").touch()
+        return name
+
+    monkeypatch.setattr(precompiled, "run", write)
+    for words in ("", "-g -Wall", "-O0", "-O0 -w", "-cl-std=CL1.2", "-mllvm -x", "-O0 -Werror=a", "-DN=2"):
+        assert precompiled.precompiled_header(("clang",), "clang", ["1"], words.split(), Path("opencl.h")) == b""
+    assert made == [[], ["-O0"], ["-cl-std=CL1.2"], ["-mllvm", "-x"], ["-DN=2"]]
+
+
+def test_a_broken_precompiled_header_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where clang refuses it, the header itself is read; diagnostics are those of the source."""
+    commands = Commands(monkeypatch)
+    right = commands.compile(SHORT)[0]
+    real = compile.precompiled_header
+    for damage in (lambda data: data[: len(data) // 2], lambda data: b"none", lambda data: data[:5000] + bytes(5000)):
+        monkeypatch.setattr(compile, "precompiled_header", lambda *given, damage=damage: damage(real(*given)))
+        assert commands.compile(SHORT) == (right, ["-include-pch", "-include"])
+    with pytest.raises(
+        CompileError, match=r"refused the source\nkernel\.cl:1:\d+: error: use of undeclared identifier"
+    ):
+        commands.compile(SHORT.replace("= 1", "= one"))
+
+
+SHORT = "kernel void k(global int *x) { x[0] = 1; }"
+
+
+def test_the_cache_of_precompiled_headers(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    """Read by other processes; damaged files, and a folder that cannot be made, count as not cached."""
+    commands, made = Commands(monkeypatch), []
+    monkeypatch.setattr(precompiled, "run", lambda *given: made.append(given) or run(*given))
+
+    def fresh(folder: Path) -> tuple[bytes, list[str]]:
+        cache = ObjectCache(folder)
+        monkeypatch.setattr(precompiled, "_cache", lambda: cache)
+        return commands.compile(SHORT)
+
+    folder = tmp_path / "headers"
+    right = fresh(folder)
+    assert fresh(folder) == right
+    assert len(made) == 1
+    (file,) = folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    assert fresh(folder) == right
+    assert len(made) == 2
+    file.write_bytes(b"")
+    file.chmod(0o400)
+    (tmp_path / "file").touch()
+    assert fresh(tmp_path / "file" / "headers") == right == (right[0], ["-include-pch"])
 
 
 # ---- options ---------------------------------------------------------------------------------------------------------

@@ -415,8 +415,8 @@ def test_a_source_is_found_in_the_programs_folder(tmp_path):
     (tmp_path / "kernels" / "deep").mkdir(parents=True)
     (tmp_path / "other.cl").write_bytes(b"kernel void a() {}")
     (tmp_path / "kernels" / "deep" / "mine.cl").write_bytes(b"kernel void b() {}")
-    assert file_with(b"kernel void b() {}", tmp_path) == "kernels/deep/mine.cl"
-    assert file_with(b"kernel void c() {}", tmp_path) == ""
+    assert file_with(b"kernel void b() {}", tmp_path) == ("kernels/deep/mine.cl", 1)
+    assert file_with(b"kernel void c() {}", tmp_path) == ("", 0)
 
 
 def test_several_devices_share_a_buffer():
@@ -430,4 +430,45 @@ def test_several_devices_share_a_buffer():
         launch(program, queue, kernel, arguments(handle(buffer), value(np.int32(3).tobytes())), 64)
         program.call("clFinish", queue)
     assert (read(program, queue, buffer, 64) == 9).all()
+    program.close()
+
+
+def test_mistakes_with_mapped_regions_are_warned_of_once(program, context, queue, kernel):
+    buffer = program.buffer(context, 256, host=np.ones(64, np.int32))
+    mapped = lambda flags, offset: program.call(  # noqa: E731
+        "clEnqueueMapBuffer", queue, buffer, 1, flags, offset, 64, None, (0, 0)
+    )[0]
+    first, apart = mapped(cl.MAP_READ, 0), mapped(cl.MAP_READ, 32)
+    assert not program.shown
+    mapped(cl.MAP_WRITE, 48)
+    mapped(cl.MAP_WRITE, 128)
+    block = arguments(handle(buffer), value(np.int32(5).tobytes()))
+    for _ in range(2):
+        launch(program, queue, kernel("scale"), block, 64)
+    assert [each.message for each in program.shown] == [
+        "two mapped regions of the buffer of 256 bytes overlap, and one of them is mapped for writing",
+        "kernel scale uses the buffer of 256 bytes while the program has mapped it for writing",
+    ]
+    assert first != apart
+
+
+def test_a_store_to_a_read_only_buffer_ends_the_kernel(program, context, queue, kernel):
+    buffer = program.buffer(context, 256, cl.MEM_READ_ONLY)
+    place = program.event()
+    launch(program, queue, kernel("eight"), arguments(handle(buffer)), 8, event=place)
+    program.call("clFinish", queue)
+    assert program.platform.objects[place[0]].status == cl.OUT_OF_RESOURCES
+    [found] = program.shown
+    assert "buffer of 256 bytes (CL_MEM_READ_ONLY) is read-only" in found.message
+
+
+def test_the_check_for_leaks_names_what_was_not_released():
+    program = Program(check="memory,leaks")
+    context = program.context()
+    buffers = [program.buffer(context, 4) for _ in range(3)]
+    program.platform.forget(buffers[0].handle)
+    program.platform.report_leaks()
+    assert [each.message for each in program.shown] == [
+        "the program has ended without releasing 1 context, 2 memory objects"
+    ]
     program.close()

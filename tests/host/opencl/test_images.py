@@ -630,7 +630,7 @@ REFUSALS = [
     (cl.INVALID_MEM_OBJECT, "the object is a buffer of 4096 bytes, expected an image",
      lambda g: ("clGetImageInfo", g["buffer"], cl.IMAGE_WIDTH)),
     # samplers
-    (cl.INVALID_VALUE, "normalized coordinates 2, addressing mode 0x1132, filter mode 0x1140 do not make",
+    (cl.INVALID_VALUE, "normalized coordinates 2, addressing mode 0x1132 and filter mode 0x1140 cannot",
      lambda g: ("clCreateSampler", g["context"], 2, cl.ADDRESS_CLAMP, cl.FILTER_NEAREST)),
     (cl.INVALID_VALUE, "the sampler property 0x5 is unknown or occurs twice",
      lambda g: ("clCreateSamplerWithProperties", g["context"], (5, 0))),

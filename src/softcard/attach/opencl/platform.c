@@ -30,6 +30,7 @@
 #define MOST_ARENA (1ull << 37)
 #define LEAST_ARENA (1ull << 28)
 #define SLOT_COUNT (1u << 18)
+#define LEAST_FREE 1024 /* objects, and slots, that stay unused for a while after they were freed */
 #define NULL_LIST UINT64_MAX
 #define MOST_ARGUMENT 65536 /* bytes of a value; no argument has as many, and the server refuses larger ones */
 
@@ -110,7 +111,7 @@ static unsigned free_count;
 static struct object *new_object(uint32_t kind) {
     struct object *made = NULL;
     pthread_mutex_lock(&objects_lock);
-    if (free_count > 1024) {
+    if (free_count > LEAST_FREE) {
         made = free_objects;
         free_objects = made->next_free;
         free_count--;
@@ -160,12 +161,14 @@ struct link {
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER, starting = PTHREAD_MUTEX_INITIALIZER;
 static struct link *free_links;
 static int control = -1; /* new connections are sent through this one */
-static int is_lost;      /* the server has ended */
+static _Atomic int is_lost; /* the server has ended */
 static _Atomic uint64_t tickets;
 static char *arena;
 static uint64_t arena_size;
 static struct slot *slots;
-static uint32_t free_slots[SLOT_COUNT], free_slot_count, used_slots = 1; /* slot 0 is unused */
+/* A ring of free slots. The one that has been free for longest is used first, since the server may still write to a slot
+ * whose event the program has just released. Slot 0 is unused. */
+static uint32_t free_slots[SLOT_COUNT], first_free_slot, free_slot_count, used_slots = 1;
 
 static void forget_server(void) {
     process_number++;
@@ -432,8 +435,12 @@ static struct object *new_event(struct object *owner, uint32_t command) {
     struct object *event = new_object(EVENT);
     uint32_t slot = 0;
     pthread_mutex_lock(&objects_lock);
-    if (free_slot_count) slot = free_slots[--free_slot_count];
-    else if (used_slots < SLOT_COUNT) slot = used_slots++;
+    if (free_slot_count > LEAST_FREE || (free_slot_count && used_slots == SLOT_COUNT)) {
+        slot = free_slots[first_free_slot];
+        first_free_slot = (first_free_slot + 1) % SLOT_COUNT;
+        free_slot_count--;
+    } else if (used_slots < SLOT_COUNT)
+        slot = used_slots++;
     pthread_mutex_unlock(&objects_lock);
     if (!event || !slot) {
         if (event) free_object(event);
@@ -462,7 +469,7 @@ static void put_event(struct message *m, void *queue, void **event) {
 
 static void drop_event(struct object *event) {
     pthread_mutex_lock(&objects_lock);
-    free_slots[free_slot_count++] = event->number;
+    free_slots[(first_free_slot + free_slot_count++) % SLOT_COUNT] = event->number;
     pthread_mutex_unlock(&objects_lock);
 }
 
@@ -495,6 +502,12 @@ static void perform_copy(const struct copy *copy) {
                    source + slice * copy->source_slice + row * copy->source_row, copy->bytes);
 }
 
+static int32_t lose_server(void) {
+    if (!atomic_exchange(&is_lost, 1)) say("error", GONE, "the OpenCL server has ended");
+    hang_up();
+    return OUT_OF_RESOURCES;
+}
+
 /* Send a request without a reply; 0 where the server has ended. */
 static int post(uint32_t op, const void *data, size_t size) {
     if (is_lost || !take_link()) return 0;
@@ -509,10 +522,7 @@ static int post(uint32_t op, const void *data, size_t size) {
         size_t rest = (size_t)sent - sizeof request;
         is_sent = send_all((const char *)data + rest, size - rest);
     }
-    if (!is_sent) {
-        hang_up();
-        is_lost = 1;
-    }
+    if (!is_sent) lose_server();
     leave_link();
     return is_sent;
 }
@@ -527,13 +537,6 @@ struct answer {
 
 static void free_answer(struct answer *answer) {
     if (answer->data != answer->own) free(answer->data);
-}
-
-static int32_t lose_server(void) {
-    if (!is_lost) say("error", GONE, "the OpenCL server has ended");
-    is_lost = 1;
-    hang_up();
-    return OUT_OF_RESOURCES;
 }
 
 /* Send a request, perform the copies that its reply lists, and return its status. */
@@ -728,6 +731,7 @@ static void *serve(void *argument) {
     const struct request join = {kind, VERSION, PROTOCOL_MAGIC, 0};
     struct request request;
     char *data = NULL;
+    const int own = connection;
     if (!send_all(&join, sizeof join)) return NULL;
     while (receive_all(&request, sizeof request)) {
         uint64_t words[4] = {0, 0, 0, 0};
@@ -746,6 +750,7 @@ static void *serve(void *argument) {
             break;
         case CALL_EVENT:
             ((void (*)(void *, int32_t, void *))function)((void *)words[1], (int32_t)words[2], (void *)words[0]);
+            let_go((struct object *)words[1]);
             break;
         case CALL_CONTEXT:
             ((void (*)(const char *, const void *, size_t, void *))function)(data + sizeof words, NULL, 0, (void *)words[0]);
@@ -761,11 +766,12 @@ static void *serve(void *argument) {
                                                                     (void **)(data + sizeof words), (void *)words[0]);
             break;
         }
+        connection = own; /* calls of the program's function have used other connections */
         const struct reply reply = {0, 0, 0, 0};
         if (!send_all(&reply, sizeof reply)) break;
     }
     free(data);
-    hang_up();
+    lose_server();
     return NULL;
 }
 
@@ -1214,6 +1220,25 @@ static int32_t clWaitForEvents(uint32_t count, void *const *events) {
     return finish(&m);
 }
 
+/* The callback holds the event, which the program may have released before the function is called. */
+static int32_t clSetEventCallback(void *handle, int32_t status, void *notify, void *user_data) {
+    struct message m = {.op = OP_clSetEventCallback};
+    put_object(&m, handle, EVENT, 0);
+    put_word(&m, (uint32_t)status);
+    put_callback(&m, (uintptr_t)notify, (uintptr_t)user_data);
+    if (m.status) return m.status;
+    hold(handle);
+    const int32_t result = finish(&m);
+    if (result) let_go(handle);
+    return result;
+}
+
+/* The status of an event. Commands that had not ended with the server have failed. */
+static int32_t status_of(const struct object *event) {
+    const int32_t status = slots[event->number].status;
+    return status > 0 && is_lost ? OUT_OF_RESOURCES : status;
+}
+
 enum { EVENT_QUEUE = 0x11D0, EVENT_COMMAND = 0x11D1, EVENT_STATUS = 0x11D3, EVENT_CONTEXT = 0x11D4 };
 
 static int32_t clGetEventInfo(void *handle, uint32_t name, size_t size, void *value, size_t *size_ret) {
@@ -1226,7 +1251,7 @@ static int32_t clGetEventInfo(void *handle, uint32_t name, size_t size, void *va
     case EVENT_QUEUE: return give(&queue, sizeof queue, size, value, size_ret);
     case EVENT_CONTEXT: return give(&context, sizeof context, size, value, size_ret);
     case EVENT_COMMAND: return give_u32(event->command, size, value, size_ret);
-    case EVENT_STATUS: return give_u32((uint32_t)slots[event->number].status, size, value, size_ret);
+    case EVENT_STATUS: return give_u32((uint32_t)status_of(event), size, value, size_ret);
     default: return INVALID_VALUE;
     }
 }

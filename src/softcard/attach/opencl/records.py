@@ -1,4 +1,4 @@
-"""What the servers of the OpenCL platform report, sent to the command that has started the host program.
+"""Diagnostics of the OpenCL platform's servers, which they send to the command that has started the host program.
 
 `softcard exec` starts programs, and each program starts a server of its own. A server connects to the socket that the
 variable `RECORDS_VARIABLE` names, and sends its diagnostics there. The connection ends when the server ends.

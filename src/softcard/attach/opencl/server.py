@@ -22,8 +22,8 @@ from typing import Final, cast
 from softcard.attach.host_session import NOTE_ERR, NOTE_OUT, REPLY, REQUEST, SPIN_S
 from softcard.attach.opencl.entry_points import HANDLES, INVALID, Entry, Reader, decoded, table
 from softcard.attach.opencl.records import Sender
-from softcard.attach.opencl.variables import AGENTS_VARIABLE, settings
-from softcard.core.checks import MEMORY, VARIABLE
+from softcard.attach.opencl.variables import AGENTS_VARIABLE, REFUSALS_VARIABLE, settings
+from softcard.core.checks import CHECKS, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
 from softcard.host.opencl import constants as cl
@@ -32,7 +32,7 @@ from softcard.host.opencl.calls import FUNCTIONS, Made, Performed
 from softcard.host.opencl.device_info import DEFAULT_AGENTS
 from softcard.host.opencl.errors import OpenClError
 from softcard.host.opencl.events import Command, CommandQueue, Event
-from softcard.host.opencl.objects import Arena, Callback, Copy, Object, Platform
+from softcard.host.opencl.objects import Arena, Callback, Context, Copy, Object, Platform
 from softcard.host.opencl.programs import file_with
 from softcard.report.diagnostic_text import as_text
 
@@ -48,6 +48,8 @@ ONE_WAY: Final = 1
 FIXED, COPIES = 1, 2
 """The flags in the value of a reply; a number follows from bit `NUMBER_AT` on."""
 NUMBER_AT: Final = 8
+DEFAULT_CHECKS: Final = ",".join(name for name, kind in CHECKS.items() if kind.guards_allocations and not kind.at_close)
+"""The checks of programs whose environment selects none: those of the bounds of buffers."""
 COPY, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE = range(1, 7)
 """The requests of the server to the library."""
 _COPY: Final = struct.Struct("<9Q")
@@ -182,6 +184,8 @@ class Server:
         """The commands that the program performs, by the numbers that the replies to its calls had."""
         self._due_count = 0
         self._due_lock = threading.Lock()
+        self.shows_refusals = bool(environment.get(REFUSALS_VARIABLE))
+        """True if calls that are refused are reported on the program's standard error."""
 
     def serve(self) -> None:
         """Serve the program until it ends."""
@@ -213,7 +217,8 @@ class Server:
             os.close(file)
         names = self._environment.get(AGENTS_VARIABLE) or ",".join(DEFAULT_AGENTS)
         options = settings(self._environment)
-        options["check"] = self._environment.get(VARIABLE, MEMORY)
+        options["check"] = self._environment.get(VARIABLE, DEFAULT_CHECKS)
+        checks_of(options["check"])  # here, since a device is opened only when a kernel runs
         options["on_finding"] = "keep"
         places = [(devices + number * device_size, name) for number, name in enumerate(names.split(","))]
         return Platform(
@@ -285,10 +290,11 @@ class Server:
         return self._turns
 
     def finish(self) -> None:
-        """Let the commands that the program has flushed end, because it ends."""
+        """Let the commands of the program end, and report what it has not released, because it ends."""
         for each in tuple(self._platform.objects.values()):
             if isinstance(each, CommandQueue):
                 each.finish()
+        self._platform.report_leaks()
 
 
 class Session:
@@ -364,6 +370,7 @@ class Session:
             status, value, reply = self._result(result)
         except OpenClError as error:
             status = error.status
+            self._refused(entry.name, arguments, error)
         except SoftcardError as error:
             status = cl.OUT_OF_RESOURCES
             platform.report(of_error(error))
@@ -379,6 +386,16 @@ class Session:
             self._reply(status, value, reply)
         elif status:
             fail(queue, cast(tuple[int, int], arguments.get("event", (0, 0))), status)
+
+    def _refused(self, name: str, arguments: Mapping[str, object], error: OpenClError) -> None:
+        """Tell the context's callback why a call was refused, and the user if the environment asks for it.
+
+        Programs make calls that they expect to be refused, so the user is not told by default."""
+        context = next((found for each in arguments.values() if (found := context_of(each)) is not None), None)
+        if context is not None:
+            context.report(f"{name}: {error}")
+        if self._server.shows_refusals:
+            self._server.platform.report(of_error(error.at("call", name)))
 
     def _result(self, result: object) -> tuple[int, int, bytes]:
         """Return the status, the value and the data of the reply for the result of a function."""
@@ -407,6 +424,12 @@ class Session:
             for is_error, text in self._server.platform.take_texts()
         )
         self._socket.sendall(notes + REPLY.pack(status & 0xFFFFFFFF, 0, value, len(data)) + data)
+
+
+def context_of(found: object) -> Context | None:
+    """Return the context of an argument; None if it has none."""
+    context = found if isinstance(found, Context) else getattr(found, "context", None)
+    return context if isinstance(context, Context) else None
 
 
 def fail(queue: object, event: tuple[int, int], status: int) -> None:

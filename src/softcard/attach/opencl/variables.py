@@ -31,6 +31,8 @@ EQUAL_STORES_VARIABLE: Final = "SOFTCARD_OPENCL_EQUAL_STORES"
 """The variable that is 1 if the check `races` also reports racing stores of equal values."""
 POISON_VARIABLE: Final = "SOFTCARD_OPENCL_POISON"
 """The variable with the 32-bit word that fills undefined registers and memory."""
+REFUSALS_VARIABLE: Final = "SOFTCARD_OPENCL_REFUSALS"
+"""The variable that is not empty if calls that are refused are reported, with the rule that they break."""
 RECORDS_VARIABLE: Final = "SOFTCARD_OPENCL_RECORDS"
 """The variable with the socket to which servers send what they report; see `records`."""
 

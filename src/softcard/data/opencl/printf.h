@@ -9,9 +9,9 @@
 // Without optimisation, clang up to 16 deletes functions that are always inlined before it translates printf.
 // __SOFTCARD_PART__ is defined for sources that are linked, perhaps without optimisation, with others.
 #if defined(__OPTIMIZE__) && !defined(__SOFTCARD_PART__)
-#define __US_PRINTF_FN static inline __attribute__((always_inline))
+#define __US_PRINTF_FN static inline __attribute__((always_inline, nodebug))
 #else
-#define __US_PRINTF_FN static inline
+#define __US_PRINTF_FN static inline __attribute__((nodebug))
 #endif
 __US_PRINTF_FN global char *__printf_alloc(uint bytes) __asm("__printf_alloc");
 __US_PRINTF_FN global char *__printf_alloc(uint bytes)

@@ -25,13 +25,16 @@ from softcard.host.hsa.opencl_c import (
     DEFAULT_STANDARD,
     BuildOptionError,
     LinkOptions,
+    SourceOptions,
     check_headers,
     feature_options,
     opencl_link_options,
     opencl_options,
     sorted_options,
     standard_of,
+    with_absolute_paths,
 )
+from softcard.host.hsa.precompiled import precompiled_header
 from softcard.image.hsa import targets
 from softcard.ir.object_cache import ObjectCache, default_folder
 
@@ -88,7 +91,9 @@ _TYPED_POINTERS: Final = ("-Xclang", "-no-opaque-pointers")
 """Options for clang 15, which drops calls of printf if pointers are opaque."""
 SOURCE: Final = "kernel.cl"
 """The name of the source in diagnostics."""
-LINE_TABLES: Final = ("-gline-tables-only", "-fdebug-compilation-dir=.")
+_WITHOUT_FOLDER: Final = "-fdebug-compilation-dir=."
+"""The option that keeps the name of the temporary folder out of debug information."""
+LINE_TABLES: Final = ("-gline-tables-only", _WITHOUT_FOLDER)
 """Options for line tables that contain file names as the user gave them."""
 HIP_SOURCE: Final = "kernel.hip"
 _HIP: Final = "hip"
@@ -121,8 +126,16 @@ _LINKED_ATOMICS: Final = "linked.cl"
 """The name of a file with functions that OpenCL C before 2.0 cannot express, linked with sources of that age."""
 _MACROS: Final = "macros.h"
 """The name of the file with the macros of the options -D and -U, which is included after the main header."""
+_PRECOMPILED: Final = "softcard.pch"
+"""The name of the file with the precompiled form of the main header."""
 _EMBEDDED: Final = "headers"
 """The name of the folder of embedded headers beside the source."""
+_INCLUDES: Final = "includes.d"
+"""The name of the file to which clang writes the names of included files."""
+_LISTING: Final = ("-Xclang", "-dependency-file", "-Xclang", _INCLUDES, "-Xclang", "-MT", "-Xclang", "kernel")
+"""Options that make clang write the file; clang's driver ignores those of its own for HIP."""
+_PATHS: Final = b"["
+"""The first byte of a list of paths in the cache, which differs from that of objects."""
 _C99_INLINE: Final = re.compile(r"\binline\b")
 _BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 """The first bytes of LLVM bitcode, without and with a wrapper."""
@@ -185,7 +198,7 @@ def compile_opencl(
     unit = _unit(source, processor, options, version, headers)
     chosen = _chosen(unit.version, compiler)
     what = [*unit.words(), *_checked(processor, unit.version)]
-    return _cached(chosen, what, lambda library: _compiled(chosen, unit, library))
+    return _cached_with_includes(chosen, what, lambda library: _compiled(chosen, unit, library))
 
 
 def compile_opencl_bitcode(
@@ -202,7 +215,8 @@ def compile_opencl_bitcode(
     The bitcode is not optimised: linking does that. Arguments and errors are those of `compile_opencl`."""
     unit = _unit(source, processor, options, version, headers)
     chosen = _chosen(unit.version, compiler)
-    return _cached(chosen, ["bitcode", *unit.words()], lambda library: _bitcode_of(chosen, unit, library))
+    what = ["bitcode", *unit.words()]
+    return _cached_with_includes(chosen, what, lambda library: _bitcode_of(chosen, unit, library))
 
 
 def link_opencl(
@@ -262,11 +276,12 @@ def compile_hip(
     The header ``hip/hip_runtime.h`` is Softcard's own. Arguments and errors are those of `compile_opencl`.
     """
     version, options = _version(processor, version, options)
+    options = with_absolute_paths(options)
     chosen = _chosen(version, compiler)
     words = _options(processor, version)
     what = ["HIP", source, *words, *options, *_checked(processor, version)]
     try:
-        return _cached(
+        return _cached_with_includes(
             chosen, what, lambda library: _compiled_hip(chosen, source, processor, version, options, library)
         )
     except CompileError as error:
@@ -359,16 +374,56 @@ def _cached(compiler: Compiler, what: Sequence[str], make: Callable[[Path], byte
 
     The cache key consists of `compiler`, the headers, and `what`, the words that identify the source and the
     options. The argument of `make` is the folder of the headers."""
-    key = hashlib.sha256(
-        "\0".join([compiler.identity, *compiler.clang, _library_identity(), *what]).encode()
-    ).hexdigest()
-    cache = _cache()
+    key, cache = _key(compiler, what), _cache()
     image = cache.get(key)
     if image is None:
         with as_file(files("softcard").joinpath("data")) as library:
             image = make(library)
         cache.put(key, image)
     return image
+
+
+def _key(compiler: Compiler, what: Sequence[str]) -> str:
+    """Return the cache key of an object that `compiler` makes; the words `what` identify source and options."""
+    text = "\0".join([compiler.identity, *compiler.clang, _library_identity(), *what])
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _cached_with_includes(
+    compiler: Compiler, what: Sequence[str], make: Callable[[Path], tuple[bytes, list[str]]]
+) -> bytes:
+    """Return a compiled object as `_cached` does, unless a file that its source includes has changed.
+
+    `make` returns the object and the paths of these files. For an object with such files, the cache has their paths,
+    and the object by a key that also depends on their content."""
+    key, cache = _key(compiler, what), _cache()
+    image = cache.get(key)
+    if image is not None and image.startswith(_PATHS):
+        image = cache.get(_key_with_files(key, json.loads(image)))
+    if image is None:
+        with as_file(files("softcard").joinpath("data")) as library:
+            image, paths = make(library)
+        cache.put_all({key: json.dumps(paths).encode(), _key_with_files(key, paths): image} if paths else {key: image})
+    return image
+
+
+def _key_with_files(key: str, paths: Sequence[str]) -> str:
+    """Return a cache key that depends on `key` and the content of files."""
+    digest = hashlib.sha256(key.encode())
+    for path in paths:
+        try:
+            digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
+        except OSError:
+            digest.update(b"missing")
+    return digest.hexdigest()
+
+
+def _included(folder: str, library: Path) -> list[str]:
+    """Return the absolute paths of the files that a source in `folder` included, without those of `library`."""
+    text = Path(folder, _INCLUDES).read_text("utf-8", "surrogateescape").replace("\\\n", " ")
+    words = re.findall(r"(?:\\.|[^\s\\])+", text.partition(": ")[2])
+    paths = {re.sub(r"\\(.)", r"\1", word).replace("$$", "$") for word in words}
+    return sorted(path for path in paths if os.path.isabs(path) and not Path(path).is_relative_to(library))
 
 
 @cache
@@ -415,7 +470,7 @@ class _Unit:
     source: str
     processor: str
     version: str
-    options: tuple[str, ...]
+    options: SourceOptions
     headers: Mapping[str, str]
     is_part: bool = False
     """True for a unit that is linked with others."""
@@ -423,7 +478,8 @@ class _Unit:
     def words(self) -> list[str]:
         """Return words that differ for units with other results."""
         embedded = [word for name in sorted(self.headers) for word in ("header", name, self.headers[name])]
-        return [self.source, *_options(self.processor, self.version), *self.options, *embedded]
+        given = [*self.options.rest, "macros", self.options.macros, *self.options.includes]
+        return [self.source, *_options(self.processor, self.version), *given, *embedded]
 
 
 def _unit(
@@ -431,27 +487,46 @@ def _unit(
 ) -> _Unit:
     version, words = _version(processor, version, options)
     check_headers(headers or {})
-    return _Unit(source, processor, version, tuple(words), dict(headers or {}))
+    return _Unit(source, processor, version, sorted_options(words), dict(headers or {}))
 
 
 @dataclass(frozen=True, slots=True)
 class _Workplace:
     """A folder in which a unit is compiled: with its source, its embedded headers, and a file of its macros.
 
-    `words` are clang's arguments for the unit, in order, without input and output."""
+    `words` are clang's arguments for the unit, without headers, input and output. `header` is the path of Softcard's
+    header, and `includes` are the arguments for all other headers. `is_precompiled` is True if the folder has the
+    precompiled form of `header`."""
 
     compiler: Compiler
     folder: str
     words: tuple[str, ...]
+    header: str
+    includes: tuple[str, ...]
+    is_precompiled: bool
 
     def compile(self, output: str, *more: str) -> None:
-        """Compile the source to the file `output`; `more` are further arguments for clang."""
-        run([*self.compiler.clang, *more, *self.words, SOURCE, "-o", output], self.folder, self.compiler.name)
+        """Compile the source to the file `output`; `more` are further arguments for clang.
+
+        If clang refuses the source with the precompiled header, the header itself decides, and the diagnostics are
+        those of this second run."""
+        if self.is_precompiled:
+            try:
+                self._run(output, *more, "-include-pch", _PRECOMPILED)
+            except CompileError:
+                pass
+            else:
+                return
+        self._run(output, *more, "-include", self.header)
+
+    def _run(self, output: str, *more: str) -> None:
+        words = [*self.compiler.clang, *self.words, *more, *self.includes, *_LISTING, SOURCE, "-o", output]
+        run(words, self.folder, self.compiler.name)
 
 
 def _workplace(compiler: Compiler, unit: _Unit, library: Path, folder: str) -> _Workplace:
     """Return `folder` as the workplace of a unit; `library` is the folder of Softcard's headers."""
-    given = sorted_options(unit.options)
+    given = unit.options
     Path(folder, SOURCE).write_text(unit.source, "utf-8")
     Path(folder, _MACROS).write_text(given.macros, "utf-8")
     for name, text in unit.headers.items():
@@ -461,17 +536,23 @@ def _workplace(compiler: Compiler, unit: _Unit, library: Path, folder: str) -> _
     base = [
         *_options(unit.processor, unit.version), "-x", "cl", f"-cl-std={DEFAULT_STANDARD}", "-cl-no-stdinc",
         f"-D__SOFTCARD_CODE_OBJECT__={VERSIONS[unit.version]}", *(["-D__SOFTCARD_PART__"] if unit.is_part else []),
-        *_WARNED_OF, *feature_options(unit.options), *given.rest,
+        *_WARNED_OF, _WITHOUT_FOLDER, "-fno-crash-diagnostics", *feature_options(given.rest), *given.rest,
     ]  # fmt: skip
     embedded = ("-I", _EMBEDDED) if unit.headers else ()
-    words = [*base, "-include", str(library / _HEADER), "-include", _MACROS, *embedded, *given.includes]
-    return _Workplace(compiler, folder, tuple(words))
+    includes = ("-include", _MACROS, *embedded, *given.includes)
+    header = library / _HEADER
+    identity = [compiler.identity, _library_identity()]
+    found = precompiled_header(compiler.clang, compiler.name, identity, base, header)
+    if found is not None:
+        Path(folder, _PRECOMPILED).write_bytes(found)
+    return _Workplace(compiler, folder, tuple(base), str(header), includes, found is not None)
 
 
-def _compiled(compiler: Compiler, unit: _Unit, library: Path) -> bytes:
+def _compiled(compiler: Compiler, unit: _Unit, library: Path) -> tuple[bytes, list[str]]:
+    """Return the code object of a unit, and the paths of the files that it includes."""
     with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
         place = _workplace(compiler, unit, library, folder)
-        linked = _builtins(compiler, _options(unit.processor, unit.version), standard_of(unit.options), folder)
+        linked = _builtins(compiler, _options(unit.processor, unit.version), standard_of(unit.options.rest), folder)
         if _loses_apertures(unit.processor, unit.version):
             place.compile("kernel.ll", *linked, "-S", "-emit-llvm")
             text = Path(folder, "kernel.ll").read_text("utf-8", "replace")
@@ -488,7 +569,7 @@ def _compiled(compiler: Compiler, unit: _Unit, library: Path) -> bytes:
                 _link(compiler, folder)
             except CompileError:
                 raise error from None
-        return Path(folder, "kernel.co").read_bytes()
+        return Path(folder, "kernel.co").read_bytes(), _included(folder, library)
 
 
 def _builtins(compiler: Compiler, words: Sequence[str], standard: int, folder: str) -> list[str]:
@@ -504,8 +585,8 @@ def _builtins(compiler: Compiler, words: Sequence[str], standard: int, folder: s
     return options
 
 
-def _bitcode_of(compiler: Compiler, unit: _Unit, library: Path) -> bytes:
-    """Return the bitcode of a unit, which is not optimised.
+def _bitcode_of(compiler: Compiler, unit: _Unit, library: Path) -> tuple[bytes, list[str]]:
+    """Return the bitcode of a unit, which is not optimised, and the paths of the files that it includes.
 
     Functions that C99 calls inline get the linkage of C++'s: a part that does not inline them emits them, and linking
     drops copies."""
@@ -516,7 +597,8 @@ def _bitcode_of(compiler: Compiler, unit: _Unit, library: Path) -> bytes:
             _workplace(compiler, unit, library, folder).compile("kernel.bc", *whole, "-c")
         else:
             # -O0 would omit the bodies of these functions.
-            unit = replace(unit, options=tuple("-O1" if word == "-O0" else word for word in unit.options))
+            rest = tuple("-O1" if word == "-O0" else word for word in unit.options.rest)
+            unit = replace(unit, options=replace(unit.options, rest=rest))
             _workplace(compiler, unit, library, folder).compile("kernel.ll", *whole, "-S")
             path = Path(folder, "kernel.ll")
             text = path.read_text("utf-8", "surrogateescape")
@@ -525,7 +607,7 @@ def _bitcode_of(compiler: Compiler, unit: _Unit, library: Path) -> bytes:
             base = _options(unit.processor, unit.version)
             ir = [*compiler.clang, *base, "-x", "ir", *whole, "-c", "kernel.ll", "-o", "kernel.bc"]
             run(ir, folder, compiler.name)
-        return Path(folder, "kernel.bc").read_bytes()
+        return Path(folder, "kernel.bc").read_bytes(), _included(folder, library)
 
 
 def _digests(parts: Sequence[bytes]) -> list[str]:
@@ -575,8 +657,10 @@ def _link(compiler: Compiler, folder: str) -> None:
 
 def _compiled_hip(
     compiler: Compiler, source: str, processor: str, version: str, options: Sequence[str], library: Path
-) -> bytes:
-    """Compile HIP to LLVM IR text and the text to an object file; return the linked code object.
+) -> tuple[bytes, list[str]]:
+    """Compile HIP to LLVM IR text and the text to an object file.
+
+    Return the linked code object, and the paths of the files that the source includes.
 
     Two clang drivers are needed: only the one for HIP removes host code, and only the one for OpenCL C works
     without HIP's linker."""
@@ -589,13 +673,13 @@ def _compiled_hip(
             "-Xclang", "-fcuda-allow-variadic-functions", f"-D__SOFTCARD_CODE_OBJECT__={number}",
             "-I", folder_of_header, "-include", "hip/hip_runtime.h", *options,
         ]  # fmt: skip
-        run([*compiler.clang, *hip, "-S", HIP_SOURCE, "-o", "kernel.ll"], folder, compiler.name)
+        run([*compiler.clang, *hip, *_LISTING, "-S", HIP_SOURCE, "-o", "kernel.ll"], folder, compiler.name)
         if _loses_apertures(processor, version):
             _check_apertures(processor, version, compiler.name, Path(folder, "kernel.ll").read_text("utf-8", "replace"))
         words = _options(processor, version)
         run([*compiler.clang, *words, "-x", "ir", "-c", "kernel.ll", "-o", "kernel.o"], folder, compiler.name)
         _link(compiler, folder)
-        return Path(folder, "kernel.co").read_bytes()
+        return Path(folder, "kernel.co").read_bytes(), _included(folder, library)
 
 
 def _bitcode(compiler: Compiler, name: str, words: Sequence[str], library: Path) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,14 +76,25 @@ class SourceOptions:
     rest: tuple[str, ...]
 
 
+def with_absolute_paths(options: Sequence[str]) -> list[str]:
+    """Return options for clang with absolute paths of folders and files of headers."""
+    return [word for each in _options_of(options) for word in _path_option(*each) or each]
+
+
+def _options_of(options: Sequence[str]) -> Iterator[list[str]]:
+    """Yield each option with its value, if that is the next word."""
+    words = iter(options)
+    for word in words:
+        value = next(words, None) if word in _WITH_VALUE else None
+        yield [word] if value is None else [word, value]
+
+
 def sorted_options(options: Sequence[str]) -> SourceOptions:
     """Return options for clang, sorted by what they change; relative folders and files become absolute."""
     macros: list[str] = []
     includes: list[str] = []
     rest: list[str] = []
-    words = iter(options)
-    for word in words:
-        values = [value] if word in _WITH_VALUE and (value := next(words, None)) is not None else []
+    for word, *values in _options_of(options):
         line = _macro(word, *values)
         path = _path_option(word, *values)
         if line is not None:

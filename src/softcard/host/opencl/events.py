@@ -58,6 +58,11 @@ class Event(Object):
         for wanted, callback in due:
             self._call(callback, status if status < 0 else wanted)
 
+    def forgotten(self) -> None:
+        """Write no more to the slot, which may be that of another event from now on."""
+        with self.platform.changed:
+            self._at = 0
+
     def add_callback(self, wanted: int, callback: Callback) -> None:
         """Call a function of the program when the status `wanted` is reached."""
         with self.platform.changed:
@@ -186,12 +191,15 @@ class CommandQueue(Object):
             )
         for used in command.uses:
             used.begin_use()
-        if command.event is not None:
-            command.event.set_time(QUEUED_AT)
-            self.platform.add(command.event)
         with self.platform.changed:
+            if command.event is not None:
+                self.platform.add(command.event)
+                command.event.set_time(QUEUED_AT)
+                command.event.set_status(cl.QUEUED)
             self._pending.append(command)
-            if self._is_flushed or len(self._pending) > MOST_PENDING:
+            if len(self._pending) > MOST_PENDING:
+                self.flush()
+            elif self._is_flushed:
                 self.platform.changed.notify_all()
 
     def event(self, place: tuple[int, int]) -> Event | None:

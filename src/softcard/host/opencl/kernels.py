@@ -16,7 +16,7 @@ from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, text, u32, u64
 from softcard.host.opencl.errors import OpenClError, require
 from softcard.host.opencl.events import Command, CommandQueue, Event, Used
-from softcard.host.opencl.memory import Memory, Place, Sizes, check_context, svm_block
+from softcard.host.opencl.memory import WRITING, Memory, Place, Sizes, check_context, svm_block
 from softcard.host.opencl.objects import ArgumentObject, Device, Object
 from softcard.host.opencl.programs import Program
 from softcard.image.hsa.metadata import Argument, KernelMetadata
@@ -155,11 +155,8 @@ def _object_argument(call: Call, kernel: Kernel, argument: Argument, title: str,
         return OBJECT
     found = call.platform.objects.get(handle)
     if is_sampler:
-        require(
-            found is not None and found.kind == "sampler",
-            cl.INVALID_SAMPLER,
-            f"{handle:#x} for {title} is not a sampler",
-        )
+        found_one = found is not None and found.kind == "sampler"
+        require(found_one, cl.INVALID_SAMPLER, f"{handle:#x} for {title} is not a sampler")
         return OBJECT
     if not isinstance(found, Memory):
         raise OpenClError(cl.INVALID_MEM_OBJECT, f"{handle:#x} for {title} is not a memory object")
@@ -413,7 +410,8 @@ class Plan:
         values: Sequence[Given | ArgumentObject],
     ) -> None:
         self.kernel = kernel
-        self.uses: list[Used] = [kernel.program, *(each for each in values if isinstance(each, Memory))]
+        self.memory = [each for each in values if isinstance(each, Memory)]
+        self.uses: list[Used] = [kernel.program, *self.memory]
         self._queue = queue
         self._grid = _size(grid)
         self._group = _size(group)
@@ -486,7 +484,21 @@ def enqueue_nd_range_kernel(
         if len(kernel.plans) >= MOST_PLANS:
             kernel.plans.clear()
         kernel.plans[key] = plan
+    for each in plan.memory:
+        if each.maps:
+            _check_maps(kernel, each)
     queue.enqueue(Command(queue, waits, queue.event(event), plan.launch, uses=plan.uses))
+
+
+def _check_maps(kernel: Kernel, memory: Memory) -> None:
+    """Warn of a kernel that uses an object while the program has mapped it for writing (OpenCL 3.0, 5.4.3)."""
+    if any(each.flags & WRITING for each in memory.maps):
+        memory.platform.warn(
+            "mapped-for-writing",
+            f"kernel {kernel.name} uses the {memory.title} while the program has mapped it for writing",
+            memory.context,
+            "call clEnqueueUnmapMemObject before you enqueue the kernel (OpenCL 3.0, 5.4.3)",
+        )
 
 
 def _plan(

@@ -113,7 +113,8 @@ class Memory(ArgumentObject):
     @property
     def title(self) -> str:
         """The name of the object in messages."""
-        return f"{'sub-buffer' if self.parent else 'buffer'} of {self.size} bytes"
+        what = f"{'sub-buffer' if self.parent else 'buffer'} of {self.size} bytes"
+        return f"{what} (CL_MEM_READ_ONLY)" if self.flags & cl.MEM_READ_ONLY else what
 
     def on(self, device: Device) -> int:
         """Return the address of the object on a device, where it is mapped first if that is necessary."""
@@ -735,6 +736,32 @@ def check_map_flags(memory: Memory, flags: int) -> None:
         check_host_access(memory, writes=True)
 
 
+def _check_overlap(memory: Memory, mapping: Mapping) -> None:
+    """Warn of a region that overlaps a mapped one if one of them is mapped for writing (OpenCL 3.0, 5.4.3)."""
+    for each in memory.maps:
+        if (each.flags | mapping.flags) & WRITING and _overlap(each.spans, mapping.spans):
+            memory.platform.warn(
+                "overlapping-maps",
+                f"two mapped regions of the {memory.title} overlap, and one of them is mapped for writing",
+                memory.context,
+                "unmap the first region before you map one that overlaps it (OpenCL 3.0, 5.4.3)",
+            )
+
+
+def _overlap(some: Iterable[Span], others: Iterable[Span]) -> bool:
+    """Return True if a span of `some` shares a byte with one of `others`; both are in ascending order."""
+    first, second = iter(some), iter(others)
+    one, other = next(first, None), next(second, None)
+    while one is not None and other is not None:
+        if one[0] < other[0] + other[1] and other[0] < one[0] + one[1]:
+            return True
+        if one[0] < other[0]:
+            one = next(first, None)
+        else:
+            other = next(second, None)
+    return False
+
+
 def map_memory(
     call: Call,
     queue: CommandQueue,
@@ -747,6 +774,7 @@ def map_memory(
     event: Place,
 ) -> Performed:
     """Enqueue a command that maps a region, and return the pointer and the pitches."""
+    _check_overlap(memory, mapping)
     memory.maps.append(mapping)
 
     def after() -> None:

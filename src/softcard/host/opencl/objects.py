@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softcard.core.allocations import Allocator
+from softcard.core.checks import checks_of, having
 from softcard.core.diagnostics import AnyFinding, Diagnostic, diagnostics_of, of_error
+from softcard.core.display import count
 from softcard.core.errors import SoftcardError
+from softcard.core.findings import Level
 from softcard.core.space import PAGE_SIZE
 from softcard.core.words import align_up
 from softcard.device.hsa.settings import GpuOptions
@@ -38,6 +42,10 @@ Callback = tuple[int, int]
 """A function of the host program and its user data, as addresses; the function is 0 if there is none."""
 SLOT_WORDS: Final = 8
 """The size of an event's slot in 64-bit words: the status, six words of which five are times, and an unused word."""
+
+
+ROOTS: Final = ("platform", "device")
+"""The kinds of objects that exist as long as the program."""
 
 
 def now() -> int:
@@ -331,6 +339,24 @@ class Platform:
         name, line = self._find_file(source)
         return (name, line) if name else (f"<program {self._program_count}>", 1)
 
+    def report_leaks(self) -> None:
+        """Report the objects that the program has not released, if a check examines what remains at the end."""
+        if not having(checks_of(self.options.get("check", "")), lambda kind: kind.at_close):
+            return
+        left = Counter(each.kind for each in tuple(self.objects.values()) if each.kind not in ROOTS)
+        if left:
+            names = ", ".join(
+                count(number, "memory object" if kind == "mem" else kind) for kind, number in left.items()
+            )
+            self.report(
+                Diagnostic(
+                    Level.ERROR,
+                    "leaks/not-released",
+                    f"the program has ended without releasing {names}",
+                    suggestion="call clRelease... for each object as often as clCreate... and clRetain...",
+                )
+            )
+
     # ---- callbacks -----------------------------------------------------------------------------------------------
 
     def later(self, call: Callable[[], None]) -> None:
@@ -382,10 +408,15 @@ class Platform:
         """Report an error that ended a command."""
         self.report(of_error(error), [context])
 
+    def warn(self, name: str, message: str, context: Context, remedy: str) -> None:
+        """Report a mistake of the program that the specification leaves undefined, once for each message."""
+        if (name, message) not in self._seen:
+            self._seen.add((name, message))
+            self.report(Diagnostic(Level.WARNING, f"opencl/{name}", message, suggestion=remedy), [context])
+
     def report_lint(self, device: Device, check: str, message: str) -> None:
         """Report a lint of a device once."""
         from softcard.core.diagnostics import Note
-        from softcard.core.findings import Level
 
         if (check, message) not in self._seen:
             self._seen.add((check, message))

@@ -47,8 +47,8 @@ class Sampler(ArgumentObject):
         require(
             normalized in (cl.TRUE, cl.FALSE) and addressing in ADDRESSINGS and filter in FILTERS,
             cl.INVALID_VALUE,
-            f"normalized coordinates {normalized}, addressing mode {addressing:#x}, filter mode {filter:#x} do not make "
-            "a sampler: expected 0 or 1, a CL_ADDRESS_* number and a CL_FILTER_* number",
+            f"normalized coordinates {normalized}, addressing mode {addressing:#x} and filter mode {filter:#x} cannot "
+            "be combined in a sampler: expected 0 or 1, a CL_ADDRESS_* number and a CL_FILTER_* number",
         )
         self.context = context
         self.normalized = normalized
