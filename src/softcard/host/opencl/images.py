@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -239,12 +239,12 @@ class Image(Memory):
         self.pitches = pitches
         self._objects: dict[Device, int] = {}
 
-    @property
-    def title(self) -> str:
+    @cached_property
+    def title(self) -> str:  # the checks of each call need it
         """The name of the image in messages."""
         return image_title(self.texels)
 
-    @property
+    @cached_property
     def extent(self) -> Sizes:
         """The sizes in texels of the three axes of regions."""
         found = self.texels
@@ -252,7 +252,7 @@ class Image(Memory):
             return found.width, found.slices, 1
         return found.width, found.height, found.slices
 
-    @property
+    @cached_property
     def steps(self) -> Steps:
         """The distances between texels in the image's own memory."""
         row = self.texels.row_bytes
