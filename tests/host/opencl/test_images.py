@@ -91,7 +91,7 @@ class World:
     def launch(self, name, size, *values):
         size = (*size, *(1,) * (3 - len(size)))
         self.call(
-            "clEnqueueNDRangeKernel", self.queue, self.kernel(name), 3, None, size, None, None, NONE, arguments(*values)
+            "clEnqueueNDRangeKernel", self.queue, self.kernel(name), 3, None, size, None, None, arguments(*values), NONE
         )
 
     def write(self, image, array, origin=(0, 0, 0), pitches=(0, 0), size=None):
@@ -482,8 +482,8 @@ def test_unwritten_texels_are_undefined():
     world.write(image, random((1, 4, 20)), (3, 1, 0))
     for x, is_defined in ((3, True), (4, False)):
         world.call(
-            "clEnqueueNDRangeKernel", world.queue, world.kernel("branch"), 3, (x, 1, 0), (20, 4, 1), None, None, NONE,
-            arguments(handle(image), handle(buffer)),
+            "clEnqueueNDRangeKernel", world.queue, world.kernel("branch"), 3, (x, 1, 0), (20, 4, 1), None, None,
+            arguments(handle(image), handle(buffer)), NONE,
         )  # fmt: skip
         world.finish()
         assert (not world.program.shown) == is_defined
@@ -664,3 +664,16 @@ def test_srgb_images_are_not_written(given):
     ) as found:
         world.call("clSetKernelArg", world.kernel("store_f"), 0, 8, handle(view)[1])
     assert found.value.status == cl.INVALID_ARG_VALUE
+
+
+def test_agents_without_image_instructions_have_no_images():
+    program = Program("gfx90a")
+    context = program.context()
+    assert program.call("clGetSupportedImageFormats", context, 0, PLANE, 10) == b""
+    form, desc = struct.pack("<II", *RGBA8), description(PLANE, (1, 6, 37))
+    calls = ("clCreateSampler", 0, cl.ADDRESS_NONE, cl.FILTER_NEAREST), ("clCreateImage", 0, form, desc, 0)
+    for name, *given in calls:
+        with pytest.raises(OpenClError, match=r"no device of the context supports images \(gfx90a\)") as caught:
+            program.call(name, context, *given)
+        assert caught.value.status == cl.INVALID_OPERATION
+    program.close()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from softcard.host.hsa.arguments import Given
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, u32, u64
-from softcard.host.opencl.device_info import PITCH_TEXELS, device_info
+from softcard.host.opencl.device_info import PITCH_TEXELS, device_info, has_images
 from softcard.host.opencl.errors import OpenClError, require
 from softcard.host.opencl.memory import (
     ALL_FLAGS,
@@ -180,6 +180,8 @@ def get_supported_image_formats(call: Call, context: Context, flags: int, kind: 
     require(only, cl.INVALID_VALUE, f"the flags {flags:#x} are invalid, expected memory flags")
     if not flags & (KERNEL_ACCESS | cl.MEM_KERNEL_READ_AND_WRITE):
         flags |= cl.MEM_READ_WRITE
+    if not any(has_images(each.agent) for each in context.devices):
+        return b""
     return b"".join(structure for structure, _ in known_formats(kind, flags))
 
 
@@ -552,6 +554,7 @@ def _made(
     of_pitch: int = cl.INVALID_IMAGE_DESCRIPTOR,
 ) -> Made:
     """Make an image; `of_pitch` is the error code for wrong pitches."""
+    check_support(context)
     if description.source or description.kind is ImageKind.BUFFER_1D:
         return _made_from(call, context, flags, format, description, host, properties)
     flags = check_flags(flags, host)
@@ -665,6 +668,16 @@ def _texels_in_buffer(source: Memory, format: ImageFormat, description: Descript
 
 
 # ---- queries ---------------------------------------------------------------------------------------------------------
+
+
+def check_support(context: Context) -> None:
+    """Raise `OpenClError` if a context has no device with images and samplers."""
+    require(
+        any(has_images(each.agent) for each in context.devices),
+        cl.INVALID_OPERATION,
+        f"no device of the context supports images ({', '.join(each.agent for each in context.devices)}), expected one "
+        "for which CL_DEVICE_IMAGE_SUPPORT is CL_TRUE",
+    )
 
 
 def check_image(memory: Memory) -> Image:
