@@ -99,7 +99,7 @@ class Memory(ArgumentObject):
         self.host = 0 if self.svm is not None else self.host_pointer
         self._on: dict[Device, int] = {}
         self._written: list[Span] = []
-        """What the host has written before a device has mapped the memory, so that checks know it."""
+        """The bytes that the host has written before a device has mapped the memory; checks are told of them then."""
         self._uses = 1
         self._lock = threading.Lock()
         if parent is not None:
