@@ -151,6 +151,7 @@ def test_features_agree_with_the_queries_about_them(agent):
     has_images = number(info[cl.DEVICE_IMAGE_SUPPORT])
     assert ("images" in features) == has_images == (agent == "gfx900")
     assert ("3d_image_writes" in features) == ("cl_khr_3d_image_writes" in extensions) == has_images
+    assert ("cl_khr_image2d_from_buffer" in extensions) == has_images
     assert ("fp64" in features) == ("cl_khr_fp64" in extensions) == bool(number(info[cl.DEVICE_DOUBLE_FP_CONFIG]))
     assert ("subgroups" in features) == ("cl_khr_subgroups" in extensions)
     assert ("work_group_collective_functions" in features) == number(

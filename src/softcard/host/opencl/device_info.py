@@ -92,8 +92,8 @@ FEATURES: Final = tuple(
 """The optional features of OpenCL C 3.0 that devices have; the compiler defines a macro for each of them."""
 
 IMAGE_NAMES: Final = frozenset({
-    "cl_khr_3d_image_writes", "cl_khr_depth_images", "__opencl_c_images", "__opencl_c_3d_image_writes",
-    "__opencl_c_read_write_images",
+    "cl_khr_3d_image_writes", "cl_khr_depth_images", "cl_khr_image2d_from_buffer", "__opencl_c_images",
+    "__opencl_c_3d_image_writes", "__opencl_c_read_write_images",
 })  # fmt: skip
 """The extensions and features that only devices with images have."""
 WITHOUT_IMAGES: Final = ("gfx90a", "gfx942", "gfx950")
