@@ -21,6 +21,7 @@ missing() {
     [ -e /usr/riscv64-linux-gnu/lib/libc.a ] || echo libc6-dev-riscv64-cross
     [ -e /usr/lib/gcc-cross/riscv64-linux-gnu/12/libgcc.a ] || echo libgcc-12-dev-riscv64-cross
     [ -e /etc/OpenCL/vendors/pocl.icd ] || echo pocl-opencl-icd ocl-icd-libopencl1
+    command -v clinfo >/dev/null || echo clinfo
     command -v rocminfo >/dev/null || echo rocminfo
     command -v hipcc >/dev/null || echo hipcc libamdhip64-dev
     [ -e /usr/include/rocrand ] || echo librocrand-dev

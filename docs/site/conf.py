@@ -65,6 +65,7 @@ CONTENTS = {
         "howto/coverage",
         "howto/qemu",
         "howto/hip",
+        "howto/opencl",
         "howto/triton",
         "howto/tinygrad",
         "howto/iree",
