@@ -23,7 +23,7 @@ from softcard.isa.riscv import csr
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.decode import decode, length
 from softcard.isa.riscv.insn import IllegalInstruction, Insn
-from softcard.isa.riscv.port import CachingPort
+from softcard.isa.riscv.port import is_caching
 from softcard.isa.riscv.state import (
     FOREVER,
     NO_ADDRESS,
@@ -341,7 +341,7 @@ class ReferenceEngine:
         """Return the halfword of code at `address` without executing it.
 
         Return None if reading it could have side effects."""
-        if self._addend(hart, address) is None and not isinstance(hart.port, CachingPort):
+        if self._addend(hart, address) is None and not is_caching(hart.port):
             return None
         return hart.port.fetch(address)
 
