@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ class HostLibrary:
     `socket_variable` is the environment variable that contains the path of the server's socket. `folders` maps
     each folder that a search path may contain to file names; the library is installed under all these names.
     `includes` has the header folders in addition to the folder of this package, and `flags` has the compiler
-    options in addition to `FLAGS`."""
+    options in addition to `FLAGS`. `generated` returns the texts of headers that are generated, by file name."""
 
     name: str
     interface: str
@@ -55,6 +55,7 @@ class HostLibrary:
     folders: Mapping[str, tuple[str, ...]]
     includes: tuple[Path, ...] = ()
     flags: tuple[str, ...] = ()
+    generated: Callable[[], Mapping[str, str]] = dict
 
     def default_folder(self) -> Path:
         """Return the library's default folder, in the user's cache folder."""
@@ -84,13 +85,14 @@ class HostLibrary:
         command = _compiler(self.name, compiler)
         try:
             options = [*FLAGS, *self.flags, f"-DDEFAULT_SOCKET={_c_string(self._socket_of_the_build())}"]
-            sources = b"".join(path.read_bytes() for path in self._sources())
+            headers = self.generated()
+            sources = b"".join(path.read_bytes() for path in self._sources()) + repr(headers).encode()
             key = hashlib.sha256(repr((command, options)).encode() + sources).hexdigest()[:16]
             base = (folder or self.default_folder()) / key
             for each in (base.parent, base, *(base / name for name in self.folders)):
                 make_private(each)
             if not self._is_complete(base):
-                self._compile(base, [*command, *options])
+                self._compile(base, [*command, *options], headers)
         except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
             raise LibraryError(f"cannot write the {self.name}: {error}") from None
         return base
@@ -121,13 +123,15 @@ class HostLibrary:
         except OSError:
             return False
 
-    def _compile(self, base: Path, command: list[str]) -> None:
-        """Compile the library into a new folder, and then move its files to `base`.
+    def _compile(self, base: Path, command: list[str], headers: Mapping[str, str]) -> None:
+        """Compile the library with the generated `headers` into a new folder, and then move its files to `base`.
 
         Other processes, which may compile at the same time, therefore never find incomplete files."""
         with tempfile.TemporaryDirectory(dir=base) as scratch:
             made = Path(scratch, "library")
-            folders = [f"-I{folder}" for folder in (HEADER.parent, *self.includes)]
+            for name, text in headers.items():
+                Path(scratch, name).write_text(text, "utf-8")
+            folders = [f"-I{folder}" for folder in (HEADER.parent, *self.includes, *([scratch] if headers else []))]
             self._run([*command, *folders, str(self.source), "-o", str(made), "-lpthread"])
             data = made.read_bytes()
             targets = [base / folder / name for folder, names in self.folders.items() for name in names]

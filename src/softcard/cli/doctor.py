@@ -252,6 +252,7 @@ EXTRAS: Final = {
     "coverage": "lines and branches of kernels in the reports of coverage.py",
     "dask": "softcard campaign: many runs on many machines",
     "kernels": "a compiler of OpenCL C, and of C for RISC-V (ziglang)",
+    "opencl": "a compiler for the OpenCL platform (ziglang)",
     "testing": "the pytest plug-in, and strategies for hypothesis",
     "triton": "Triton's kernels on a simulated GPU",
     "vcd": "softcard trace --format vcd",
@@ -334,6 +335,7 @@ def programs() -> Iterator[Check]:
     chosen = shlex.split(os.environ.get("CC", ""))[:1]
     found = [name for name in (chosen or ("cc", "gcc", "clang")) if shutil.which(name)][:1]
     yield _one("C compiler", "exec, serve fletcher, serve refsi: libraries for host programs", found, _apt("gcc"))
+    yield _opencl()
     yield _qemu()
     tools = ("apt-get", "dpkg-deb", "tar", "make")
     keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -347,6 +349,14 @@ def programs() -> Iterator[Check]:
     yield _one("HIP", "compiling HIP sources for run and inspect", found, _apt("hipcc"))
     found = [name for name in ("rocminfo",) if shutil.which(name, path=rocm)]
     yield _one("rocminfo", "a real GPU's agents, to compare with", found, _apt("rocminfo"))
+
+
+def _opencl() -> Check:
+    """Return the places in which the OpenCL platform is installed, for programs that set no variables."""
+    from softcard.attach.opencl import installing
+
+    found = [name for name, place in installing.places() if place.icd.is_file()]
+    return _one("OpenCL platform", "OpenCL programs without exec", found, "softcard opencl install --pyopencl")
 
 
 def _one(what: str, needed_for: str, found: list[str], add: str) -> Check:

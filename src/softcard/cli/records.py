@@ -138,7 +138,7 @@ def formatted(form: str, program: Path, findings: Sequence[AnyFinding]) -> str:
     return FORMATS[form](program, findings, __version__)
 
 
-def write_findings(path: Path, program: Path, findings: Sequence[Finding]) -> None:
+def write_findings(path: Path, program: Path, findings: Sequence[AnyFinding]) -> None:
     """Write findings to a file, in the format that its suffix names."""
     from softcard.report.diagnostic_formats import SUFFIXES
 

@@ -160,12 +160,16 @@ def default_folder() -> Path | None:
 class ObjectCache:
     """A cache of compiled objects by key, in memory and, with a `folder`, on disk.
 
-    If a file cannot be read or written, the object counts as not cached.
+    The files take at most about `limit_bytes`, and the objects in memory `memory_bytes`, by default as many. If a
+    file cannot be read or written, the object counts as not cached.
     """
 
-    def __init__(self, folder: Path | None = None, limit_bytes: int = 256 << 20) -> None:
+    def __init__(
+        self, folder: Path | None = None, limit_bytes: int = 256 << 20, memory_bytes: int | None = None
+    ) -> None:
         self.folder = folder
         self.limit_bytes = limit_bytes
+        self.memory_limit = limit_bytes if memory_bytes is None else memory_bytes
         self._memory: dict[str, bytes] = {}
         self._stamps: dict[str, Stamp] = {}
         """The stamps (inode, size, time) of the files whose content is in memory."""
@@ -204,7 +208,7 @@ class ObjectCache:
         if key not in self._memory:
             self._memory_bytes += len(image)
         self._memory[key] = image
-        if self._memory_bytes > self.limit_bytes:
+        if self._memory_bytes > self.memory_limit:
             self._memory = {key: image}
             self._memory_bytes = len(image)
 

@@ -68,11 +68,31 @@ __US_FN void write_mem_fence(cl_mem_fence_flags flags)
 
 // ---- OpenCL 1.2: relaxed, device scope ---------------------------------------------------------------------------------
 
-#define __US_ATOMIC(name, op, T, S)                                                                            \
-    __US_FN T atomic_##name(volatile S T *p, T v)                                                              \
+// OpenCL C before 2.0 lacks the atomic types that the compiler's functions require: it links those of linked.cl.
+#if __US_STANDARD >= 200
+#ifdef __US_LINKED
+#define __US_ATOMIC_FN __attribute__((always_inline, overloadable, nodebug))
+#else
+#define __US_ATOMIC_FN __US_FN
+#endif
+#define __US_ATOMIC_OF(name, op, T, S)                                                                         \
+    __US_ATOMIC_FN T atomic_##name(volatile S T *p, T v)                                                       \
     {                                                                                                          \
         return __opencl_atomic_##op((volatile S atomic_##T *)p, v, memory_order_relaxed, memory_scope_device); \
-    }                                                                                                          \
+    }
+#define __US_ATOMIC_COMPARE(T, S)                                                                                   \
+    __US_ATOMIC_FN T atomic_cmpxchg(volatile S T *p, T expected, T v)                                               \
+    {                                                                                                               \
+        __opencl_atomic_compare_exchange_strong((volatile S atomic_##T *)p, &expected, v, memory_order_relaxed,     \
+                                                memory_order_relaxed, memory_scope_device);                         \
+        return expected;                                                                                            \
+    }
+#else
+#define __US_ATOMIC_OF(name, op, T, S) __attribute__((overloadable)) T atomic_##name(volatile S T *p, T v);
+#define __US_ATOMIC_COMPARE(T, S) __attribute__((overloadable)) T atomic_cmpxchg(volatile S T *p, T expected, T v);
+#endif
+#define __US_ATOMIC(name, op, T, S)                                             \
+    __US_ATOMIC_OF(name, op, T, S)                                              \
     __US_FN T atom_##name(volatile S T *p, T v) { return atomic_##name(p, v); }
 #define __US_ATOMICS(T, S)                                                                                          \
     __US_ATOMIC(add, fetch_add, T, S) __US_ATOMIC(sub, fetch_sub, T, S) __US_ATOMIC(and, fetch_and, T, S)           \
@@ -82,12 +102,7 @@ __US_FN void write_mem_fence(cl_mem_fence_flags flags)
     __US_FN T atomic_dec(volatile S T *p) { return atomic_sub(p, (T)1); }                                           \
     __US_FN T atom_inc(volatile S T *p) { return atomic_add(p, (T)1); }                                             \
     __US_FN T atom_dec(volatile S T *p) { return atomic_sub(p, (T)1); }                                             \
-    __US_FN T atomic_cmpxchg(volatile S T *p, T expected, T v)                                                      \
-    {                                                                                                               \
-        __opencl_atomic_compare_exchange_strong((volatile S atomic_##T *)p, &expected, v, memory_order_relaxed,     \
-                                                memory_order_relaxed, memory_scope_device);                         \
-        return expected;                                                                                            \
-    }                                                                                                               \
+    __US_ATOMIC_COMPARE(T, S)                                                                                       \
     __US_FN T atom_cmpxchg(volatile S T *p, T expected, T v) { return atomic_cmpxchg(p, expected, v); }
 __US_ATOMICS(int, global) __US_ATOMICS(uint, global) __US_ATOMICS(long, global) __US_ATOMICS(ulong, global)
 __US_ATOMICS(int, local) __US_ATOMICS(uint, local) __US_ATOMICS(long, local) __US_ATOMICS(ulong, local)
@@ -102,6 +117,7 @@ __US_FN float atomic_xchg(volatile local float *p, float v)
 
 // ---- OpenCL 2.0 --------------------------------------------------------------------------------------------------------
 
+#if __US_STANDARD >= 200
 typedef atomic_int atomic_flag;
 #define ATOMIC_VAR_INIT(x) (x)
 #define ATOMIC_FLAG_INIT 0
@@ -165,5 +181,6 @@ typedef atomic_int atomic_flag;
 #define atomic_flag_test_and_set_explicit(p, ...) (atomic_exchange_explicit(p, 1, __VA_ARGS__) != 0)
 #define atomic_flag_clear(p) atomic_store(p, 0)
 #define atomic_flag_clear_explicit(p, ...) atomic_store_explicit(p, 0, __VA_ARGS__)
+#endif
 
 #endif

@@ -5,6 +5,7 @@
 #include "atomic.h"
 #include "work_item.h"
 
+#if __US_STANDARD >= 200
 // ---- what is done with values as bits --------------------------------------------------------------------------------------------
 
 #define __US_BITS_OF_half(x) ((ulong)as_ushort(x))
@@ -31,7 +32,7 @@ __US_CONVERGENT ulong __us_of_lane(ulong x, uint lane)
 __US_CONVERGENT ulong __us_lanes(bool which) { return __builtin_amdgcn_uicmp((uint)which, 0u, 33); }
 
 // One word for each sub-group of a work-group, in LDS (linked.c).
-local ulong *__us_words(void) __attribute__((const));
+__US_C local ulong *__us_words(void) __attribute__((const));
 // The word of a sub-group, from its work-item that `gives`, for all work-items to read; then: done with them.
 __US_CONVERGENT void __us_give(bool gives, uint at, ulong word)
 {
@@ -145,6 +146,7 @@ __US_BROADCAST(int) __US_BROADCAST(uint) __US_BROADCAST(long) __US_BROADCAST(ulo
 __US_SCANS(int, INT_MIN, INT_MAX) __US_SCANS(uint, 0u, UINT_MAX) __US_SCANS(long, LONG_MIN, LONG_MAX)
 __US_SCANS(ulong, 0ul, ULONG_MAX) __US_SCANS(half, (half)-INFINITY, (half)INFINITY)
 __US_SCANS(float, -INFINITY, INFINITY) __US_SCANS(double, -INFINITY, INFINITY)
+#endif
 
 // ---- copies by the whole work-group, which are complete when it goes on after wait_group_events ---------------------------------------
 

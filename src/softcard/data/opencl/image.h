@@ -62,6 +62,13 @@
 #define __US_SAMPLER(s) (*__builtin_astype(s, constant int4 *))
 #define __US_DWORD(image, n) (((constant uint *)__builtin_astype(image, constant int8 *))[n])
 
+// Images that a kernel reads and writes: only standards since 2.0 have them.
+#if __US_STANDARD >= 200
+#define __US_READ_WRITE(declarations) declarations
+#else
+#define __US_READ_WRITE(declarations)
+#endif
+
 // Of one shape. floats, ints: types of coordinates; takes_*: parameters of instructions; gives: their arguments.
 #define __US_IMAGE(shape, image, floats, ints, takes_floats, takes_ints, gives)                                          \
     __attribute__((const)) float4 __us_sample_##shape(int mask, takes_floats, int8 resource, int4 sampler, bool unorm,  \
@@ -82,8 +89,8 @@
     }                                                                                                                   \
     __US_READ(image, read_only, sampler_t s, floats c, (i, s, c))                                                       \
     __US_READ(image, read_only, sampler_t s, ints c, (i, s, c))                                                         \
-    __US_LOAD(shape, image, read_only, ints, gives) __US_LOAD(shape, image, read_write, ints, gives)                    \
-    __US_STORE(shape, image, write_only, ints, gives) __US_STORE(shape, image, read_write, ints, gives)
+    __US_LOAD(shape, image, read_only, ints, gives) __US_STORE(shape, image, write_only, ints, gives)                   \
+    __US_READ_WRITE(__US_LOAD(shape, image, read_write, ints, gives) __US_STORE(shape, image, read_write, ints, gives))
 #define __US_LOAD(shape, image, access, ints, gives)                                                                    \
     __US_FN float4 read_imagef(access image i, ints c) { return __us_load_##shape(15, gives(c), __US_RESOURCE(i), 0, 0); } \
     __US_FN int4 read_imagei(access image i, ints c) { return as_int4(read_imagef(i, c)); }                             \
@@ -122,8 +129,10 @@ void __us_store_buffer(float4 v, int4 resource, int index, int offset, int base,
     __asm("llvm.amdgcn.struct.buffer.store.format.v4f32");
 #define __us_load_1dbuffer(mask, at, resource, fail, cache) __us_load_buffer(resource.lo, at, 0, 0, 0)
 #define __us_store_1dbuffer(v, mask, at, resource, fail, cache) __us_store_buffer(v, resource.lo, at, 0, 0, 0)
-__US_LOAD(1dbuffer, image1d_buffer_t, read_only, int, __US_GIVES1) __US_LOAD(1dbuffer, image1d_buffer_t, read_write, int, __US_GIVES1)
-__US_STORE(1dbuffer, image1d_buffer_t, write_only, int, __US_GIVES1) __US_STORE(1dbuffer, image1d_buffer_t, read_write, int, __US_GIVES1)
+__US_LOAD(1dbuffer, image1d_buffer_t, read_only, int, __US_GIVES1)
+__US_STORE(1dbuffer, image1d_buffer_t, write_only, int, __US_GIVES1)
+__US_READ_WRITE(__US_LOAD(1dbuffer, image1d_buffer_t, read_write, int, __US_GIVES1)
+                __US_STORE(1dbuffer, image1d_buffer_t, read_write, int, __US_GIVES1))
 
 // ---- what an image says of itself ----------------------------------------------------------------------------------------------
 
@@ -135,7 +144,7 @@ static constant uchar __us_orders[32] = {0xb1, 0xb0, 0xba, 0xb2, 0xbb, 0xb3, 0xb
 #define __US_IMAGE_SIZE(f, T, image, expression)                                                                        \
     __US_FN T f(read_only image i) { return expression; }                                                               \
     __US_FN T f(write_only image i) { return expression; }                                                              \
-    __US_FN T f(read_write image i) { return expression; }
+    __US_READ_WRITE(__US_FN T f(read_write image i) { return expression; })
 #define __US_IMAGE_WIDTH (int)((__US_DWORD(i, 2) & 0x3fff) + 1)
 #define __US_IMAGE_HEIGHT (int)((__US_DWORD(i, 2) >> 14 & 0x3fff) + 1)
 #define __US_IMAGE_SLICES (int)((__US_DWORD(i, 4) & 0x1fff) + 1)

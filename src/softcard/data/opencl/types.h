@@ -2,10 +2,7 @@
 #ifndef SOFTCARD_OPENCL_TYPES_H
 #define SOFTCARD_OPENCL_TYPES_H
 
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
-#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
+#include "standard.h"
 
 typedef unsigned char uchar;
 typedef unsigned short ushort;
@@ -55,7 +52,11 @@ __US_TYPES(__US_VECTORS)
 #define __US_LAST2(f, T, n) \
     __US_FN T##n f(T##n a, T b, T c) { return f(a, (T##n)(b), (T##n)(c)); }
 
+#ifdef __OPENCL_CPP_VERSION__
+#define NULL nullptr
+#else
 #define NULL ((void *)0)
+#endif
 #define CHAR_BIT 8
 #define CHAR_MAX 127
 #define CHAR_MIN (-128)

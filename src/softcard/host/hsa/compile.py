@@ -12,17 +12,53 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
 from softcard.core.errors import BeyondModel, WireError
 from softcard.host.compiling import Clang, CompileError, NoCompiler, clangs, run
+from softcard.host.hsa.opencl_c import (
+    DEFAULT_STANDARD,
+    BuildOptionError,
+    LinkOptions,
+    SourceOptions,
+    check_headers,
+    feature_options,
+    opencl_link_options,
+    opencl_options,
+    sorted_options,
+    standard_of,
+    with_absolute_paths,
+)
+from softcard.host.hsa.precompiled import precompiled_header
 from softcard.image.hsa import targets
 from softcard.ir.object_cache import ObjectCache, default_folder
+
+__all__ = [
+    "COMPILERS",
+    "DEFAULT_VERSION",
+    "HIP_SOURCE",
+    "LINE_TABLES",
+    "SOURCE",
+    "VERSIONS",
+    "BuildOptionError",
+    "Compiler",
+    "LinkOptions",
+    "compile_hip",
+    "compile_opencl",
+    "compile_opencl_bitcode",
+    "compilers",
+    "default_version",
+    "link_opencl",
+    "link_opencl_library",
+    "opencl_link_options",
+    "opencl_options",
+    "text_of_file",
+]
 
 VERSIONS: Final = {"V2": 2, "V3": 3, "V4": 4, "V5": 5, "V6": 6}
 DEFAULT_VERSION: Final = "V5"
@@ -55,7 +91,9 @@ _TYPED_POINTERS: Final = ("-Xclang", "-no-opaque-pointers")
 """Options for clang 15, which drops calls of printf if pointers are opaque."""
 SOURCE: Final = "kernel.cl"
 """The name of the source in diagnostics."""
-LINE_TABLES: Final = ("-gline-tables-only", "-fdebug-compilation-dir=.")
+_WITHOUT_FOLDER: Final = "-fdebug-compilation-dir=."
+"""The option that keeps the name of the temporary folder out of debug information."""
+LINE_TABLES: Final = ("-gline-tables-only", _WITHOUT_FOLDER)
 """Options for line tables that contain file names as the user gave them."""
 HIP_SOURCE: Final = "kernel.hip"
 _HIP: Final = "hip"
@@ -84,6 +122,23 @@ _PARTS: Final = "opencl"
 """The name of the folder with the headers that the main header includes."""
 _LINKED: Final = "linked.c"
 """The name of a C file with functions that OpenCL C cannot express, linked with every source as bitcode."""
+_LINKED_ATOMICS: Final = "linked.cl"
+"""The name of a file with functions that OpenCL C before 2.0 cannot express, linked with sources of that age."""
+_MACROS: Final = "macros.h"
+"""The name of the file with the macros of the options -D and -U, which is included after the main header."""
+_PRECOMPILED: Final = "softcard.pch"
+"""The name of the file with the precompiled form of the main header."""
+_EMBEDDED: Final = "headers"
+"""The name of the folder of embedded headers beside the source."""
+_INCLUDES: Final = "includes.d"
+"""The name of the file to which clang writes the names of included files."""
+_LISTING: Final = ("-Xclang", "-dependency-file", "-Xclang", _INCLUDES, "-Xclang", "-MT", "-Xclang", "kernel")
+"""Options that make clang write the file; clang's driver ignores those of its own for HIP."""
+_PATHS: Final = b"["
+"""The first byte of a list of paths in the cache, which differs from that of objects."""
+_C99_INLINE: Final = re.compile(r"\binline\b")
+_BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+"""The first bytes of LLVM bitcode, without and with a wrapper."""
 
 
 def text_of_file(path: str | Path, data: bytes) -> str:
@@ -129,20 +184,83 @@ def compile_opencl(
     *,
     options: Sequence[str] = (),
     version: str | None = None,
+    headers: Mapping[str, str] | None = None,
     compiler: Compiler | None = None,
 ) -> bytes:
     """Return the linked code object of OpenCL C source for a processor such as ``gfx900``.
 
-    `options` are passed to clang after Softcard's own options (-O2 among them). `version` is the code object version;
-    by default it is taken from an option ``-mcode-object-version``, else from `default_version`. Raise `CompileError`
+    `options` are passed to clang after Softcard's own options (-O2 and -cl-std=CL2.0 among them). `version` is the
+    code object version; by default it is taken from an option ``-mcode-object-version``, else from `default_version`.
+    `headers` are the texts of embedded headers, by the name with which the source includes them. Raise `CompileError`
     with the diagnostics if the source is wrong, and `NoCompiler` if a compiler was not found. Raise `BeyondModel` for a
     version that the compiler cannot write, or for which it writes wrong code.
     """
-    version, options = _version(processor, version, options)
+    unit = _unit(source, processor, options, version, headers)
+    chosen = _chosen(unit.version, compiler)
+    what = [*unit.words(), *_checked(processor, unit.version)]
+    return _cached_with_includes(chosen, what, lambda library: _compiled(chosen, unit, library))
+
+
+def compile_opencl_bitcode(
+    source: str,
+    processor: str,
+    *,
+    options: Sequence[str] = (),
+    version: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    compiler: Compiler | None = None,
+) -> bytes:
+    """Return the LLVM bitcode of one translation unit of OpenCL C, for `link_opencl` and `link_opencl_library`.
+
+    The bitcode is not optimised: linking does that. Arguments and errors are those of `compile_opencl`."""
+    unit = _unit(source, processor, options, version, headers)
+    chosen = _chosen(unit.version, compiler)
+    what = ["bitcode", *unit.words()]
+    return _cached_with_includes(chosen, what, lambda library: _bitcode_of(chosen, unit, library))
+
+
+def link_opencl(
+    parts: Sequence[bytes],
+    processor: str,
+    *,
+    options: Sequence[str] = (),
+    version: str | None = None,
+    compiler: Compiler | None = None,
+) -> bytes:
+    """Return the code object of parts that `compile_opencl_bitcode` or `link_opencl_library` returned.
+
+    The parts must be of one processor and compiler. `options` are passed to clang after Softcard's own options (-O2
+    among them). Raise `CompileError` if two parts define one symbol, or if no part defines a symbol that one of them
+    uses. Raise `WireError` if a part is not bitcode. Other arguments and errors are those of `compile_opencl`."""
+    version, words = _version(processor, version, options)
     chosen = _chosen(version, compiler)
-    words = _options(processor, version)
-    what = [source, *words, *options, *_checked(processor, version)]
-    return _cached(chosen, what, lambda library: _compiled(chosen, source, processor, version, options, library))
+    what = ["link", *_options(processor, version), *words, *_digests(parts), *_checked(processor, version)]
+    return _cached(chosen, what, lambda library: _linked(chosen, parts, processor, version, words, library))
+
+
+def link_opencl_library(
+    parts: Sequence[bytes],
+    processor: str,
+    *,
+    options: Sequence[str] = (),
+    version: str | None = None,
+    compiler: Compiler | None = None,
+) -> bytes:
+    """Return the LLVM bitcode of all parts, which may lack symbols, for a later `link_opencl`.
+
+    Arguments and errors are those of `link_opencl`."""
+    version, words = _version(processor, version, options)
+    chosen = _chosen(version, compiler)
+    base = _options(processor, version)
+    what = ["library", *base, *words, *_digests(parts)]
+
+    def make(library: Path) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+            ir = [*base, *words, *_inputs(parts, folder), "-Xclang", "-disable-llvm-passes"]
+            run([*chosen.clang, *ir, "-emit-llvm", "-c", "-o", "library.bc"], folder, chosen.name)
+            return Path(folder, "library.bc").read_bytes()
+
+    return _cached(chosen, what, make)
 
 
 def compile_hip(
@@ -158,11 +276,12 @@ def compile_hip(
     The header ``hip/hip_runtime.h`` is Softcard's own. Arguments and errors are those of `compile_opencl`.
     """
     version, options = _version(processor, version, options)
+    options = with_absolute_paths(options)
     chosen = _chosen(version, compiler)
     words = _options(processor, version)
     what = ["HIP", source, *words, *options, *_checked(processor, version)]
     try:
-        return _cached(
+        return _cached_with_includes(
             chosen, what, lambda library: _compiled_hip(chosen, source, processor, version, options, library)
         )
     except CompileError as error:
@@ -255,16 +374,56 @@ def _cached(compiler: Compiler, what: Sequence[str], make: Callable[[Path], byte
 
     The cache key consists of `compiler`, the headers, and `what`, the words that identify the source and the
     options. The argument of `make` is the folder of the headers."""
-    key = hashlib.sha256(
-        "\0".join([compiler.identity, *compiler.clang, _library_identity(), *what]).encode()
-    ).hexdigest()
-    cache = _cache()
+    key, cache = _key(compiler, what), _cache()
     image = cache.get(key)
     if image is None:
         with as_file(files("softcard").joinpath("data")) as library:
             image = make(library)
         cache.put(key, image)
     return image
+
+
+def _key(compiler: Compiler, what: Sequence[str]) -> str:
+    """Return the cache key of an object that `compiler` makes; the words `what` identify source and options."""
+    text = "\0".join([compiler.identity, *compiler.clang, _library_identity(), *what])
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _cached_with_includes(
+    compiler: Compiler, what: Sequence[str], make: Callable[[Path], tuple[bytes, list[str]]]
+) -> bytes:
+    """Return a compiled object as `_cached` does, unless a file that its source includes has changed.
+
+    `make` returns the object and the paths of these files. For an object with such files, the cache has their paths,
+    and the object by a key that also depends on their content."""
+    key, cache = _key(compiler, what), _cache()
+    image = cache.get(key)
+    if image is not None and image.startswith(_PATHS):
+        image = cache.get(_key_with_files(key, json.loads(image)))
+    if image is None:
+        with as_file(files("softcard").joinpath("data")) as library:
+            image, paths = make(library)
+        cache.put_all({key: json.dumps(paths).encode(), _key_with_files(key, paths): image} if paths else {key: image})
+    return image
+
+
+def _key_with_files(key: str, paths: Sequence[str]) -> str:
+    """Return a cache key that depends on `key` and the content of files."""
+    digest = hashlib.sha256(key.encode())
+    for path in paths:
+        try:
+            digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
+        except OSError:
+            digest.update(b"missing")
+    return digest.hexdigest()
+
+
+def _included(folder: str, library: Path) -> list[str]:
+    """Return the absolute paths of the files that a source in `folder` included, without those of `library`."""
+    text = Path(folder, _INCLUDES).read_text("utf-8", "surrogateescape").replace("\\\n", " ")
+    words = re.findall(r"(?:\\.|[^\s\\])+", text.partition(": ")[2])
+    paths = {re.sub(r"\\(.)", r"\1", word).replace("$$", "$") for word in words}
+    return sorted(path for path in paths if os.path.isabs(path) and not Path(path).is_relative_to(library))
 
 
 @cache
@@ -304,42 +463,191 @@ def _options(processor: str, version: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _compiled(
-    compiler: Compiler, source: str, processor: str, version: str, options: Sequence[str], library: Path
-) -> bytes:
-    words = _options(processor, version)
-    linked = _cached(compiler, [_LINKED, *words], lambda library: _bitcode(compiler, words, library))
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A translation unit of OpenCL C: its source and all that changes its code but the compiler."""
+
+    source: str
+    processor: str
+    version: str
+    options: SourceOptions
+    headers: Mapping[str, str]
+    is_part: bool = False
+    """True for a unit that is linked with others."""
+
+    def words(self) -> list[str]:
+        """Return words that differ for units with other results."""
+        embedded = [word for name in sorted(self.headers) for word in ("header", name, self.headers[name])]
+        given = [*self.options.rest, "macros", self.options.macros, *self.options.includes]
+        return [self.source, *_options(self.processor, self.version), *given, *embedded]
+
+
+def _unit(
+    source: str, processor: str, options: Sequence[str], version: str | None, headers: Mapping[str, str] | None
+) -> _Unit:
+    version, words = _version(processor, version, options)
+    check_headers(headers or {})
+    return _Unit(source, processor, version, sorted_options(words), dict(headers or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Workplace:
+    """A folder in which a unit is compiled: with its source, its embedded headers, and a file of its macros.
+
+    `words` are clang's arguments for the unit, without headers, input and output. `header` is the path of Softcard's
+    header, and `includes` are the arguments for all other headers. `is_precompiled` is True if the folder has the
+    precompiled form of `header`."""
+
+    compiler: Compiler
+    folder: str
+    words: tuple[str, ...]
+    header: str
+    includes: tuple[str, ...]
+    is_precompiled: bool
+
+    def compile(self, output: str, *more: str) -> None:
+        """Compile the source to the file `output`; `more` are further arguments for clang.
+
+        If clang refuses the source with the precompiled header, the header itself decides, and the diagnostics are
+        those of this second run."""
+        if self.is_precompiled:
+            try:
+                self._run(output, *more, "-include-pch", _PRECOMPILED)
+            except CompileError:
+                pass
+            else:
+                return
+        self._run(output, *more, "-include", self.header)
+
+    def _run(self, output: str, *more: str) -> None:
+        words = [*self.compiler.clang, *self.words, *more, *self.includes, *_LISTING, SOURCE, "-o", output]
+        run(words, self.folder, self.compiler.name)
+
+
+def _workplace(compiler: Compiler, unit: _Unit, library: Path, folder: str) -> _Workplace:
+    """Return `folder` as the workplace of a unit; `library` is the folder of Softcard's headers."""
+    given = unit.options
+    Path(folder, SOURCE).write_text(unit.source, "utf-8")
+    Path(folder, _MACROS).write_text(given.macros, "utf-8")
+    for name, text in unit.headers.items():
+        path = Path(folder, _EMBEDDED, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    base = [
+        *_options(unit.processor, unit.version), "-x", "cl", f"-cl-std={DEFAULT_STANDARD}", "-cl-no-stdinc",
+        f"-D__SOFTCARD_CODE_OBJECT__={VERSIONS[unit.version]}", *(["-D__SOFTCARD_PART__"] if unit.is_part else []),
+        *_WARNED_OF, _WITHOUT_FOLDER, "-fno-crash-diagnostics", *feature_options(given.rest), *given.rest,
+    ]  # fmt: skip
+    embedded = ("-I", _EMBEDDED) if unit.headers else ()
+    includes = ("-include", _MACROS, *embedded, *given.includes)
+    header = library / _HEADER
+    identity = [compiler.identity, _library_identity()]
+    found = precompiled_header(compiler.clang, compiler.name, identity, base, header)
+    if found is not None:
+        Path(folder, _PRECOMPILED).write_bytes(found)
+    return _Workplace(compiler, folder, tuple(base), str(header), includes, found is not None)
+
+
+def _compiled(compiler: Compiler, unit: _Unit, library: Path) -> tuple[bytes, list[str]]:
+    """Return the code object of a unit, and the paths of the files that it includes."""
     with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
-        Path(folder, SOURCE).write_text(source, "utf-8")
-        Path(folder, "linked.bc").write_bytes(linked)
-        opencl = [
-            "-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-D__SOFTCARD_CODE_OBJECT__={VERSIONS[version]}",
-            *_WARNED_OF, *options, "-include", str(library / _HEADER),
-            "-Xclang", "-mlink-builtin-bitcode", "-Xclang", "linked.bc",
-        ]  # fmt: skip
-        if _loses_apertures(processor, version):
-            run(
-                [*compiler.clang, *words, *opencl, "-S", "-emit-llvm", SOURCE, "-o", "kernel.ll"], folder, compiler.name
-            )
-            _check_apertures(processor, version, compiler.name, Path(folder, "kernel.ll").read_text("utf-8", "replace"))
-        _object(compiler, [*words, *opencl], folder)
+        place = _workplace(compiler, unit, library, folder)
+        linked = _builtins(compiler, _options(unit.processor, unit.version), standard_of(unit.options.rest), folder)
+        if _loses_apertures(unit.processor, unit.version):
+            place.compile("kernel.ll", *linked, "-S", "-emit-llvm")
+            text = Path(folder, "kernel.ll").read_text("utf-8", "replace")
+            _check_apertures(unit.processor, unit.version, compiler.name, text)
+        place.compile("kernel.o", *linked, "-c")
         try:
             _link(compiler, folder)
         except CompileError as error:
             missing = _UNDEFINED.findall(error.message)
-            if not any(re.search(rf"\binline\b[^;{{}}]*\b{name}\s*\(", source) for name in missing):
+            if not any(re.search(rf"\binline\b[^;{{}}]*\b{name}\s*\(", unit.source) for name in missing):
                 raise
-            _object(compiler, [_GNU_INLINE, *words, *opencl], folder)
+            place.compile("kernel.o", *linked, "-c", _GNU_INLINE)
             try:
                 _link(compiler, folder)
             except CompileError:
                 raise error from None
+        return Path(folder, "kernel.co").read_bytes(), _included(folder, library)
+
+
+def _builtins(compiler: Compiler, words: Sequence[str], standard: int, folder: str) -> list[str]:
+    """Write the bitcode of Softcard's built-in functions to `folder`; return the options that link it.
+
+    `words` are the arguments for clang, and `standard` the lowest version of OpenCL C of the sources."""
+    names = [_LINKED, *([_LINKED_ATOMICS] if standard < 200 else [])]
+    options: list[str] = []
+    for name in names:
+        bitcode = _cached(compiler, [name, *words], partial(_bitcode, compiler, name, words))
+        Path(folder, f"{name}.bc").write_bytes(bitcode)
+        options += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", f"{name}.bc"]
+    return options
+
+
+def _bitcode_of(compiler: Compiler, unit: _Unit, library: Path) -> tuple[bytes, list[str]]:
+    """Return the bitcode of a unit, which is not optimised, and the paths of the files that it includes.
+
+    Functions that C99 calls inline get the linkage of C++'s: a part that does not inline them emits them, and linking
+    drops copies."""
+    whole = ("-Xclang", "-disable-llvm-passes", "-emit-llvm")
+    unit = replace(unit, is_part=True)
+    with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+        if not any(_C99_INLINE.search(text) for text in (unit.source, *unit.headers.values())):
+            _workplace(compiler, unit, library, folder).compile("kernel.bc", *whole, "-c")
+        else:
+            # -O0 would omit the bodies of these functions.
+            rest = tuple("-O1" if word == "-O0" else word for word in unit.options.rest)
+            unit = replace(unit, options=replace(unit.options, rest=rest))
+            _workplace(compiler, unit, library, folder).compile("kernel.ll", *whole, "-S")
+            path = Path(folder, "kernel.ll")
+            text = path.read_text("utf-8", "surrogateescape")
+            text = re.sub(r"^define available_externally\b", "define linkonce_odr", text, flags=re.MULTILINE)
+            path.write_text(text, "utf-8", "surrogateescape")
+            base = _options(unit.processor, unit.version)
+            ir = [*compiler.clang, *base, "-x", "ir", *whole, "-c", "kernel.ll", "-o", "kernel.bc"]
+            run(ir, folder, compiler.name)
+        return Path(folder, "kernel.bc").read_bytes(), _included(folder, library)
+
+
+def _digests(parts: Sequence[bytes]) -> list[str]:
+    """Return a digest of each part; raise `WireError` if there is none, or if one is not bitcode."""
+    if not parts:
+        raise WireError("link of 0 parts, expected at least one")
+    for number, part in enumerate(parts):
+        if not part.startswith(_BITCODE):
+            raise WireError(f"part {number} of a link is not LLVM bitcode, expected a result of compile_opencl_bitcode")
+    return [hashlib.sha256(part).hexdigest() for part in parts]
+
+
+def _inputs(parts: Sequence[bytes], folder: str) -> list[str]:
+    """Write the parts of a link to `folder`; return the arguments that make clang add them to an empty module.
+
+    Clang up to version 16 ignores such parts if its input is bitcode."""
+    others: list[str] = []
+    for number, part in enumerate(parts):
+        Path(folder, f"part{number}.bc").write_bytes(part)
+        others += ["-Xclang", "-mlink-bitcode-file", "-Xclang", f"part{number}.bc"]
+    Path(folder, "empty.c").touch()
+    return ["-x", "c", *others, "empty.c"]
+
+
+def _linked(
+    compiler: Compiler, parts: Sequence[bytes], processor: str, version: str, words: Sequence[str], library: Path
+) -> bytes:
+    """Return the code object of the parts of a link; `words` are the user's options for clang."""
+    base = _options(processor, version)
+    with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+        builtins = _builtins(compiler, base, 0, folder)
+        # After the parts: each built-in function becomes internal when it is linked, and later parts do not find it.
+        ir = [*compiler.clang, *base, *words, *_inputs(parts, folder), *builtins]
+        if _loses_apertures(processor, version):
+            run([*ir, "-S", "-emit-llvm", "-o", "kernel.ll"], folder, compiler.name)
+            text = Path(folder, "kernel.ll").read_text("utf-8", "replace")
+            _check_apertures(processor, version, compiler.name, text)
+        run([*ir, "-c", "-o", "kernel.o"], folder, compiler.name)
+        _link(compiler, folder)
         return Path(folder, "kernel.co").read_bytes()
-
-
-def _object(compiler: Compiler, words: Sequence[str], folder: str) -> None:
-    """Compile the source file in `folder` to the object file kernel.o; `words` are the arguments for clang."""
-    run([*compiler.clang, *words, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
 
 
 def _link(compiler: Compiler, folder: str) -> None:
@@ -349,8 +657,10 @@ def _link(compiler: Compiler, folder: str) -> None:
 
 def _compiled_hip(
     compiler: Compiler, source: str, processor: str, version: str, options: Sequence[str], library: Path
-) -> bytes:
-    """Compile HIP to LLVM IR text and the text to an object file; return the linked code object.
+) -> tuple[bytes, list[str]]:
+    """Compile HIP to LLVM IR text and the text to an object file.
+
+    Return the linked code object, and the paths of the files that the source includes.
 
     Two clang drivers are needed: only the one for HIP removes host code, and only the one for OpenCL C works
     without HIP's linker."""
@@ -363,20 +673,21 @@ def _compiled_hip(
             "-Xclang", "-fcuda-allow-variadic-functions", f"-D__SOFTCARD_CODE_OBJECT__={number}",
             "-I", folder_of_header, "-include", "hip/hip_runtime.h", *options,
         ]  # fmt: skip
-        run([*compiler.clang, *hip, "-S", HIP_SOURCE, "-o", "kernel.ll"], folder, compiler.name)
+        run([*compiler.clang, *hip, *_LISTING, "-S", HIP_SOURCE, "-o", "kernel.ll"], folder, compiler.name)
         if _loses_apertures(processor, version):
             _check_apertures(processor, version, compiler.name, Path(folder, "kernel.ll").read_text("utf-8", "replace"))
         words = _options(processor, version)
         run([*compiler.clang, *words, "-x", "ir", "-c", "kernel.ll", "-o", "kernel.o"], folder, compiler.name)
         _link(compiler, folder)
-        return Path(folder, "kernel.co").read_bytes()
+        return Path(folder, "kernel.co").read_bytes(), _included(folder, library)
 
 
-def _bitcode(compiler: Compiler, words: Sequence[str], library: Path) -> bytes:
-    """Return the LLVM bitcode of Softcard's C functions that are linked with every OpenCL C source.
+def _bitcode(compiler: Compiler, name: str, words: Sequence[str], library: Path) -> bytes:
+    """Return the LLVM bitcode of a file of Softcard's functions that are linked with OpenCL C sources.
 
-    `words` are the arguments for clang, and `library` is the folder that contains the functions."""
+    `words` are the arguments for clang, and `library` is the folder that contains the headers."""
+    language = ("-x", "cl", f"-cl-std={DEFAULT_STANDARD}", "-cl-no-stdinc") if name.endswith(".cl") else ("-x", "c")
+    part = str(library / _PARTS / name)
     with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
-        part = str(library / _PARTS / _LINKED)
-        run([*compiler.clang, *words, "-x", "c", "-c", "-emit-llvm", part, "-o", "linked.bc"], folder, compiler.name)
+        run([*compiler.clang, *words, *language, "-c", "-emit-llvm", part, "-o", "linked.bc"], folder, compiler.name)
         return Path(folder, "linked.bc").read_bytes()

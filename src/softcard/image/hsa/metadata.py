@@ -24,7 +24,8 @@ MAX_ARGUMENTS: Final = 4096
 class Argument:
     """A kernel argument of `size` bytes at `offset` of the kernarg segment.
 
-    `kind` is the metadata's ".value_kind" in snake case.
+    `kind` is the metadata's ".value_kind" in snake case. `is_const`, `is_restrict` and `is_volatile` are the qualifiers
+    of a pointer's type in the source, if the metadata has them.
     """
 
     name: str
@@ -35,6 +36,9 @@ class Argument:
     address_space: str = ""
     access: str = ""
     pointee_align: int = 0
+    is_const: bool = False
+    is_restrict: bool = False
+    is_volatile: bool = False
 
     @property
     def is_hidden(self) -> bool:
@@ -229,6 +233,9 @@ def _argument(each: dict[str, Any], end: int) -> Argument:
         address_space=_string(each, ".address_space").lower(),
         access=_string(each, ".access").lower(),
         pointee_align=_number(each, ".pointee_align"),
+        is_const=each.get(".is_const") is True,
+        is_restrict=each.get(".is_restrict") is True,
+        is_volatile=each.get(".is_volatile") is True,
     )
 
 
