@@ -14,7 +14,7 @@ from typing import Any
 from softcard.core.errors import AccessFault, BeyondModel, ModelBug
 from softcard.core.space import PAGE_BITS, PAGE_SIZE
 from softcard.core.threads import reset_after_fork
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 from softcard.engine.riscv.api import CAUSES, FETCH_ACCESS, ILLEGAL, Alone, Exit, Trap, Why
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
