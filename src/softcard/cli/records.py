@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from softcard.image.coverage import CodeLines, Coverage
     from softcard.image.elf.embedded import Files
     from softcard.trace.code import Listing, Loaded
-    from softcard.trace.reading import Record
+    from softcard.trace.values import Record
 
 
 # ---- findings --------------------------------------------------------------------------------------------------------

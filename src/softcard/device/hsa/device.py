@@ -55,7 +55,7 @@ from softcard.device.hsa.snapshot import DeviceState, Keeper
 from softcard.device.hsa.wave_events import WaveCalls, WaveEvents
 from softcard.engine.gcn.api import Engine
 from softcard.engine.gcn.hooks import Checks
-from softcard.engine.gcn.memory_type import Mtype
+from softcard.engine.gcn.memory import Mtype
 from softcard.engine.gcn.strict.findings import Finding
 from softcard.engine.hooks import Executions
 from softcard.isa.gcn.target import GFX9

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import SoftcardError
-from softcard.engine.gcn.jit.code_ranges import CodeRanges, holds, joined
+from softcard.engine.gcn.jit.basics import CodeRanges, holds, joined
 from softcard.engine.gcn.races.symbolic import (
     ONES,
     Block,

@@ -21,10 +21,9 @@ from softcard.core.errors import SoftcardError
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.reference.lane_integer import LaneIntegers
 from softcard.isa.gcn.algebra import FloatAlgebra, WaveIntegers
-from softcard.isa.gcn.hwreg import HW_MODE
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute
-from softcard.isa.gcn.state import EXEC, Mode
+from softcard.isa.gcn.state import EXEC, HW_MODE, Mode
 
 if TYPE_CHECKING:
     from softcard.isa.gcn.semantics.matrix.table import Use

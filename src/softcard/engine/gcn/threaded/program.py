@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from softcard.engine.gcn.jit.basics import BlockKey, Untranslated
-from softcard.engine.gcn.jit.code_ranges import holds
+from softcard.engine.gcn.jit.basics import BlockKey, Untranslated, holds
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.threaded import records
 from softcard.engine.gcn.threaded.library import Library

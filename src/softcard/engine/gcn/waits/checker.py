@@ -17,7 +17,7 @@ from softcard.core.display import count
 from softcard.core.findings import Finding, Level
 from softcard.engine.gcn.api import Dispatch, Engine, Statistics
 from softcard.engine.gcn.hooks import Check
-from softcard.engine.gcn.jit.code_ranges import CodeRanges, holds, joined
+from softcard.engine.gcn.jit.basics import CodeRanges, holds, joined
 from softcard.engine.gcn.reference.engine import Stepper
 from softcard.engine.gcn.reference.groups import Groups
 from softcard.engine.gcn.waits.board import Missed, finding
