@@ -56,11 +56,14 @@ class Named(NamedTuple):
         return _uint(numeric_version(self.version)) + self.name.encode().ljust(cl.NAME_VERSION_MAX_NAME_SIZE, b"\0")
 
 
-_MACRO: Final = re.compile(r"^#define (cl_\w+|__opencl_c_\w+) 1$", re.MULTILINE)
+_MACRO: Final = re.compile(r"^#(?:define|ifdef) (cl_\w+|__opencl_c_\w+)(?: 1)?$", re.MULTILINE)
 
 
 def _macros() -> frozenset[str]:
-    """Return the macros of extensions and features that the headers of OpenCL C define, because they implement them."""
+    """Return the macros of extensions and features that the headers of OpenCL C implement.
+
+    A header defines the macro, or tests the one of the compiler before the functions of an extension.
+    """
     headers = files("softcard").joinpath("data", "opencl").iterdir()
     return frozenset(name for each in headers for name in _MACRO.findall(each.read_text("utf-8")))
 
@@ -83,6 +86,7 @@ LANGUAGE_EXTENSIONS: Final = (
     *(
         each
         for each in (
+            Named("cl_khr_depth_images"),
             Named("cl_khr_subgroup_extended_types"),
             Named("cl_khr_subgroup_non_uniform_vote"),
             Named("cl_khr_subgroup_ballot"),
