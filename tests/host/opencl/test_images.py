@@ -595,9 +595,9 @@ REFUSALS = [
     (cl.INVALID_IMAGE_SIZE, "6 rows of 1024 bytes exceed the buffer of 4096 bytes",
      made(source="buffer", pitches=(1024, 0))),
     # arguments
-    (cl.INVALID_ARG_VALUE, "argument 0 (from) of kernel sample is image2d_t, which takes another image than a 3D image",
+    (cl.INVALID_MEM_OBJECT, "argument 0 (from) of kernel sample is image2d_t, which takes another image than a 3D",
      set_to("sample", 0, "volume")),
-    (cl.INVALID_ARG_VALUE, "argument 0 (from) of kernel sample is image2d_t, which takes another image than a 2D image",
+    (cl.INVALID_MEM_OBJECT, "argument 0 (from) of kernel sample is image2d_t, which takes another image than a 2D",
      set_to("sample", 0, "depth")),
     (cl.INVALID_ARG_VALUE, "argument 0 (to) of kernel store_f is write_only, which the flags 0x4 of the 2D image",
      set_to("store_f", 0, "read")),

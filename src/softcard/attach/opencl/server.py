@@ -26,6 +26,7 @@ from softcard.attach.opencl.variables import AGENTS_VARIABLE, REFUSALS_VARIABLE,
 from softcard.core.checks import CHECKS, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
+from softcard.host.compiling import stop_all
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl import contexts, image_commands, images, kernels, memory, programs, samplers
 from softcard.host.opencl.calls import FUNCTIONS, Made, Performed, Repeat
@@ -36,6 +37,8 @@ from softcard.host.opencl.objects import Arena, Callback, Context, Copy, Object,
 from softcard.host.opencl.programs import file_with
 from softcard.report.diagnostic_text import as_text
 
+CLEANING_S: Final = 0.1
+"""The time for which the server waits for its builds to remove their files, when the program has ended during them."""
 MODULES: Final = (contexts, image_commands, images, kernels, memory, programs, samplers)
 """The modules whose import registers the functions of entry points."""
 
@@ -254,6 +257,8 @@ class Server:
             if is_error:
                 sys.stderr.buffer.write(text)
         sys.stderr.flush()
+        if stop_all():
+            time.sleep(CLEANING_S)
         self._sender.close()
         os._exit(0)
 

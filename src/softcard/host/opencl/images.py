@@ -293,7 +293,7 @@ class Image(Memory):
         is_depth = "depth" in argument.type_name
         require(
             kind is self.texels.kind and is_depth == (self.texels.format.order is ChannelOrder.CL_DEPTH),
-            cl.INVALID_ARG_VALUE,
+            cl.INVALID_MEM_OBJECT,
             f"{title} is {argument.type_name}, which takes another image than a {self.title}",
         )
         refused = {

@@ -318,7 +318,12 @@ def create_buffer_with_properties(
     flags = check_flags(flags, host)
     most = largest(context)
     require(0 < size <= most, cl.INVALID_BUFFER_SIZE, f"the buffer has {size} bytes, expected 1 to {most}")
-    block = svm_block(context, host, size) if flags & cl.MEM_USE_HOST_PTR else None
+    block = svm_block(context, host) if flags & cl.MEM_USE_HOST_PTR else None
+    if block is not None:
+        room = block.address + block.size - host
+        require(
+            size <= room, cl.INVALID_BUFFER_SIZE, f"{size} bytes at host_ptr exceed its shared memory of {room} bytes"
+        )
     origin = host - block.address if block is not None else 0
     made = Memory(context, call.made, flags, size, host=host, parent=block, origin=origin, properties=properties)
     return Made(made, made.number, copies=[line(made.address, host, size)] if host and block is None else ())
