@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -78,9 +79,16 @@ def test_pyopencl_needs_no_variable(tmp_path: Path) -> None:
 @pytest.mark.skipif(not shutil.which("clinfo"), reason="no clinfo: apt-get install clinfo")
 def test_clinfo_reports_no_error() -> None:
     library = build_library()
-    done = run("clinfo", **of_loaders(vendors(library), library.path), SOFTCARD_OPENCL_AGENTS="gfx900,gfx803")
+    done = run("clinfo", **of_loaders(vendors(library), library.path), SOFTCARD_OPENCL_AGENTS="gfx900,gfx803,gfx900")
     assert (done.returncode, done.stderr) == (0, "")
     assert [
         line for line in done.stdout.splitlines() if "<" in line or re.search(r"\berror\b(?! correction)", line)
     ] == []
-    assert re.findall(r"^ +Device Name +(\w+)$", done.stdout, re.MULTILINE)[:2] == ["gfx900", "gfx803"]
+    assert re.findall(r"^ +Device Name +(\w+)$", done.stdout, re.MULTILINE)[:3] == ["gfx900", "gfx803", "gfx900"]
+    assert re.findall(r"Topology \(AMD\) +(.*)", done.stdout) == [
+        f"PCI-E, 0000:{bus}:00.0" for bus in ("04", "08", "0c")
+    ]
+    assert len(set(re.findall(r"Device UUID +(.*)", done.stdout))) == 3, "each device has its own"
+    offsets = re.findall(r"Profiling timer offset.* (\d+)ns", done.stdout)
+    now = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    assert all(abs(int(each) - now) < 10**9 for each in offsets), "event times are those of the host's clock"

@@ -8,7 +8,7 @@ import pytest
 from softcard.core.space import host_address
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.errors import OpenClError
-from softcard.host.opencl.events import Command
+from softcard.host.opencl.events import Command, finish_all
 from softcard.host.opencl.programs import file_with
 from tests.host.opencl.program import Program, arguments, handle, value
 
@@ -59,7 +59,7 @@ def launch(program, queue, kernel, block, size, local=None, offset=None, waits=N
     pad = lambda sizes: None if sizes is None else (*sizes, *(1,) * (3 - len(sizes)))  # noqa: E731
     start = None if offset is None else (*offset, *(0,) * (3 - len(offset)))
     program.call(
-        "clEnqueueNDRangeKernel", queue, kernel, len(size), start, pad(size), pad(local), waits, event, block
+        "clEnqueueNDRangeKernel", queue, kernel, len(size), start, pad(size), pad(local), waits, block, event
     )  # fmt: skip
 
 
@@ -472,3 +472,16 @@ def test_the_check_for_leaks_names_what_was_not_released():
         "the program has ended without releasing 1 context, 2 memory objects"
     ]
     program.close()
+
+
+def test_the_end_of_the_program_ends_commands_that_wait_for_the_user(program, context, queue):
+    gate = program.event()
+    program.call("clCreateUserEvent", context, gate)
+    event = program.platform.objects[gate[0]]
+    program.call("clEnqueueMarkerWithWaitList", queue, [event], (0, 0))
+    queue.enqueue(Command(queue, None, None, lambda: program.log.append("after")))
+    finish_all(program.platform)
+    assert program.log == ["after"]
+    assert [each.message for each in program.shown] == [
+        "1 command waited for user events whose status the program has never set"
+    ]

@@ -71,7 +71,7 @@ def block(w):
 def launched(w, **changed):
     call = {
         "queue": w["queue"], "kernel": w["kernel"], "work_dim": 1, "offset": None, "size": (64, 1, 1), "local": None,
-        "waits": None, "event": NONE, "arguments": block(w),
+        "waits": None, "arguments": block(w), "event": NONE,
     } | changed  # fmt: skip
     return ("clEnqueueNDRangeKernel", *call.values())
 

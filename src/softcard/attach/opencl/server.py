@@ -28,10 +28,10 @@ from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl import contexts, image_commands, images, kernels, memory, programs, samplers
-from softcard.host.opencl.calls import FUNCTIONS, Made, Performed
+from softcard.host.opencl.calls import FUNCTIONS, Made, Performed, Repeat
 from softcard.host.opencl.device_info import DEFAULT_AGENTS
 from softcard.host.opencl.errors import OpenClError
-from softcard.host.opencl.events import Command, CommandQueue, Event
+from softcard.host.opencl.events import Command, CommandQueue, Event, finish_all
 from softcard.host.opencl.objects import Arena, Callback, Context, Copy, Object, Platform
 from softcard.host.opencl.programs import file_with
 from softcard.report.diagnostic_text import as_text
@@ -54,6 +54,10 @@ COPY, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE = range(1, 7
 """The requests of the server to the library."""
 _COPY: Final = struct.Struct("<9Q")
 _WORDS: Final = struct.Struct("<4Q")
+_EVENT: Final = struct.Struct("<2Q")
+EVENT_BYTES: Final = _EVENT.size
+MOST_REPEATS: Final = 64
+"""The maximum number of launches of a connection that are recognised when they come again."""
 SWITCH_INTERVAL_S: Final = 0.0001
 """Python's thread switch interval; the default of 5 ms would delay calls while another thread runs."""
 
@@ -154,12 +158,13 @@ class Turns:
 class ProgramCall:
     """One call of an entry point; see `host.opencl.calls.Call`."""
 
-    __slots__ = ("_has_proceeded", "_turns", "made", "name", "platform")
+    __slots__ = ("_has_proceeded", "_turns", "made", "name", "platform", "repeat")
 
     def __init__(self, name: str, platform: Platform, turns: Turns, made: int) -> None:
         self.name = name
         self.platform = platform
         self.made = made
+        self.repeat: Repeat | None = None
         self._turns = turns
         self._has_proceeded = False
 
@@ -289,13 +294,6 @@ class Server:
         """The order of requests."""
         return self._turns
 
-    def finish(self) -> None:
-        """Let the commands of the program end, and report what it has not released, because it ends."""
-        for each in tuple(self._platform.objects.values()):
-            if isinstance(each, CommandQueue):
-                each.finish()
-        self._platform.report_leaks()
-
 
 class Session:
     """A connection of the program: it carries out requests one by one."""
@@ -305,6 +303,8 @@ class Session:
         self._socket = sock
         self._touched: dict[CommandQueue, None] = {}
         """The queues to which commands were added since the connection was idle."""
+        self._repeats: dict[bytes, Repeat] = {}
+        """The launches that may come again, by their request without the event at its end."""
 
     def run(self) -> None:
         """Serve until the connection ends, or becomes one for requests to the program."""
@@ -342,6 +342,12 @@ class Session:
         server = self._server
         server.turns.wait(ticket)
         if op < START:
+            if value == ONE_WAY and (known := self._repeats.get(data[:-EVENT_BYTES])) is not None:
+                queue = known.repeat(_EVENT.unpack_from(data, len(data) - EVENT_BYTES))
+                if queue is not None:
+                    self._touched[queue] = None
+                    server.turns.proceed()
+                    return
             self._call(server.entry(op), value == ONE_WAY, data)
             return
         words = struct.unpack(f"<{len(data) // 8}Q", data)
@@ -355,7 +361,8 @@ class Session:
         finally:
             server.turns.proceed()
         if op == GOODBYE:
-            server.finish()
+            finish_all(server.platform)
+            server.platform.report_leaks()
             self._reply(0)
 
     def _call(self, entry: Entry, is_one_way: bool, data: bytes) -> None:
@@ -368,6 +375,10 @@ class Session:
             arguments = decoded(entry, Reader(data, self._server.find))
             result = FUNCTIONS[entry.name](call, **arguments)
             status, value, reply = self._result(result)
+            if call.repeat is not None:
+                if len(self._repeats) >= MOST_REPEATS:
+                    self._repeats.clear()
+                self._repeats[data[:-EVENT_BYTES]] = call.repeat
         except OpenClError as error:
             status = error.status
             self._refused(entry.name, arguments, error)

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from softcard.core.version import __version__
-from softcard.device.hsa.agents import SIMDS_PER_CU, Agent
-from softcard.device.kfd.node import COMPUTE_QUEUES, MEMORY_BUS_BITS, VENDOR, Node, Product, nodes
+from softcard.device.hsa.agents import SIMDS_PER_CU
+from softcard.device.kfd.node import COMPUTE_QUEUES, MEMORY_BUS_BITS, VENDOR, Node, nodes
 from softcard.host import printf
 from softcard.host.opencl import constants as cl
 from softcard.image.amdcl2.objects import MASK32, MAX_SIZE, MAX_SLICES
@@ -75,9 +75,10 @@ HOST_EXTENSIONS: Final = (
     Named("cl_khr_extended_versioning"),
     Named("cl_khr_device_uuid"),
     Named("cl_khr_pci_bus_info"),
+    Named("cl_khr_image2d_from_buffer"),
     Named("cl_amd_device_attribute_query"),
 )
-"""The extensions of the API; all of them are queries."""
+"""The extensions of the API: queries, and 2D images from buffers."""
 EXTENSIONS: Final = (*HOST_EXTENSIONS, *LANGUAGE_EXTENSIONS)
 """The extensions of the platform and of each of its devices."""
 FEATURES: Final = tuple(
@@ -102,7 +103,7 @@ LARGEST_TYPE_BYTES: Final = 128
 # ---- limits of the model --------------------------------------------------------------------------------------------
 MAX_TEXEL_BYTES: Final = 16
 PITCH_TEXELS: Final = 256
-"""The alignment in texels of rows and starts of images for texels of every size."""
+"""The alignment in texels of rows and starts of 2D images from buffers, for texels of every size."""
 # ---- GCN, for AMD's queries -----------------------------------------------------------------------------------------
 SIMD_WIDTH: Final = 16
 """The number of lanes that one SIMD executes in a clock."""
@@ -130,13 +131,13 @@ def platform_info() -> dict[int, bytes]:
     }
 
 
-def device_info(agent: str, number: int = 1) -> dict[int, bytes]:
+def device_info(agent: str) -> dict[int, bytes]:
     """Return the value of each query of ``clGetDeviceInfo`` as bytes, by the query's number.
 
-    Handles are missing: those of the platform and of the parent device. `number` is the position of the device on the
-    platform, from 1; the device's address on the PCI bus and its UUID depend on it. Raise `WireError` for an agent
-    that the kernel driver does not support."""
-    node = Node(number, *_agent(agent))
+    Handles are missing: those of the platform and of the parent device. The address on the PCI bus and the UUID are
+    those of the first device; ``platform.c`` changes them for the others. Raise `WireError` for an agent that the
+    kernel driver does not support."""
+    (node,) = nodes([agent])
     return {
         **_identity(node),
         **_execution(node),
@@ -170,7 +171,7 @@ def _identity(node: Node) -> dict[int, bytes]:
         cl.DEVICE_EXTENSIONS_WITH_VERSION: _table(EXTENSIONS),
         cl.DEVICE_AVAILABLE: _uint(cl.TRUE),
         cl.DEVICE_REFERENCE_COUNT: _uint(1),
-        cl.DEVICE_UUID: uuid5(NAMESPACE_URL, f"softcard:{node.agent.name}:{node.number}").bytes,
+        cl.DEVICE_UUID: uuid5(NAMESPACE_URL, f"softcard:{node.agent.name}").bytes,
         cl.DRIVER_UUID: uuid5(NAMESPACE_URL, f"softcard:{__version__}").bytes,
         cl.DEVICE_LUID_VALID: _uint(cl.FALSE),
         cl.DEVICE_LUID: bytes(cl.LUID_SIZE),
@@ -329,7 +330,7 @@ def _queries_of_amd(node: Node) -> dict[int, bytes]:
     agent = node.agent
     free_kib = _ulong(node.memory_bytes >> 10) + _ulong(max_allocation_bytes(node) >> 10)
     return {
-        cl.DEVICE_PROFILING_TIMER_OFFSET_AMD: _ulong(0),
+        cl.DEVICE_PROFILING_TIMER_OFFSET_AMD: _ulong(0),  # platform.c has the value
         cl.DEVICE_TOPOLOGY_AMD: struct.pack("<I17x3B", TOPOLOGY_PCIE, *_pci_address(node)),
         cl.DEVICE_BOARD_NAME_AMD: _text(node.product.board),
         cl.DEVICE_PCIE_ID_AMD: _uint(node.device_id),
@@ -353,12 +354,6 @@ def _queries_of_amd(node: Node) -> dict[int, bytes]:
         cl.DEVICE_MAX_WORK_GROUP_SIZE_AMD: _ulong(agent.workgroup_limit),
         cl.DEVICE_PREFERRED_CONSTANT_BUFFER_SIZE_AMD: _ulong(node.product.caches[0][1] << 10),
     }
-
-
-def _agent(name: str) -> tuple[Agent, Product]:
-    """Return the agent called `name` and its product; raise `WireError` for an unsupported agent."""
-    (node,) = nodes([name])
-    return node.agent, node.product
 
 
 def _pci_address(node: Node) -> tuple[int, int, int]:

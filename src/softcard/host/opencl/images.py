@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from softcard.host.hsa.arguments import Given
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, u32, u64
-from softcard.host.opencl.device_info import device_info
+from softcard.host.opencl.device_info import PITCH_TEXELS, device_info
 from softcard.host.opencl.errors import OpenClError, require
 from softcard.host.opencl.memory import (
     ALL_FLAGS,
@@ -116,8 +116,6 @@ The library has this number of 24 bits, because objects with equal numbers are a
 """
 BASE_ALIGNMENT: Final = 256
 """The alignment in bytes of the texels of all images but 1D image buffers."""
-PITCH_TEXELS: Final = 256
-"""The alignment in texels of the rows of a 2D image made from a buffer: CL_DEVICE_IMAGE_PITCH_ALIGNMENT."""
 DESCRIPTION: Final = struct.Struct("<I4x6QIIQ")
 """The structure ``cl_image_desc``."""
 

@@ -419,8 +419,23 @@ class Plan:
         self._values = values
         self._given: Sequence[Given] | Packed | None = None
         self._local_bytes = 0
+        self._version = kernel.platform.version
 
-    def launch(self) -> None:
+    def enqueue(self, waits: Sequence[Event] | None, event: Place) -> CommandQueue:
+        """Enqueue a launch; return the queue."""
+        queue = self._queue
+        for each in self.memory:
+            if each.maps:
+                _check_maps(self.kernel, each)
+        queue.enqueue(Command(queue, waits, queue.event(event), self._launch, uses=self.uses))
+        return queue
+
+    def repeat(self, event: Place) -> CommandQueue | None:
+        """Enqueue an equal launch without a wait list; return the queue, or None if the call must be decoded again."""
+        platform = self.kernel.platform
+        return self.enqueue(None, event) if self._version == platform.version else None
+
+    def _launch(self) -> None:
         """Run the kernel, and report what the checks found."""
         device, context = self._queue.device, self._queue.context
         gpu, target = device.gpu, self.kernel.on[device]
@@ -470,8 +485,8 @@ def enqueue_nd_range_kernel(
     size: Sizes | None,
     local: Sizes | None,
     waits: list[Event] | None,
-    event: Place,
     arguments: bytes,
+    event: Place,
 ) -> None:
     """Launch a kernel."""
     key = queue, work_dim, offset, size, local, arguments, call.platform.version
@@ -484,10 +499,9 @@ def enqueue_nd_range_kernel(
         if len(kernel.plans) >= MOST_PLANS:
             kernel.plans.clear()
         kernel.plans[key] = plan
-    for each in plan.memory:
-        if each.maps:
-            _check_maps(kernel, each)
-    queue.enqueue(Command(queue, waits, queue.event(event), plan.launch, uses=plan.uses))
+    plan.enqueue(waits, event)
+    if not waits:
+        call.repeat = plan
 
 
 def _check_maps(kernel: Kernel, memory: Memory) -> None:
