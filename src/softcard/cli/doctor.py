@@ -38,7 +38,7 @@ from softcard.device.hsa.memory import atomics
 from softcard.device.refsi import native_commands as refsi
 from softcard.device.refsi.spec import native_instances
 from softcard.engine.gcn.jit import layout
-from softcard.engine.gcn.jit.code_ranges import fetch_of
+from softcard.engine.gcn.jit.basics import fetch_of
 from softcard.engine.gcn.jit.helpers_ir import helpers
 from softcard.engine.gcn.threaded.library import shared_library
 from softcard.engine.gcn.tiered import runtime

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from softcard.device.kfd.code_files import CodeFiles
     from softcard.device.kfd.loaded_code import LoadedCode
     from softcard.device.refsi.device import RefSiDevice
-    from softcard.engine.executions import Executions
+    from softcard.engine.hooks import Executions
     from softcard.image.coverage import CodeLines, Coverage
     from softcard.image.elf.embedded import Files
     from softcard.trace.code import Listing, Loaded
-    from softcard.trace.reading import Record
+    from softcard.trace.values import Record
 
 
 # ---- findings --------------------------------------------------------------------------------------------------------

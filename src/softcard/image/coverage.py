@@ -34,7 +34,7 @@ import numpy as np
 
 from softcard.core.display import count
 from softcard.core.errors import SoftcardError, WireError
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 from softcard.image.elf.layout import SHT_DYNSYM, SHT_SYMTAB
 from softcard.image.elf.lines import Lines
 from softcard.image.elf.reader import ElfFile

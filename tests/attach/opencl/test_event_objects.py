@@ -99,3 +99,38 @@ assert cl.clWaitForEvents(1, ctypes.byref(event)) == -5
 """,
         TEST_MARK="44",
     )
+
+
+def test_local_memory_of_a_kernel_includes_its_arguments(library) -> None:
+    check(
+        library,
+        """
+text = ctypes.c_char_p(b"kernel void f(local int *a, local int *b) { local int c[4]; c[0] = *a; *b = c[0]; }")
+program = new("clCreateProgramWithSource", context, 1, ctypes.byref(text), None)
+assert cl.clBuildProgram(program, 0, None, None, None, None) == 0
+kernel = new("clCreateKernel", program, b"f")
+def local_bytes():
+    found = ctypes.c_uint64()
+    assert cl.clGetKernelWorkGroupInfo(kernel, device, 0x11B2, 8, ctypes.byref(found), None) == 0
+    return found.value
+own = local_bytes()
+assert cl.clSetKernelArg(kernel, 0, 100, None) == cl.clSetKernelArg(kernel, 1, 28, None) == 0
+assert local_bytes() == own + 128
+assert cl.clSetDefaultDeviceCommandQueue(context, device, None) == -59  # CL_INVALID_OPERATION
+""",
+    )
+
+
+def test_a_group_size_for_sub_groups_has_as_many_dimensions_as_the_program_has_room_for(library) -> None:
+    check(
+        library,
+        """
+kernel, two = kernel_of(context), N(2)
+for dimensions in (1, 2, 3):
+    sizes, size = (N * 3)(9, 9, 9), N()
+    assert cl.clGetKernelSubGroupInfo(
+        kernel, device, 0x11B8, 8, ctypes.byref(two), 8 * dimensions, sizes, ctypes.byref(size)) == 0
+    assert list(sizes) == [128, 1, 1][:dimensions] + [9] * (3 - dimensions)
+    assert size.value == 8 * dimensions
+""",
+    )

@@ -485,3 +485,19 @@ def test_the_end_of_the_program_ends_commands_that_wait_for_the_user(program, co
     assert [each.message for each in program.shown] == [
         "1 command waited for user events whose status the program has never set"
     ]
+
+
+def test_attributes_of_a_kernel_are_those_of_its_source(program, context):
+    source = b"""
+    kernel __attribute__((vec_type_hint(uchar3))) __attribute__((work_group_size_hint(8, 2, 1))) void hints() {}
+    kernel __attribute__((vec_type_hint(float4))) __attribute__((reqd_work_group_size(4, 1, 1))) void sized() {}
+    """
+    made = built(program, context, source)
+    attributes = {
+        name: program.call("clGetKernelInfo", program.call("clCreateKernel", made, name), cl.KERNEL_ATTRIBUTES)
+        for name in (b"hints", b"sized")
+    }
+    assert attributes == {
+        b"hints": b"vec_type_hint(uchar3) work_group_size_hint(8,2,1)\0",
+        b"sized": b"vec_type_hint(float4) reqd_work_group_size(4,1,1)\0",
+    }

@@ -1091,6 +1091,40 @@ static int32_t clSetKernelArgSVMPointer(void *handle, uint32_t index, const void
     return store_argument(argument, SVM_POINTER, &value, sizeof value) ? SUCCESS : OUT_OF_HOST_MEMORY;
 }
 
+enum { KERNEL_LOCAL_MEM_SIZE = 0x11B2 };
+
+static int32_t clGetKernelWorkGroupInfo(void *handle, void *device, uint32_t name, size_t size, void *value,
+                                        size_t *size_ret) {
+    struct message m = {.op = OP_clGetKernelWorkGroupInfo};
+    put_object(&m, handle, KERNEL, 0);
+    put_object(&m, device, DEVICE, 1);
+    put_word(&m, name);
+    const int32_t status = finish_info(&m, handle, name, 1, size, value, size_ret);
+    /* The answer has the memory that the kernel declares. The sizes of its arguments are known here. */
+    const struct object *kernel = handle;
+    for (uint32_t each = 0; !status && value && name == KERNEL_LOCAL_MEM_SIZE && each < kernel->number; each++)
+        if (kernel->arguments[each].state == LOCAL_MEMORY) *(uint64_t *)value += kernel->arguments[each].size;
+    return status;
+}
+
+enum { LOCAL_SIZE_FOR_SUB_GROUP_COUNT = 0x11B8 };
+
+static int32_t clGetKernelSubGroupInfo(void *kernel, void *device, uint32_t name, size_t input_size, const void *input,
+                                       size_t size, void *value, size_t *size_ret) {
+    struct message m = {.op = OP_clGetKernelSubGroupInfo};
+    put_object(&m, kernel, KERNEL, 0);
+    put_object(&m, device, DEVICE, 1);
+    put_word(&m, name);
+    put_bytes(&m, input, input_size);
+    size_t sizes[3];
+    if (name != LOCAL_SIZE_FOR_SUB_GROUP_COUNT || !value)
+        return finish_info(&m, kernel, name, 0, size, value, size_ret);
+    /* The program has room for the sizes of one to three dimensions, and gets as many. */
+    int32_t status = finish_info(&m, kernel, name, 0, sizeof sizes, sizes, NULL);
+    if (!status) status = give(sizes, size < sizeof sizes ? size / sizeof *sizes * sizeof *sizes : sizeof sizes, size, value, size_ret);
+    return status;
+}
+
 static void *clCloneKernel(void *handle, int32_t *errcode_ret) {
     struct object *kernel = handle;
     struct message m = {.op = OP_clCloneKernel};

@@ -12,7 +12,7 @@ profile. A program that stays within it runs on every such device.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
@@ -91,6 +91,14 @@ FEATURES: Final = tuple(
 )  # fmt: skip
 """The optional features of OpenCL C 3.0 that devices have; the compiler defines a macro for each of them."""
 
+IMAGE_NAMES: Final = frozenset({
+    "cl_khr_3d_image_writes", "cl_khr_depth_images", "cl_khr_image2d_from_buffer", "__opencl_c_images",
+    "__opencl_c_3d_image_writes", "__opencl_c_read_write_images",
+})  # fmt: skip
+"""The extensions and features that only devices with images have."""
+WITHOUT_IMAGES: Final = ("gfx90a", "gfx942", "gfx950")
+"""The agents without images: compilers lack image instructions with a sampler for them."""
+
 # ---- limits that the model does not have: the minima for the full profile -------------------------------------------
 MAX_READ_IMAGES: Final = 128
 MAX_WRITE_IMAGES: Final = 64
@@ -154,6 +162,16 @@ def numeric_version(version: Version) -> int:
     return major << cl.VERSION_MINOR_BITS + cl.VERSION_PATCH_BITS | minor << cl.VERSION_PATCH_BITS | patch
 
 
+def has_images(agent: str) -> bool:
+    """Return True if an agent supports images."""
+    return agent not in WITHOUT_IMAGES
+
+
+def _of_agent(known: Sequence[Named], node: Node) -> tuple[Named, ...]:
+    """Return those of extensions or features that an agent has."""
+    return tuple(each for each in known if has_images(node.agent.name) or each.name not in IMAGE_NAMES)
+
+
 def _identity(node: Node) -> dict[int, bytes]:
     """Return the queries about names, versions and addresses of a device."""
     return {
@@ -167,8 +185,8 @@ def _identity(node: Node) -> dict[int, bytes]:
         cl.DEVICE_NUMERIC_VERSION: _uint(numeric_version(OPENCL)),
         # The text that stands for a device that has not passed the tests of conformance.
         cl.DEVICE_LATEST_CONFORMANCE_VERSION_PASSED: _text("v0000-00-00-00"),
-        cl.DEVICE_EXTENSIONS: _names(EXTENSIONS),
-        cl.DEVICE_EXTENSIONS_WITH_VERSION: _table(EXTENSIONS),
+        cl.DEVICE_EXTENSIONS: _names(_of_agent(EXTENSIONS, node)),
+        cl.DEVICE_EXTENSIONS_WITH_VERSION: _table(_of_agent(EXTENSIONS, node)),
         cl.DEVICE_AVAILABLE: _uint(cl.TRUE),
         cl.DEVICE_REFERENCE_COUNT: _uint(1),
         cl.DEVICE_UUID: uuid5(NAMESPACE_URL, f"softcard:{node.agent.name}").bytes,
@@ -265,9 +283,9 @@ def max_allocation_bytes(node: Node) -> int:
 
 
 def _images(node: Node) -> dict[int, bytes]:
-    """Return the queries about images and samplers, whose limits are those of the descriptors."""
+    """Return the queries about images and samplers, whose limits are those of the descriptors; 0 without images."""
     of_buffers = min(MASK32, max_allocation_bytes(node)) // MAX_TEXEL_BYTES
-    return {
+    found = {
         cl.DEVICE_IMAGE_SUPPORT: _uint(cl.TRUE),
         cl.DEVICE_MAX_READ_IMAGE_ARGS: _uint(MAX_READ_IMAGES),
         cl.DEVICE_MAX_WRITE_IMAGE_ARGS: _uint(MAX_WRITE_IMAGES),
@@ -283,6 +301,7 @@ def _images(node: Node) -> dict[int, bytes]:
         cl.DEVICE_IMAGE_PITCH_ALIGNMENT: _uint(PITCH_TEXELS),
         cl.DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT: _uint(PITCH_TEXELS),
     }
+    return found if has_images(node.agent.name) else {name: bytes(len(value)) for name, value in found.items()}
 
 
 def _language(node: Node) -> dict[int, bytes]:
@@ -308,7 +327,7 @@ def _language(node: Node) -> dict[int, bytes]:
         cl.DEVICE_OPENCL_C_VERSION: _text(_version_text("OpenCL C", OPENCL_C)),
         cl.DEVICE_OPENCL_C_NUMERIC_VERSION_KHR: _uint(numeric_version(OPENCL_C)),
         cl.DEVICE_OPENCL_C_ALL_VERSIONS: _table(Named("OpenCL C", version) for version in OPENCL_C_VERSIONS),
-        cl.DEVICE_OPENCL_C_FEATURES: _table(FEATURES),
+        cl.DEVICE_OPENCL_C_FEATURES: _table(_of_agent(FEATURES, node)),
         # There is no intermediate language.
         cl.DEVICE_IL_VERSION: _text(""),
         cl.DEVICE_ILS_WITH_VERSION: b"",

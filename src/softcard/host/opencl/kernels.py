@@ -163,7 +163,7 @@ def _object_argument(call: Call, kernel: Kernel, argument: Argument, title: str,
     is_buffer = found.type == cl.MEM_OBJECT_BUFFER
     require(
         is_buffer == (argument.kind == "global_buffer"),
-        cl.INVALID_ARG_VALUE if argument.kind == "image" else cl.INVALID_MEM_OBJECT,
+        cl.INVALID_MEM_OBJECT,
         f"a {found.title} was passed for {title}, expected {'an image' if is_buffer else 'a buffer'}",
     )
     require(found.context is kernel.context, cl.INVALID_MEM_OBJECT, f"the {found.title} belongs to another context")
@@ -186,6 +186,8 @@ def set_kernel_arg_svm_pointer(call: Call, kernel: Kernel, index: int, pointer: 
 @entry("clSetKernelExecInfo")
 def set_kernel_exec_info(call: Call, kernel: Kernel, name: int, value: bytes | None) -> None:
     """Accept the list of further SVM pointers: the devices reach all shared virtual memory of the context."""
+    if name == cl.KERNEL_EXEC_INFO_SVM_PTRS and not value:
+        return  # the specification's way to forget the pointers
     require(value, cl.INVALID_VALUE, "clSetKernelExecInfo: expected a value")
     assert value is not None
     if name == cl.KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM:
@@ -221,8 +223,17 @@ def get_kernel_info(call: Call, kernel: Kernel, name: int) -> bytes:
 
 def _attributes(kernel: Kernel) -> str:
     """Return the attributes of a kernel as in its source, as far as the code object has them."""
-    size = kernel.metadata.required_workgroup_size
-    return f"reqd_work_group_size({','.join(map(str, size))})" if size and kernel.program.source else ""
+    if not kernel.program.source:
+        return ""
+    known = kernel.metadata
+    found = [f"vec_type_hint({known.vector_type_hint})"] if known.vector_type_hint else []
+    for name, size in (
+        ("work_group_size_hint", known.workgroup_size_hint),
+        ("reqd_work_group_size", known.required_workgroup_size),
+    ):
+        if size:
+            found.append(f"{name}({','.join(map(str, size))})")
+    return " ".join(found)
 
 
 @entry("clGetKernelArgInfo")
