@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,8 @@ HEADER: Final = Path(__file__).with_name("host.h")
 FLAGS: Final = ("-std=c11", "-D_GNU_SOURCE", "-D_DARWIN_C_SOURCE", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 SUFFIX: Final = ".dylib" if sys.platform == "darwin" else ".so"
 SEARCH_PATH: Final = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
+ZIG: Final = "ziglang"
+"""The package with a C compiler and a C library."""
 COMPILE_TIMEOUT_S: Final = 120
 DIGEST: Final = "sha256"
 """The name of the file next to the library that holds the library's digest."""
@@ -78,9 +81,9 @@ class HostLibrary:
     def build(self, folder: Path | None = None, *, compiler: str = "") -> Path:
         """Build the library unless it is up to date; return the folder that contains the subfolders in `folders`.
 
-        `compiler` is the C compiler; by default $CC, or else cc, gcc or clang. A library is compiled again if it has
-        changed since it was built, or if another user could change it. Raise `LibraryError` with the compiler's output
-        if the compilation fails, and also if another user can write to the folder.
+        `compiler` is the C compiler; by default $CC, or else cc, gcc, clang or ziglang's. A library is compiled again
+        if it has changed since it was built, or if another user could change it. Raise `LibraryError` with the
+        compiler's output if the compilation fails, and also if another user can write to the folder.
         """
         command = _compiler(self.name, compiler)
         try:
@@ -211,9 +214,12 @@ def _compiler(name: str, given: str) -> list[str]:
     for candidate in [wanted] if wanted else [["cc"], ["gcc"], ["clang"]]:
         if found := shutil.which(candidate[0]):
             return [found, *candidate[1:]]
-    tried = wanted[0] if wanted else "cc, gcc, clang"
+    if not wanted and find_spec(ZIG) is not None:
+        return [sys.executable, "-m", ZIG, "cc"]
+    tried = wanted[0] if wanted else f"cc, gcc, clang, {ZIG}"
     raise NoLibraryCompiler(
-        f"the {name} needs a C compiler, but none was found (tried {tried}): install one, or set CC to its path"
+        f"the {name} needs a C compiler, but none was found (tried {tried}): install one, or set CC to its path; "
+        f"pip install {ZIG} suffices"
     )
 
 

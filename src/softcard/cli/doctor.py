@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from softcard import __version__
+from softcard.attach import library
 from softcard.cli.exits import ExitCode
 from softcard.cli.files import MAX_CODE_BYTES, read_file
 from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
@@ -333,8 +334,9 @@ def programs() -> Iterator[Check]:
     use = "run FILE.c, refsi build: kernels of your own for RefSi"
     yield _one("C for RISC-V", use, [each.name for each in riscv_compilers()], _pip("softcard[kernels]"))
     chosen = shlex.split(os.environ.get("CC", ""))[:1]
-    found = [name for name in (chosen or ("cc", "gcc", "clang")) if shutil.which(name)][:1]
-    yield _one("C compiler", "exec, serve fletcher, serve refsi: libraries for host programs", found, _apt("gcc"))
+    found = [name for name in (chosen or ("cc", "gcc", "clang")) if shutil.which(name)]
+    found += [library.ZIG] if not chosen and _version(library.ZIG) else []
+    yield _one("C compiler", "exec, serve fletcher, serve refsi: libraries for host programs", found[:1], _apt("gcc"))
     yield _opencl()
     yield _qemu()
     tools = ("apt-get", "dpkg-deb", "tar", "make")

@@ -142,8 +142,10 @@ def _converted(field: _Field, kind: str, length: str, elements: int, raw: bytes)
     one = _integer if kind in "diouxXcp" else _real
     if not elements:
         return one(field, kind, raw[: _LENGTHS.get(length, len(raw))] if one is _integer else raw)
-    size = _LENGTHS.get(length, len(raw) // (4 if elements == 3 else elements))
-    return ",".join(one(field, kind, raw[at : at + size]) for at in range(0, elements * size, size))
+    # Compilers widen the elements of vectors of 2 bytes, so their distance may exceed the size of an element.
+    stride = len(raw) // (4 if elements == 3 else elements) or 1
+    size = min(_LENGTHS.get(length, stride), stride)
+    return ",".join(one(field, kind, raw[at : at + size]) for at in range(0, elements * stride, stride))
 
 
 def _integer(field: _Field, kind: str, raw: bytes) -> str:

@@ -122,6 +122,7 @@ class Call:
         self.name = name
         self.platform = platform
         self.made = made
+        self.repeat: object = None
 
     def proceed(self) -> None:
         """Do nothing: the tests make one call at a time."""

@@ -8,7 +8,7 @@ import pytest
 from softcard.core.space import host_address
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.errors import OpenClError
-from softcard.host.opencl.events import Command
+from softcard.host.opencl.events import Command, finish_all
 from softcard.host.opencl.programs import file_with
 from tests.host.opencl.program import Program, arguments, handle, value
 
@@ -59,7 +59,7 @@ def launch(program, queue, kernel, block, size, local=None, offset=None, waits=N
     pad = lambda sizes: None if sizes is None else (*sizes, *(1,) * (3 - len(sizes)))  # noqa: E731
     start = None if offset is None else (*offset, *(0,) * (3 - len(offset)))
     program.call(
-        "clEnqueueNDRangeKernel", queue, kernel, len(size), start, pad(size), pad(local), waits, event, block
+        "clEnqueueNDRangeKernel", queue, kernel, len(size), start, pad(size), pad(local), waits, block, event
     )  # fmt: skip
 
 
@@ -472,3 +472,32 @@ def test_the_check_for_leaks_names_what_was_not_released():
         "the program has ended without releasing 1 context, 2 memory objects"
     ]
     program.close()
+
+
+def test_the_end_of_the_program_ends_commands_that_wait_for_the_user(program, context, queue):
+    gate = program.event()
+    program.call("clCreateUserEvent", context, gate)
+    event = program.platform.objects[gate[0]]
+    program.call("clEnqueueMarkerWithWaitList", queue, [event], (0, 0))
+    queue.enqueue(Command(queue, None, None, lambda: program.log.append("after")))
+    finish_all(program.platform)
+    assert program.log == ["after"]
+    assert [each.message for each in program.shown] == [
+        "1 command waited for user events whose status the program has never set"
+    ]
+
+
+def test_attributes_of_a_kernel_are_those_of_its_source(program, context):
+    source = b"""
+    kernel __attribute__((vec_type_hint(uchar3))) __attribute__((work_group_size_hint(8, 2, 1))) void hints() {}
+    kernel __attribute__((vec_type_hint(float4))) __attribute__((reqd_work_group_size(4, 1, 1))) void sized() {}
+    """
+    made = built(program, context, source)
+    attributes = {
+        name: program.call("clGetKernelInfo", program.call("clCreateKernel", made, name), cl.KERNEL_ATTRIBUTES)
+        for name in (b"hints", b"sized")
+    }
+    assert attributes == {
+        b"hints": b"vec_type_hint(uchar3) work_group_size_hint(8,2,1)\0",
+        b"sized": b"vec_type_hint(float4) reqd_work_group_size(4,1,1)\0",
+    }

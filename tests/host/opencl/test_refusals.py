@@ -1,6 +1,7 @@
 """Each refusal of a call: its error code and its message."""
 
 import re
+import struct
 from dataclasses import replace
 
 import numpy as np
@@ -49,12 +50,16 @@ def world():
     place = program.event()
     program.call("clEnqueueMarker", found["foreign_queue"], place)
     found["foreign_event"] = program.platform.objects[place[0]]
+    found["shared"] = program.call("clSVMAlloc", context, RW, 128, 0)[0]
+    found["line"] = program.call("clCreateImage", context, RW, FORMAT, LINE, 0)
     found["host"] = np.zeros(4096, np.uint8)
     yield found
     program.close()
 
 
 RW = cl.MEM_READ_WRITE
+FORMAT = struct.pack("<2I", cl.RGBA, cl.UNSIGNED_INT8)
+LINE = struct.pack("<I4x6Q2IQ", cl.MEM_OBJECT_IMAGE1D, 16, *(0,) * 5, 0, 0, 0)
 NONE = (0, 0)
 ONE = (1, 1, 1)
 ZERO = (0, 0, 0)
@@ -71,7 +76,7 @@ def block(w):
 def launched(w, **changed):
     call = {
         "queue": w["queue"], "kernel": w["kernel"], "work_dim": 1, "offset": None, "size": (64, 1, 1), "local": None,
-        "waits": None, "event": NONE, "arguments": block(w),
+        "waits": None, "arguments": block(w), "event": NONE,
     } | changed  # fmt: skip
     return ("clEnqueueNDRangeKernel", *call.values())
 
@@ -92,6 +97,12 @@ CASES = [
      lambda w: ("clCreateContext", None, w["program"].devices, (0, 1))),
     (cl.INVALID_PLATFORM, "CL_CONTEXT_PLATFORM is not this platform",
      lambda w: ("clCreateContext", (cl.CONTEXT_PLATFORM, 1), w["program"].devices, NONE)),
+    (cl.INVALID_PROPERTY, "CL_CONTEXT_INTEROP_USER_SYNC is 2, expected CL_TRUE or CL_FALSE",
+     lambda w: ("clCreateContext", (cl.CONTEXT_INTEROP_USER_SYNC, 2), w["program"].devices, NONE)),
+    (cl.INVALID_BUFFER_SIZE, "129 bytes at host_ptr exceed its shared memory of 128 bytes",
+     lambda w: ("clCreateBuffer", w["context"], cl.MEM_USE_HOST_PTR, 129, w["shared"])),
+    (cl.INVALID_MEM_OBJECT, "which takes another image than a",
+     lambda w: ("clSetKernelArg", w["sampled"], 0, 8, handle(w["line"])[1])),
     (cl.INVALID_PROPERTY, "unknown context property 0x77",
      lambda w: ("clCreateContext", (0x77, 1), w["program"].devices, NONE)),
     (cl.INVALID_PROPERTY, "the property 0x1085 occurs twice, expected once",
@@ -245,7 +256,7 @@ CASES = [
      lambda w: ("clCreateProgramWithBuiltInKernels", w["context"], w["program"].devices[:1], b"k")),
     (cl.INVALID_OPERATION, "the devices accept no intermediate language",
      lambda w: ("clCreateProgramWithIL", w["context"], b"1234")),
-    (cl.INVALID_PROGRAM, "the program is not in an intermediate language",
+    (cl.INVALID_OPERATION, "the devices accept no intermediate language, so constants cannot be set",
      lambda w: ("clSetProgramSpecializationConstant", w["fresh"], 1, b"1")),
     (cl.INVALID_VALUE, "clSetProgramReleaseCallback: pfn_notify is NULL",
      lambda w: ("clSetProgramReleaseCallback", w["fresh"], NONE)),
@@ -297,14 +308,14 @@ CASES = [
      lambda w: ("clSetKernelArg", w["sampled"], 1, 8, handle(w["buffer"])[1])),
     (cl.INVALID_MEM_OBJECT, "0x99 for argument 0 (a) of kernel k is not a memory object",
      lambda w: ("clSetKernelArg", w["kernel"], 0, 8, b"\x99" + bytes(7))),
-    (cl.INVALID_ARG_VALUE, "was passed for argument 0 (i) of kernel sampled, expected an image",
+    (cl.INVALID_MEM_OBJECT, "was passed for argument 0 (i) of kernel sampled, expected an image",
      lambda w: ("clSetKernelArg", w["sampled"], 0, 8, handle(w["buffer"])[1])),
     (cl.INVALID_MEM_OBJECT, "the buffer of 1024 bytes belongs to another context",
      lambda w: ("clSetKernelArg", w["kernel"], 0, 8, handle(w["foreign"])[1])),
     (cl.INVALID_ARG_VALUE, "argument 1 of kernel k is not a pointer to global or constant memory",
      lambda w: ("clSetKernelArgSVMPointer", w["kernel"], 1, 0)),
     (cl.INVALID_VALUE, "clSetKernelExecInfo: expected a value",
-     lambda w: ("clSetKernelExecInfo", w["kernel"], 1, None)),
+     lambda w: ("clSetKernelExecInfo", w["kernel"], cl.KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM, None)),
     (cl.INVALID_OPERATION, "the devices do not share the whole memory of the program",
      lambda w: ("clSetKernelExecInfo", w["kernel"], cl.KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM, b"\1\0\0\0")),
     (cl.INVALID_VALUE, "unknown name 0x5", lambda w: ("clSetKernelExecInfo", w["kernel"], 5, bytes(8))),

@@ -834,6 +834,25 @@ static int32_t clGetDeviceIDs(void *handle, uint64_t type, uint32_t room, void *
 }
 
 enum { DEVICE_PLATFORM = 0x1031, DEVICE_PARENT = 0x1042, DEVICE_REFERENCES = 0x1047, DEVICE_FREE_MEMORY = 0x4039 };
+enum { DEVICE_UUID = 0x106A, DEVICE_TIMER_OFFSET = 0x4036, DEVICE_TOPOLOGY = 0x4037, DEVICE_PCI_BUS = 0x410F };
+
+/* Change a value of a query that depends on the device's position or on the time: the fixed value is that of the first
+ * device. Each device has a PCI bus of its own, and each one of several with the same processor a UUID. */
+static void own_value(const struct object *device, uint32_t name, char *bytes) {
+    const size_t position = (size_t)(device - devices);
+    if (name == DEVICE_PCI_BUS) {
+        ((uint32_t *)bytes)[1] *= (uint32_t)position + 1;
+    } else if (name == DEVICE_TOPOLOGY) {
+        bytes[21] = (char)(bytes[21] * (int)(position + 1));
+    } else if (name == DEVICE_UUID) {
+        for (size_t each = 0; each < position; each++) bytes[15] = (char)(bytes[15] + (devices[each].number == device->number));
+    } else {
+        struct timespec epoch, clock;
+        clock_gettime(CLOCK_REALTIME, &epoch);
+        clock_gettime(CLOCK_MONOTONIC, &clock);
+        *(int64_t *)bytes = (epoch.tv_sec - clock.tv_sec) * 1000000000ll + epoch.tv_nsec - clock.tv_nsec;
+    }
+}
 
 static int32_t clGetDeviceInfo(void *device, uint32_t name, size_t size, void *value, size_t *size_ret) {
     if (!is_valid(device, DEVICE)) return invalid_status[DEVICE];
@@ -842,6 +861,13 @@ static int32_t clGetDeviceInfo(void *device, uint32_t name, size_t size, void *v
     if (name == DEVICE_PLATFORM) return give(&own, sizeof own, size, value, size_ret);
     if (name == DEVICE_PARENT) return give(&none, sizeof none, size, value, size_ret);
     if (name == DEVICE_REFERENCES) return give_u32(1, size, value, size_ret);
+    _Alignas(8) char bytes[24]; /* the largest of the values that differ */
+    if (name == DEVICE_PCI_BUS || name == DEVICE_TOPOLOGY || name == DEVICE_UUID || name == DEVICE_TIMER_OFFSET) {
+        size_t length = 0;
+        give_fixed(agents[number].values, agents[number].count, name, sizeof bytes, bytes, &length);
+        own_value(device, name, bytes);
+        return give(bytes, length, size, value, size_ret);
+    }
     return give_fixed(agents[number].values, agents[number].count, name, size, value, size_ret);
 }
 
@@ -1065,6 +1091,40 @@ static int32_t clSetKernelArgSVMPointer(void *handle, uint32_t index, const void
     return store_argument(argument, SVM_POINTER, &value, sizeof value) ? SUCCESS : OUT_OF_HOST_MEMORY;
 }
 
+enum { KERNEL_LOCAL_MEM_SIZE = 0x11B2 };
+
+static int32_t clGetKernelWorkGroupInfo(void *handle, void *device, uint32_t name, size_t size, void *value,
+                                        size_t *size_ret) {
+    struct message m = {.op = OP_clGetKernelWorkGroupInfo};
+    put_object(&m, handle, KERNEL, 0);
+    put_object(&m, device, DEVICE, 1);
+    put_word(&m, name);
+    const int32_t status = finish_info(&m, handle, name, 1, size, value, size_ret);
+    /* The answer has the memory that the kernel declares. The sizes of its arguments are known here. */
+    const struct object *kernel = handle;
+    for (uint32_t each = 0; !status && value && name == KERNEL_LOCAL_MEM_SIZE && each < kernel->number; each++)
+        if (kernel->arguments[each].state == LOCAL_MEMORY) *(uint64_t *)value += kernel->arguments[each].size;
+    return status;
+}
+
+enum { LOCAL_SIZE_FOR_SUB_GROUP_COUNT = 0x11B8 };
+
+static int32_t clGetKernelSubGroupInfo(void *kernel, void *device, uint32_t name, size_t input_size, const void *input,
+                                       size_t size, void *value, size_t *size_ret) {
+    struct message m = {.op = OP_clGetKernelSubGroupInfo};
+    put_object(&m, kernel, KERNEL, 0);
+    put_object(&m, device, DEVICE, 1);
+    put_word(&m, name);
+    put_bytes(&m, input, input_size);
+    size_t sizes[3];
+    if (name != LOCAL_SIZE_FOR_SUB_GROUP_COUNT || !value)
+        return finish_info(&m, kernel, name, 0, size, value, size_ret);
+    /* The program has room for the sizes of one to three dimensions, and gets as many. */
+    int32_t status = finish_info(&m, kernel, name, 0, sizeof sizes, sizes, NULL);
+    if (!status) status = give(sizes, size < sizeof sizes ? size / sizeof *sizes * sizeof *sizes : sizeof sizes, size, value, size_ret);
+    return status;
+}
+
 static void *clCloneKernel(void *handle, int32_t *errcode_ret) {
     struct object *kernel = handle;
     struct message m = {.op = OP_clCloneKernel};
@@ -1103,7 +1163,6 @@ static int32_t clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dimens
     put_words(&m, global ? launch.global : NULL, 3);
     put_words(&m, local ? launch.local : NULL, 3);
     put_objects(&m, EVENT, wait_count, waits);
-    put_event(&m, queue, event);
     int is_complete = 1;
     size_t size_at = m.size, start = m.size + 8;
     put_word(&m, 0);
@@ -1118,6 +1177,7 @@ static int32_t clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dimens
     }
     const uint64_t block = m.size - start;
     if (!m.status) memcpy(message_bytes(&m) + size_at, &block, sizeof block);
+    put_event(&m, queue, event);
     if (!m.status && is_complete && !wait_count && !memcmp(&launch, &kernel->accepted, sizeof launch)) {
         int is_sent = post(m.op, message_bytes(&m), m.size);
         free(m.long_bytes);

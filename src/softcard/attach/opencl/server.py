@@ -26,16 +26,19 @@ from softcard.attach.opencl.variables import AGENTS_VARIABLE, REFUSALS_VARIABLE,
 from softcard.core.checks import CHECKS, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
+from softcard.host.compiling import stop_all
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl import contexts, image_commands, images, kernels, memory, programs, samplers
-from softcard.host.opencl.calls import FUNCTIONS, Made, Performed
+from softcard.host.opencl.calls import FUNCTIONS, Made, Performed, Repeat
 from softcard.host.opencl.device_info import DEFAULT_AGENTS
 from softcard.host.opencl.errors import OpenClError
-from softcard.host.opencl.events import Command, CommandQueue, Event
+from softcard.host.opencl.events import Command, CommandQueue, Event, finish_all
 from softcard.host.opencl.objects import Arena, Callback, Context, Copy, Object, Platform
 from softcard.host.opencl.programs import file_with
 from softcard.report.diagnostic_text import as_text
 
+CLEANING_S: Final = 0.1
+"""The time for which the server waits for its builds to remove their files, when the program has ended during them."""
 MODULES: Final = (contexts, image_commands, images, kernels, memory, programs, samplers)
 """The modules whose import registers the functions of entry points."""
 
@@ -54,6 +57,12 @@ COPY, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE = range(1, 7
 """The requests of the server to the library."""
 _COPY: Final = struct.Struct("<9Q")
 _WORDS: Final = struct.Struct("<4Q")
+_EVENT: Final = struct.Struct("<2Q")
+EVENT_BYTES: Final = _EVENT.size
+BUFFER_BYTES: Final = 1 << 16
+"""The number of bytes that a connection receives at once; several requests may arrive together."""
+MOST_REPEATS: Final = 64
+"""The maximum number of launches of a connection that are recognised when they come again."""
 SWITCH_INTERVAL_S: Final = 0.0001
 """Python's thread switch interval; the default of 5 ms would delay calls while another thread runs."""
 
@@ -135,31 +144,36 @@ class Turns:
 
     def __init__(self) -> None:
         self._next = 0
+        self._waiting = 0
         self._changed = threading.Condition()
 
     def wait(self, ticket: int) -> None:
         """Wait until all requests with lower tickets have let later ones begin."""
         if self._next != ticket:
             with self._changed:
+                self._waiting += 1
                 while self._next != ticket:
                     self._changed.wait()
+                self._waiting -= 1
 
     def proceed(self) -> None:
         """Let the next request begin."""
-        with self._changed:
-            self._next += 1
-            self._changed.notify_all()
+        self._next += 1  # by the thread whose turn it is
+        if self._waiting:  # a thread counts itself before it looks at the turn, so it is not missed
+            with self._changed:
+                self._changed.notify_all()
 
 
 class ProgramCall:
     """One call of an entry point; see `host.opencl.calls.Call`."""
 
-    __slots__ = ("_has_proceeded", "_turns", "made", "name", "platform")
+    __slots__ = ("_has_proceeded", "_turns", "made", "name", "platform", "repeat")
 
     def __init__(self, name: str, platform: Platform, turns: Turns, made: int) -> None:
         self.name = name
         self.platform = platform
         self.made = made
+        self.repeat: Repeat | None = None
         self._turns = turns
         self._has_proceeded = False
 
@@ -243,6 +257,8 @@ class Server:
             if is_error:
                 sys.stderr.buffer.write(text)
         sys.stderr.flush()
+        if stop_all():
+            time.sleep(CLEANING_S)
         self._sender.close()
         os._exit(0)
 
@@ -289,13 +305,6 @@ class Server:
         """The order of requests."""
         return self._turns
 
-    def finish(self) -> None:
-        """Let the commands of the program end, and report what it has not released, because it ends."""
-        for each in tuple(self._platform.objects.values()):
-            if isinstance(each, CommandQueue):
-                each.finish()
-        self._platform.report_leaks()
-
 
 class Session:
     """A connection of the program: it carries out requests one by one."""
@@ -305,43 +314,71 @@ class Session:
         self._socket = sock
         self._touched: dict[CommandQueue, None] = {}
         """The queues to which commands were added since the connection was idle."""
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._start = self._end = 0
+        """The places of the bytes in the buffer that were received and not yet parsed."""
+        self._repeats: dict[bytes, Repeat] = {}
+        """The launches that may come again, by their request without the event at its end."""
 
     def run(self) -> None:
         """Serve until the connection ends, or becomes one for requests to the program."""
-        header = bytearray(REQUEST.size)
         try:
-            while self._next(header):
-                op, value, ticket, size = REQUEST.unpack(header)
+            while (request := self._next()) is not None:
+                op, value, ticket, data = request
                 if op in (SERVE_COPIES, SERVE_CALLBACKS):
                     self._server.join(op, self._socket)
                     return
-                self._carry_out(op, value, ticket, receive(self._socket, size) if size else b"")
+                self._carry_out(op, value, ticket, data)
         except (OSError, EOFError):
             return  # the program has ended, which the control connection shows too
 
-    def _next(self, header: bytearray) -> bool:
-        """Wait for a request; return False at the end of the connection. Let queues run if none comes at once."""
+    def _next(self) -> tuple[int, int, int, bytes] | None:
+        """Return the op, the value, the ticket and the data of the next request; None at the end of the connection."""
+        while True:
+            start, count = self._start, self._end - self._start
+            if count >= REQUEST.size:
+                op, value, ticket, size = REQUEST.unpack_from(self._buffer, start)
+                whole = REQUEST.size + size
+                if count >= whole:
+                    self._start += whole
+                    return op, value, ticket, bytes(self._buffer[start + REQUEST.size : start + whole])
+                if whole > BUFFER_BYTES:
+                    data = bytes(self._buffer[start + REQUEST.size : self._end])
+                    self._start = self._end = 0
+                    return op, value, ticket, data + receive(self._socket, whole - count)
+            if start:
+                self._buffer[:count] = bytes(self._buffer[start : self._end])
+                self._start, self._end = 0, count
+            got = self._receive()
+            if not got:
+                return None
+            self._end += got
+
+    def _receive(self) -> int:
+        """Receive bytes after those in the buffer; return their number. Let queues run if none come at once."""
+        room = self._buffer[self._end :]
         deadline = time.perf_counter() + SPIN_S
         while True:
             try:
-                got = self._socket.recv_into(header, REQUEST.size, socket.MSG_DONTWAIT)
-                break
+                return self._socket.recv_into(room, 0, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 pass
             if time.perf_counter() > deadline:
                 for queue in self._touched:
                     queue.flush()
                 self._touched.clear()
-                got = self._socket.recv_into(header)
-                break
-        if 0 < got < REQUEST.size:
-            header[got:] = receive(self._socket, REQUEST.size - got)
-        return got > 0
+                return self._socket.recv_into(room)
 
     def _carry_out(self, op: int, value: int, ticket: int, data: bytes) -> None:
         server = self._server
         server.turns.wait(ticket)
         if op < START:
+            if value == ONE_WAY and (known := self._repeats.get(data[:-EVENT_BYTES])) is not None:
+                queue = known.repeat(_EVENT.unpack_from(data, len(data) - EVENT_BYTES))
+                if queue is not None:
+                    self._touched[queue] = None
+                    server.turns.proceed()
+                    return
             self._call(server.entry(op), value == ONE_WAY, data)
             return
         words = struct.unpack(f"<{len(data) // 8}Q", data)
@@ -355,7 +392,8 @@ class Session:
         finally:
             server.turns.proceed()
         if op == GOODBYE:
-            server.finish()
+            finish_all(server.platform)
+            server.platform.report_leaks()
             self._reply(0)
 
     def _call(self, entry: Entry, is_one_way: bool, data: bytes) -> None:
@@ -368,6 +406,10 @@ class Session:
             arguments = decoded(entry, Reader(data, self._server.find))
             result = FUNCTIONS[entry.name](call, **arguments)
             status, value, reply = self._result(result)
+            if call.repeat is not None:
+                if len(self._repeats) >= MOST_REPEATS:
+                    self._repeats.clear()
+                self._repeats[data[:-EVENT_BYTES]] = call.repeat
         except OpenClError as error:
             status = error.status
             self._refused(entry.name, arguments, error)

@@ -286,7 +286,9 @@ class GpuMemory(Stateful):
             self.version += 1
         return before + tail
 
-    def split(self, address: int, parts: Sequence[tuple[int, Mappable]], name: str = "memory") -> None:
+    def split(
+        self, address: int, parts: Sequence[tuple[int, Mappable]], name: str = "memory", writable: bool = True
+    ) -> None:
         """Replace the region that begins at `address` by `parts`, pairs of an address and a buffer or region.
 
         The change is atomic. Raise `ModelBug` if no region begins at `address`, or if the parts do not fill its
@@ -294,7 +296,7 @@ class GpuMemory(Stateful):
         old = self.find(address)
         if not isinstance(old, Effects) or old.base != address:
             raise ModelBug(f"cannot split {address:#x}: no region begins there")
-        new = [self._made(base, what, True, name, old.unit, COARSE) for base, what in parts]
+        new = [self._made(base, what, writable, name, old.unit, COARSE) for base, what in parts]
         if [address, *(each.end for each in new)] != [*(each.base for each in new), old.end]:
             raise ModelBug(f"the parts of {name} must fill {address:#x}..{old.end:#x}")
         self._put(address, old.end, new)

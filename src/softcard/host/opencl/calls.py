@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.errors import OpenClError
-from softcard.host.opencl.events import Command
+from softcard.host.opencl.events import Command, CommandQueue
 from softcard.host.opencl.objects import Copy, Object, Platform
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -28,6 +28,13 @@ def entry(*names: str) -> Callable[[Function], Function]:
     return register
 
 
+class Repeat(Protocol):
+    """A call that can be carried out again without decoding it."""
+
+    def repeat(self, event: tuple[int, int]) -> CommandQueue | None:
+        """Carry out the call with another event; return its queue, or None if the call must be decoded again."""
+
+
 class Call(Protocol):
     """One call of the host program."""
 
@@ -36,6 +43,9 @@ class Call(Protocol):
     platform: Platform
     made: int
     """The handle of the object that the call makes; 0 if it makes none."""
+
+    repeat: Repeat | None
+    """The object that carries out an equal call later; functions may set it."""
 
     def proceed(self) -> None:
         """Let later calls of other threads begin. Functions call it before they block."""

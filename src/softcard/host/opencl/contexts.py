@@ -38,6 +38,10 @@ def create_context(
             require(value == call.platform.handle, cl.INVALID_PLATFORM, "CL_CONTEXT_PLATFORM is not this platform")
         else:
             require(name == cl.CONTEXT_INTEROP_USER_SYNC, cl.INVALID_PROPERTY, f"unknown context property {name:#x}")
+            is_bool = value in (0, 1)
+            require(
+                is_bool, cl.INVALID_PROPERTY, f"CL_CONTEXT_INTEROP_USER_SYNC is {value}, expected CL_TRUE or CL_FALSE"
+            )
     assert devices is not None
     unique = list(dict.fromkeys(devices))
     made = Context(call.platform, call.made, unique, None if properties is None else tuple(properties), notify)
@@ -140,7 +144,7 @@ def set_command_queue_property(call: Call, queue: CommandQueue, properties: int,
 
 
 @entry("clSetDefaultDeviceCommandQueue")
-def set_default_device_command_queue(call: Call, context: Context, device: Device, queue: CommandQueue) -> None:
+def set_default_device_command_queue(call: Call, context: Context, device: Device, queue: CommandQueue | None) -> None:
     """Refuse: the devices have no queues on the device."""
     raise OpenClError(cl.INVALID_OPERATION, f"device {device.agent} has no queues on the device")
 

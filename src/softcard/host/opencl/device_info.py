@@ -12,13 +12,13 @@ profile. A program that stays within it runs on every such device.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from softcard.core.version import __version__
-from softcard.device.hsa.agents import SIMDS_PER_CU, Agent
-from softcard.device.kfd.node import COMPUTE_QUEUES, MEMORY_BUS_BITS, VENDOR, Node, Product, nodes
+from softcard.device.hsa.agents import SIMDS_PER_CU
+from softcard.device.kfd.node import COMPUTE_QUEUES, MEMORY_BUS_BITS, VENDOR, Node, nodes
 from softcard.host import printf
 from softcard.host.opencl import constants as cl
 from softcard.image.amdcl2.objects import MASK32, MAX_SIZE, MAX_SLICES
@@ -75,9 +75,10 @@ HOST_EXTENSIONS: Final = (
     Named("cl_khr_extended_versioning"),
     Named("cl_khr_device_uuid"),
     Named("cl_khr_pci_bus_info"),
+    Named("cl_khr_image2d_from_buffer"),
     Named("cl_amd_device_attribute_query"),
 )
-"""The extensions of the API; all of them are queries."""
+"""The extensions of the API: queries, and 2D images from buffers."""
 EXTENSIONS: Final = (*HOST_EXTENSIONS, *LANGUAGE_EXTENSIONS)
 """The extensions of the platform and of each of its devices."""
 FEATURES: Final = tuple(
@@ -89,6 +90,14 @@ FEATURES: Final = tuple(
     )
 )  # fmt: skip
 """The optional features of OpenCL C 3.0 that devices have; the compiler defines a macro for each of them."""
+
+IMAGE_NAMES: Final = frozenset({
+    "cl_khr_3d_image_writes", "cl_khr_depth_images", "cl_khr_image2d_from_buffer", "__opencl_c_images",
+    "__opencl_c_3d_image_writes", "__opencl_c_read_write_images",
+})  # fmt: skip
+"""The extensions and features that only devices with images have."""
+WITHOUT_IMAGES: Final = ("gfx90a", "gfx942", "gfx950")
+"""The agents without images: compilers lack image instructions with a sampler for them."""
 
 # ---- limits that the model does not have: the minima for the full profile -------------------------------------------
 MAX_READ_IMAGES: Final = 128
@@ -102,7 +111,7 @@ LARGEST_TYPE_BYTES: Final = 128
 # ---- limits of the model --------------------------------------------------------------------------------------------
 MAX_TEXEL_BYTES: Final = 16
 PITCH_TEXELS: Final = 256
-"""The alignment in texels of rows and starts of images for texels of every size."""
+"""The alignment in texels of rows and starts of 2D images from buffers, for texels of every size."""
 # ---- GCN, for AMD's queries -----------------------------------------------------------------------------------------
 SIMD_WIDTH: Final = 16
 """The number of lanes that one SIMD executes in a clock."""
@@ -130,13 +139,13 @@ def platform_info() -> dict[int, bytes]:
     }
 
 
-def device_info(agent: str, number: int = 1) -> dict[int, bytes]:
+def device_info(agent: str) -> dict[int, bytes]:
     """Return the value of each query of ``clGetDeviceInfo`` as bytes, by the query's number.
 
-    Handles are missing: those of the platform and of the parent device. `number` is the position of the device on the
-    platform, from 1; the device's address on the PCI bus and its UUID depend on it. Raise `WireError` for an agent
-    that the kernel driver does not support."""
-    node = Node(number, *_agent(agent))
+    Handles are missing: those of the platform and of the parent device. The address on the PCI bus and the UUID are
+    those of the first device; ``platform.c`` changes them for the others. Raise `WireError` for an agent that the
+    kernel driver does not support."""
+    (node,) = nodes([agent])
     return {
         **_identity(node),
         **_execution(node),
@@ -153,6 +162,16 @@ def numeric_version(version: Version) -> int:
     return major << cl.VERSION_MINOR_BITS + cl.VERSION_PATCH_BITS | minor << cl.VERSION_PATCH_BITS | patch
 
 
+def has_images(agent: str) -> bool:
+    """Return True if an agent supports images."""
+    return agent not in WITHOUT_IMAGES
+
+
+def _of_agent(known: Sequence[Named], node: Node) -> tuple[Named, ...]:
+    """Return those of extensions or features that an agent has."""
+    return tuple(each for each in known if has_images(node.agent.name) or each.name not in IMAGE_NAMES)
+
+
 def _identity(node: Node) -> dict[int, bytes]:
     """Return the queries about names, versions and addresses of a device."""
     return {
@@ -166,11 +185,11 @@ def _identity(node: Node) -> dict[int, bytes]:
         cl.DEVICE_NUMERIC_VERSION: _uint(numeric_version(OPENCL)),
         # The text that stands for a device that has not passed the tests of conformance.
         cl.DEVICE_LATEST_CONFORMANCE_VERSION_PASSED: _text("v0000-00-00-00"),
-        cl.DEVICE_EXTENSIONS: _names(EXTENSIONS),
-        cl.DEVICE_EXTENSIONS_WITH_VERSION: _table(EXTENSIONS),
+        cl.DEVICE_EXTENSIONS: _names(_of_agent(EXTENSIONS, node)),
+        cl.DEVICE_EXTENSIONS_WITH_VERSION: _table(_of_agent(EXTENSIONS, node)),
         cl.DEVICE_AVAILABLE: _uint(cl.TRUE),
         cl.DEVICE_REFERENCE_COUNT: _uint(1),
-        cl.DEVICE_UUID: uuid5(NAMESPACE_URL, f"softcard:{node.agent.name}:{node.number}").bytes,
+        cl.DEVICE_UUID: uuid5(NAMESPACE_URL, f"softcard:{node.agent.name}").bytes,
         cl.DRIVER_UUID: uuid5(NAMESPACE_URL, f"softcard:{__version__}").bytes,
         cl.DEVICE_LUID_VALID: _uint(cl.FALSE),
         cl.DEVICE_LUID: bytes(cl.LUID_SIZE),
@@ -264,9 +283,9 @@ def max_allocation_bytes(node: Node) -> int:
 
 
 def _images(node: Node) -> dict[int, bytes]:
-    """Return the queries about images and samplers, whose limits are those of the descriptors."""
+    """Return the queries about images and samplers, whose limits are those of the descriptors; 0 without images."""
     of_buffers = min(MASK32, max_allocation_bytes(node)) // MAX_TEXEL_BYTES
-    return {
+    found = {
         cl.DEVICE_IMAGE_SUPPORT: _uint(cl.TRUE),
         cl.DEVICE_MAX_READ_IMAGE_ARGS: _uint(MAX_READ_IMAGES),
         cl.DEVICE_MAX_WRITE_IMAGE_ARGS: _uint(MAX_WRITE_IMAGES),
@@ -282,6 +301,7 @@ def _images(node: Node) -> dict[int, bytes]:
         cl.DEVICE_IMAGE_PITCH_ALIGNMENT: _uint(PITCH_TEXELS),
         cl.DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT: _uint(PITCH_TEXELS),
     }
+    return found if has_images(node.agent.name) else {name: bytes(len(value)) for name, value in found.items()}
 
 
 def _language(node: Node) -> dict[int, bytes]:
@@ -307,7 +327,7 @@ def _language(node: Node) -> dict[int, bytes]:
         cl.DEVICE_OPENCL_C_VERSION: _text(_version_text("OpenCL C", OPENCL_C)),
         cl.DEVICE_OPENCL_C_NUMERIC_VERSION_KHR: _uint(numeric_version(OPENCL_C)),
         cl.DEVICE_OPENCL_C_ALL_VERSIONS: _table(Named("OpenCL C", version) for version in OPENCL_C_VERSIONS),
-        cl.DEVICE_OPENCL_C_FEATURES: _table(FEATURES),
+        cl.DEVICE_OPENCL_C_FEATURES: _table(_of_agent(FEATURES, node)),
         # There is no intermediate language.
         cl.DEVICE_IL_VERSION: _text(""),
         cl.DEVICE_ILS_WITH_VERSION: b"",
@@ -329,7 +349,7 @@ def _queries_of_amd(node: Node) -> dict[int, bytes]:
     agent = node.agent
     free_kib = _ulong(node.memory_bytes >> 10) + _ulong(max_allocation_bytes(node) >> 10)
     return {
-        cl.DEVICE_PROFILING_TIMER_OFFSET_AMD: _ulong(0),
+        cl.DEVICE_PROFILING_TIMER_OFFSET_AMD: _ulong(0),  # platform.c has the value
         cl.DEVICE_TOPOLOGY_AMD: struct.pack("<I17x3B", TOPOLOGY_PCIE, *_pci_address(node)),
         cl.DEVICE_BOARD_NAME_AMD: _text(node.product.board),
         cl.DEVICE_PCIE_ID_AMD: _uint(node.device_id),
@@ -353,12 +373,6 @@ def _queries_of_amd(node: Node) -> dict[int, bytes]:
         cl.DEVICE_MAX_WORK_GROUP_SIZE_AMD: _ulong(agent.workgroup_limit),
         cl.DEVICE_PREFERRED_CONSTANT_BUFFER_SIZE_AMD: _ulong(node.product.caches[0][1] << 10),
     }
-
-
-def _agent(name: str) -> tuple[Agent, Product]:
-    """Return the agent called `name` and its product; raise `WireError` for an unsupported agent."""
-    (node,) = nodes([name])
-    return node.agent, node.product
 
 
 def _pci_address(node: Node) -> tuple[int, int, int]:

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from softcard.core.display import count
 from softcard.core.errors import SoftcardError
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.errors import OpenClError, require
-from softcard.host.opencl.objects import SLOT_WORDS, Callback, Context, Copy, Device, Object, now
+from softcard.host.opencl.objects import SLOT_WORDS, Callback, Context, Copy, Device, Object, Platform, now
 
 QUEUED_AT, SUBMITTED_AT, STARTED_AT, ENDED_AT, COMPLETED_AT = range(1, 6)
 """The words of a slot that hold times."""
@@ -262,6 +263,14 @@ class CommandQueue(Object):
             last = list(self._pending)
         self.work(lambda: not self.is_busy and all(each.is_complete for each in last))
 
+    def waiting_for_user(self) -> list[Command]:
+        """Return the commands that wait for an event of the user. The caller holds the lock `changed`."""
+        return [
+            each
+            for each in self._pending
+            if any(not event.is_complete and not isinstance(event.owner, CommandQueue) for event in each.waits)
+        ]
+
     def _next(self) -> Command | None:
         """Remove and return the next command that may run, or None. Flush the queues that it waits for."""
         for number, command in enumerate(self._pending):
@@ -304,6 +313,26 @@ class CommandQueue(Object):
                 status = cl.OUT_OF_RESOURCES
                 self.platform.report_error(error, self.context)
         command.complete(status)
+
+
+def finish_all(platform: Platform) -> None:
+    """Let all commands end, because the program ends. Commands that wait for an event of the user fail."""
+    queues = [each for each in tuple(platform.objects.values()) if isinstance(each, CommandQueue)]
+    with platform.changed:
+        waiting = [each for queue in queues for each in queue.waiting_for_user()]
+        for event in {event for command in waiting for event in command.waits if not event.is_complete}:
+            if not isinstance(event.owner, CommandQueue):
+                event.set_status(cl.OUT_OF_RESOURCES)
+        platform.changed.notify_all()
+    for queue in queues:
+        queue.finish()
+    if waiting:
+        platform.warn(
+            "event-never-set",
+            f"{count(len(waiting), 'command')} waited for user events whose status the program has never set",
+            waiting[0].queue.context,
+            "call clSetUserEventStatus for each user event (OpenCL 3.0, 5.11)",
+        )
 
 
 def wait_for(events: Sequence[Event]) -> None:

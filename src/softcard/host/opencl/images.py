@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from softcard.host.hsa.arguments import Given
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, u32, u64
-from softcard.host.opencl.device_info import device_info
+from softcard.host.opencl.device_info import PITCH_TEXELS, device_info, has_images
 from softcard.host.opencl.errors import OpenClError, require
 from softcard.host.opencl.memory import (
     ALL_FLAGS,
@@ -116,8 +116,6 @@ The library has this number of 24 bits, because objects with equal numbers are a
 """
 BASE_ALIGNMENT: Final = 256
 """The alignment in bytes of the texels of all images but 1D image buffers."""
-PITCH_TEXELS: Final = 256
-"""The alignment in texels of the rows of a 2D image made from a buffer: CL_DEVICE_IMAGE_PITCH_ALIGNMENT."""
 DESCRIPTION: Final = struct.Struct("<I4x6QIIQ")
 """The structure ``cl_image_desc``."""
 
@@ -182,6 +180,8 @@ def get_supported_image_formats(call: Call, context: Context, flags: int, kind: 
     require(only, cl.INVALID_VALUE, f"the flags {flags:#x} are invalid, expected memory flags")
     if not flags & (KERNEL_ACCESS | cl.MEM_KERNEL_READ_AND_WRITE):
         flags |= cl.MEM_READ_WRITE
+    if not any(has_images(each.agent) for each in context.devices):
+        return b""
     return b"".join(structure for structure, _ in known_formats(kind, flags))
 
 
@@ -239,12 +239,12 @@ class Image(Memory):
         self.pitches = pitches
         self._objects: dict[Device, int] = {}
 
-    @property
-    def title(self) -> str:
+    @cached_property
+    def title(self) -> str:  # the checks of each call need it
         """The name of the image in messages."""
         return image_title(self.texels)
 
-    @property
+    @cached_property
     def extent(self) -> Sizes:
         """The sizes in texels of the three axes of regions."""
         found = self.texels
@@ -252,7 +252,7 @@ class Image(Memory):
             return found.width, found.slices, 1
         return found.width, found.height, found.slices
 
-    @property
+    @cached_property
     def steps(self) -> Steps:
         """The distances between texels in the image's own memory."""
         row = self.texels.row_bytes
@@ -293,7 +293,7 @@ class Image(Memory):
         is_depth = "depth" in argument.type_name
         require(
             kind is self.texels.kind and is_depth == (self.texels.format.order is ChannelOrder.CL_DEPTH),
-            cl.INVALID_ARG_VALUE,
+            cl.INVALID_MEM_OBJECT,
             f"{title} is {argument.type_name}, which takes another image than a {self.title}",
         )
         refused = {
@@ -345,7 +345,7 @@ class Region:
         if origin is None or size is None or not all(size):
             raise OpenClError(
                 cl.INVALID_VALUE,
-                f"the region of the {image.title} is {size}, expected sizes of 1 or more, and an origin",
+                f"the region of the {image.title} is {size} from {origin} on, expected sizes of 1 or more",
             )
         require(
             all(at + count <= whole for at, count, whole in zip(origin, size, image.extent, strict=True)),
@@ -554,6 +554,7 @@ def _made(
     of_pitch: int = cl.INVALID_IMAGE_DESCRIPTOR,
 ) -> Made:
     """Make an image; `of_pitch` is the error code for wrong pitches."""
+    check_support(context)
     if description.source or description.kind is ImageKind.BUFFER_1D:
         return _made_from(call, context, flags, format, description, host, properties)
     flags = check_flags(flags, host)
@@ -667,6 +668,16 @@ def _texels_in_buffer(source: Memory, format: ImageFormat, description: Descript
 
 
 # ---- queries ---------------------------------------------------------------------------------------------------------
+
+
+def check_support(context: Context) -> None:
+    """Raise `OpenClError` if a context has no device with images and samplers."""
+    require(
+        any(has_images(each.agent) for each in context.devices),
+        cl.INVALID_OPERATION,
+        f"no device of the context supports images ({', '.join(each.agent for each in context.devices)}), expected one "
+        "for which CL_DEVICE_IMAGE_SUPPORT is CL_TRUE",
+    )
 
 
 def check_image(memory: Memory) -> Image:

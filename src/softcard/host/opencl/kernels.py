@@ -163,7 +163,7 @@ def _object_argument(call: Call, kernel: Kernel, argument: Argument, title: str,
     is_buffer = found.type == cl.MEM_OBJECT_BUFFER
     require(
         is_buffer == (argument.kind == "global_buffer"),
-        cl.INVALID_ARG_VALUE if argument.kind == "image" else cl.INVALID_MEM_OBJECT,
+        cl.INVALID_MEM_OBJECT,
         f"a {found.title} was passed for {title}, expected {'an image' if is_buffer else 'a buffer'}",
     )
     require(found.context is kernel.context, cl.INVALID_MEM_OBJECT, f"the {found.title} belongs to another context")
@@ -186,6 +186,8 @@ def set_kernel_arg_svm_pointer(call: Call, kernel: Kernel, index: int, pointer: 
 @entry("clSetKernelExecInfo")
 def set_kernel_exec_info(call: Call, kernel: Kernel, name: int, value: bytes | None) -> None:
     """Accept the list of further SVM pointers: the devices reach all shared virtual memory of the context."""
+    if name == cl.KERNEL_EXEC_INFO_SVM_PTRS and not value:
+        return  # the specification's way to forget the pointers
     require(value, cl.INVALID_VALUE, "clSetKernelExecInfo: expected a value")
     assert value is not None
     if name == cl.KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM:
@@ -221,8 +223,17 @@ def get_kernel_info(call: Call, kernel: Kernel, name: int) -> bytes:
 
 def _attributes(kernel: Kernel) -> str:
     """Return the attributes of a kernel as in its source, as far as the code object has them."""
-    size = kernel.metadata.required_workgroup_size
-    return f"reqd_work_group_size({','.join(map(str, size))})" if size and kernel.program.source else ""
+    if not kernel.program.source:
+        return ""
+    known = kernel.metadata
+    found = [f"vec_type_hint({known.vector_type_hint})"] if known.vector_type_hint else []
+    for name, size in (
+        ("work_group_size_hint", known.workgroup_size_hint),
+        ("reqd_work_group_size", known.required_workgroup_size),
+    ):
+        if size:
+            found.append(f"{name}({','.join(map(str, size))})")
+    return " ".join(found)
 
 
 @entry("clGetKernelArgInfo")
@@ -419,8 +430,23 @@ class Plan:
         self._values = values
         self._given: Sequence[Given] | Packed | None = None
         self._local_bytes = 0
+        self._version = kernel.platform.version
 
-    def launch(self) -> None:
+    def enqueue(self, waits: Sequence[Event] | None, event: Place) -> CommandQueue:
+        """Enqueue a launch; return the queue."""
+        queue = self._queue
+        for each in self.memory:
+            if each.maps:
+                _check_maps(self.kernel, each)
+        queue.enqueue(Command(queue, waits, queue.event(event), self._launch, uses=self.uses))
+        return queue
+
+    def repeat(self, event: Place) -> CommandQueue | None:
+        """Enqueue an equal launch without a wait list; return the queue, or None if the call must be decoded again."""
+        platform = self.kernel.platform
+        return self.enqueue(None, event) if self._version == platform.version else None
+
+    def _launch(self) -> None:
         """Run the kernel, and report what the checks found."""
         device, context = self._queue.device, self._queue.context
         gpu, target = device.gpu, self.kernel.on[device]
@@ -470,8 +496,8 @@ def enqueue_nd_range_kernel(
     size: Sizes | None,
     local: Sizes | None,
     waits: list[Event] | None,
-    event: Place,
     arguments: bytes,
+    event: Place,
 ) -> None:
     """Launch a kernel."""
     key = queue, work_dim, offset, size, local, arguments, call.platform.version
@@ -484,10 +510,9 @@ def enqueue_nd_range_kernel(
         if len(kernel.plans) >= MOST_PLANS:
             kernel.plans.clear()
         kernel.plans[key] = plan
-    for each in plan.memory:
-        if each.maps:
-            _check_maps(kernel, each)
-    queue.enqueue(Command(queue, waits, queue.event(event), plan.launch, uses=plan.uses))
+    plan.enqueue(waits, event)
+    if not waits:
+        call.repeat = plan
 
 
 def _check_maps(kernel: Kernel, memory: Memory) -> None:

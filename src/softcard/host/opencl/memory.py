@@ -39,6 +39,8 @@ SVM_FLAGS: Final = KERNEL_ACCESS | cl.MEM_SVM_FINE_GRAIN_BUFFER | cl.MEM_SVM_ATO
 SUB_BUFFER_ALIGNMENT: Final = 128
 """The alignment of sub-buffers in bytes, which CL_DEVICE_MEM_BASE_ADDR_ALIGN gives in bits."""
 WRITING: Final = cl.MAP_WRITE | cl.MAP_WRITE_INVALIDATE_REGION
+MOST_SPANS: Final = 256
+"""The number of writes before the first mapping that are remembered; with more of them, all bytes count as written."""
 PATTERNS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """The sizes in bytes that the pattern of a fill command may have."""
 
@@ -96,6 +98,8 @@ class Memory(ArgumentObject):
         self.address: int = parent.address + origin if parent is not None else self.platform.arena.allocate(size)
         self.host = 0 if self.svm is not None else self.host_pointer
         self._on: dict[Device, int] = {}
+        self._written: list[Span] = []
+        """The bytes that the host has written before a device has mapped the memory; checks are told of them then."""
         self._uses = 1
         self._lock = threading.Lock()
         if parent is not None:
@@ -130,7 +134,9 @@ class Memory(ArgumentObject):
         gpu = device.gpu.device
         address = gpu.map(whole, not self.flags & cl.MEM_READ_ONLY, self.title, used=self.size)
         if gpu.checks.every and not self.flags & (cl.MEM_COPY_HOST_PTR | cl.MEM_USE_HOST_PTR):
-            gpu.checks.host_allocates(address, self.size, is_blank=True)
+            gpu.checks.host_allocates(address, self.size, is_blank=not self._on)  # another device may have written it
+            for offset, size in self._written:
+                gpu.checks.host_writes(address + offset, size)
         return address
 
     @property
@@ -178,8 +184,14 @@ class Memory(ArgumentObject):
 
     def host_writes(self, offset: int = 0, size: int | None = None) -> None:
         """Tell the checks that the host has written bytes of the object."""
+        count = self.size - offset if size is None else size
+        if self.parent is not None:
+            self.parent.host_writes(self.origin + offset, count)
+            return
+        if not self._on:
+            whole = len(self._written) >= MOST_SPANS
+            self._written = [(0, self.size)] if whole else [*self._written, (offset, count)]
         for device in self._checked():
-            count = self.size - offset if size is None else size
             device.gpu.device.checks.host_writes(self.on(device) + offset, count)
 
     def host_reads(self, offset: int = 0, size: int | None = None) -> None:
@@ -190,9 +202,14 @@ class Memory(ArgumentObject):
 
     def host_accesses(self, spans: Iterable[Span], *, writes: bool) -> None:
         """Tell the checks that the host has written or reads parts of the object."""
-        if self._checked():
+        if self._checked() or (writes and not self._is_mapped):
             for offset, size in spans:
                 self.host_writes(offset, size) if writes else self.host_reads(offset, size)
+
+    @property
+    def _is_mapped(self) -> bool:
+        """True if a device has mapped the memory."""
+        return bool(self._on) if self.parent is None else self.parent._is_mapped
 
     def _checked(self) -> list[Device]:
         return [each for each in self.context.devices if each.is_open and each.gpu.device.checks.every]
@@ -301,7 +318,12 @@ def create_buffer_with_properties(
     flags = check_flags(flags, host)
     most = largest(context)
     require(0 < size <= most, cl.INVALID_BUFFER_SIZE, f"the buffer has {size} bytes, expected 1 to {most}")
-    block = svm_block(context, host, size) if flags & cl.MEM_USE_HOST_PTR else None
+    block = svm_block(context, host) if flags & cl.MEM_USE_HOST_PTR else None
+    if block is not None:
+        room = block.address + block.size - host
+        require(
+            size <= room, cl.INVALID_BUFFER_SIZE, f"{size} bytes at host_ptr exceed its shared memory of {room} bytes"
+        )
     origin = host - block.address if block is not None else 0
     made = Memory(context, call.made, flags, size, host=host, parent=block, origin=origin, properties=properties)
     return Made(made, made.number, copies=[line(made.address, host, size)] if host and block is None else ())

@@ -44,6 +44,8 @@ SLOT_WORDS: Final = 8
 """The size of an event's slot in 64-bit words: the status, six words of which five are times, and an unused word."""
 
 
+TRANSIENT: Final = ("event",)
+"""The kinds of objects that are never arguments of kernels."""
 ROOTS: Final = ("platform", "device")
 """The kinds of objects that exist as long as the program."""
 
@@ -327,7 +329,8 @@ class Platform:
     def forget(self, handle: int) -> None:
         """Remove an object, whose handle may denote another one from now on."""
         found = self.objects.pop(handle, None)
-        self.version += 1
+        if found is not None and found.kind not in TRANSIENT:
+            self.version += 1
         if found is not None:
             found.forgotten()
 

@@ -235,7 +235,7 @@ def create_program_with_il(call: Call, context: Context, code: bytes | None) -> 
 @entry("clSetProgramSpecializationConstant")
 def set_program_specialization_constant(call: Call, program: Program, number: int, value: bytes | None) -> None:
     """Refuse: only programs in an intermediate language have specialization constants."""
-    raise OpenClError(cl.INVALID_PROGRAM, "the program is not in an intermediate language")
+    raise OpenClError(cl.INVALID_OPERATION, "the devices accept no intermediate language, so constants cannot be set")
 
 
 @entry("clSetProgramReleaseCallback")

@@ -8,6 +8,7 @@ from softcard.host.hsa.arguments import Given
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, u32, u64, words
 from softcard.host.opencl.errors import require
+from softcard.host.opencl.images import check_support
 from softcard.host.opencl.objects import ArgumentObject, Context, Device
 from softcard.image.amdcl2.objects import Addressing, Filter, SamplerObject
 
@@ -44,6 +45,7 @@ class Sampler(ArgumentObject):
         properties: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(context.platform, handle)
+        check_support(context)
         require(
             normalized in (cl.TRUE, cl.FALSE) and addressing in ADDRESSINGS and filter in FILTERS,
             cl.INVALID_VALUE,

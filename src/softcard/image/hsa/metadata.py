@@ -62,6 +62,8 @@ class KernelMetadata:
     wavefront_size: int = 0
     max_workgroup_size: int = 0
     required_workgroup_size: tuple[int, ...] = ()
+    workgroup_size_hint: tuple[int, ...] = ()
+    vector_type_hint: str = ""
     language: str = ""
 
     @cached_property
@@ -200,7 +202,6 @@ def _kernel(kernel: dict[str, Any]) -> KernelMetadata:
         argument = _argument(_map(each), end)
         arguments.append(argument)
         end = argument.offset + argument.size
-    required = tuple(_number({"n": n}, "n") for n in _list(kernel.get(".reqd_workgroup_size") or []))
     return KernelMetadata(
         name=_string(kernel, ".name"),
         symbol=_string(kernel, ".symbol"),
@@ -213,9 +214,15 @@ def _kernel(kernel: dict[str, Any]) -> KernelMetadata:
         vgprs=_number(kernel, ".vgpr_count"),
         wavefront_size=_number(kernel, ".wavefront_size"),
         max_workgroup_size=_number(kernel, ".max_flat_workgroup_size"),
-        required_workgroup_size=required,
+        required_workgroup_size=_sizes(kernel, ".reqd_workgroup_size"),
+        workgroup_size_hint=_sizes(kernel, ".workgroup_size_hint"),
+        vector_type_hint=_string(kernel, ".vec_type_hint"),
         language=_string(kernel, ".language"),
     )
+
+
+def _sizes(kernel: dict[str, Any], name: str) -> tuple[int, ...]:
+    return tuple(_number({"n": n}, "n") for n in _list(kernel.get(name) or []))
 
 
 def _argument(each: dict[str, Any], end: int) -> Argument:
