@@ -8,9 +8,8 @@ from typing import Final
 
 from softcard.core.display import count
 from softcard.core.errors import LEAST_SIMILAR_MNEMONIC, SoftcardError, WireError, close_to
-from softcard.isa.gcn.asm.insn_builder import InsnBuilder
 from softcard.isa.gcn.asm.modifiers import FLAGS, read_modifier
-from softcard.isa.gcn.asm.operands import LABEL, OPERANDS
+from softcard.isa.gcn.asm.operands import LABEL, OPERANDS, InsnBuilder
 from softcard.isa.gcn.encoding.decode import VOP3B_NAMES, decode
 from softcard.isa.gcn.encoding.encode import encode, encode_insn
 from softcard.isa.gcn.encoding.shape import Slot
