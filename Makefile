@@ -19,15 +19,16 @@ INPUTS := pyproject.toml Makefile tools/venv.sh
 # One more than there are processors, because some wait: for a guest, a socket, a limit of time.
 PYTEST := $(BIN)/python -m pytest
 SIDE_BY_SIDE = -n $(or $(JOBS),$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
-# Side by side: packages into the environment and lint on one processor, programs that tests compare with on another.
-PREPARE = $(MAKE) --no-print-directory -j2 lint oracles
+# Side by side: packages into the environment, lint and bytecode on one processor, programs that tests compare with on
+# another.
+PREPARE = $(MAKE) --no-print-directory -j2 lint bytecode oracles
 SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -c docs/site
 # Something of every layer and interface, two thousand tests in less than 30 CPU seconds.
 QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/test_code_object.py \
 	engine/gcn/test_group.py engine/gcn/reference/test_reference.py device/refsi/test_rules_*.py host/acceldev/test_acceldev.py \
 	host/amdcl2/test_program.py host/fletcher/test_platform.py host/hsa/test_gpu.py host/refsi/test_refsi.py
 
-.PHONY: test quick exhaustive shuffle demo lint docs links wheel bench clean oracles rocblas
+.PHONY: test quick exhaustive shuffle demo lint bytecode docs links wheel bench clean oracles rocblas
 
 test:
 	@$(PREPARE)
@@ -47,6 +48,11 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Bytecode of the package and the tests as pytest loads them: otherwise each process side by side makes all of it, 14
+# CPU seconds. Tests that cannot be collected fail later.
+bytecode: $(DEV)
+	@$(PYTEST) --collect-only -q >/dev/null 2>&1 || true
 
 demo: $(USE)
 	$(BIN)/softcard demo

@@ -1,7 +1,7 @@
 """The cost of two layouts of shadow memory for races: words in planes (harts) and cells in page tables (waves).
 
 One access of four harts (RefSi M1) is checked and recorded in three layouts, by the rule that waves and harts share
-(`engine.races.order`): 32-bit words in one plane for stores and one for each hart's loads, as the check of harts has
+(`engine.races.clocks`): 32-bit words in one plane for stores and one for each hart's loads, as the check of harts has
 them; the same planes with 64-bit words; and 64-bit cells in tables of pages with four rows, by the functions of the
 check of waves. Accesses are ordered, as those of a correct kernel. Peer: the 32-bit words in planes.
 """
@@ -19,7 +19,7 @@ from softcard.core.space import Ram
 from softcard.engine.gcn.races.layout import GLOBAL, LINE_LANES, LOADED, PAGE_BITS, ROWS, STORED, UID_AT, Race
 from softcard.engine.gcn.races.native_cells import dword_at, line_at, page_of
 from softcard.engine.gcn.races.tables import Tables
-from softcard.engine.races.order import is_settled
+from softcard.engine.races.clocks import is_settled
 from softcard.ir.native import U32, U64, Natives, inlined, layout, native
 
 QUESTION: Final = "race_layouts"

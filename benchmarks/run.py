@@ -53,6 +53,7 @@ SCRIPTS: Final = (
         "refsi_checks",
         "checks",
         "rocm",
+        "opencl_platform",
     ),
 )
 RESULTS: Final = FOLDER / "results" / "latest.json"

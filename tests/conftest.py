@@ -6,6 +6,7 @@ outside programs are not installed are skipped with their reason.
 """
 
 import atexit
+import faulthandler
 import gc
 import os
 import shutil
@@ -87,9 +88,46 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.set_threshold(YOUNG_OBJECTS)
 
 
+class Watchdog:
+    """The limit of a test that hears no signal: its process ends, with the stacks of its threads.
+
+    pytest has such a limit, too. It starts a thread and ends it for each test, and waits for both: 2 ms of CPU time
+    where all processors are busy, more than most tests take. This one sets its timer anew at the first test after a
+    twentieth of the limit. So a test has at least 19 twentieths of it.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.errors = os.dup(sys.stderr.fileno())
+        self.is_due_at = 0.0
+
+    def pytest_runtest_logstart(self) -> None:
+        """Set the timer anew where that is due."""
+        now = time.monotonic()
+        if now >= self.is_due_at:
+            faulthandler.dump_traceback_later(self.limit, file=self.errors, exit=True)
+            self.is_due_at = now + self.limit / 20
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_exception_interact(self) -> None:
+        """Set the timer at the next test: pytest stops all timers where a test fails."""
+        self.is_due_at = 0.0
+
+    def pytest_unconfigure(self) -> None:
+        """Stop the timer."""
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self.errors)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say whether combinations are all run."""
+    """Add the option that runs all combinations, and the setting for tests that hear no signal."""
     parser.addoption("--exhaustive", action="store_true", help="run all combinations of tests marked one_in(n)")
+    parser.addini("watchdog", "seconds after which a test that hears no signal ends its process", default="660")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch over tests that hear no signal. Standard error is the real one here."""
+    config.pluginmanager.register(Watchdog(float(config.getini("watchdog"))), "watchdog")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,13 @@ BOOT_SECONDS: Final = 120
 """The longest time that the kernel may take, without KVM, before and after the programs."""
 GOODBYE_SECONDS: Final = 5
 """How long a guest that has told all may take to power off."""
+SETUP_SECTORS: Final = 0x1F1
+"""The offset, in a kernel image for x86, of the number of sectors of its setup code."""
+PAYLOAD: Final = 0x248
+"""The offset, in a kernel image for x86, of offset and size of the compressed kernel. Its last word is the size of the
+uncompressed kernel."""
+ZSTD: Final = bytes.fromhex("28b52ffd")
+"""The first bytes of data that zstd has compressed."""
 LOADER: Final = "lib64/ld-linux-x86-64.so.2"
 LIBRARIES: Final = "usr/lib/x86_64-linux-gnu"
 
@@ -82,6 +90,27 @@ def ramdisk(root: Path, module: Path, programs: Sequence[Path], limit_s: int) ->
     return b"".join(cpio_entry(name, data, mode, number) for number, (name, data, mode) in enumerate(files, 1))
 
 
+def unpacked(kernel: Path, folder: Path) -> Path:
+    """Return the kernel to boot: `kernel` without its compression, written to `folder`, or `kernel` as it is.
+
+    An emulated processor unpacks a kernel in 1.2 s, this one in 0.1 s. It is booted as it is if it has another format
+    than zstd's or if Arrow, which reads that format, is not installed.
+    """
+    try:
+        import pyarrow as arrow
+    except ImportError:
+        return kernel
+    image = kernel.read_bytes()
+    start, size = struct.unpack_from("<II", image, PAYLOAD)
+    start += (image[SETUP_SECTORS] + 1) * 512  # the setup code and its boot sector lie before the payload
+    payload, length = image[start : start + size - 4], image[start + size - 4 : start + size]
+    if not payload.startswith(ZSTD):
+        return kernel
+    made = folder / "vmlinux"
+    made.write_bytes(arrow.decompress(payload, int.from_bytes(length, "little"), codec="zstd"))
+    return made
+
+
 def qemu_command(options: argparse.Namespace, kernel: Path, folder: Path, voice: int) -> list[str]:
     """QEMU without a display, the kernel's serial line here, guest memory shared with the device.
 
@@ -96,7 +125,7 @@ def qemu_command(options: argparse.Namespace, kernel: Path, folder: Path, voice:
         *("-add-fd", f"fd={voice},set=1", "-chardev", "file,id=voice,path=/dev/fdset/1,append=on"),
         *("-serial", "chardev:voice"),
         *("-kernel", str(kernel), "-initrd", str(folder / "initrd")),
-        *("-append", "console=ttyS0 panic=-1 loglevel=4 no_timer_check"),
+        *("-append", "console=ttyS0 panic=-1 loglevel=4 no_timer_check cryptomgr.notests"),
         *("-device", json.dumps(device)),
     ]
 
@@ -297,7 +326,7 @@ def main() -> int:
             (folder / "initrd").write_bytes(ramdisk(options.root, options.ko, options.programs, options.limit))
             server, speaker = serve(folder / "acceldev.sock", run)
             try:
-                timed_out = watch(options, kernel, folder, run)
+                timed_out = watch(options, unpacked(kernel, folder), folder, run)
             finally:
                 server.terminate()
                 server.wait()

@@ -21,6 +21,7 @@ missing() {
     [ -e /usr/riscv64-linux-gnu/lib/libc.a ] || echo libc6-dev-riscv64-cross
     [ -e /usr/lib/gcc-cross/riscv64-linux-gnu/12/libgcc.a ] || echo libgcc-12-dev-riscv64-cross
     [ -e /etc/OpenCL/vendors/pocl.icd ] || echo pocl-opencl-icd ocl-icd-libopencl1
+    command -v clinfo >/dev/null || echo clinfo
     command -v rocminfo >/dev/null || echo rocminfo
     command -v hipcc >/dev/null || echo hipcc libamdhip64-dev
     [ -e /usr/include/rocrand ] || echo librocrand-dev
@@ -52,6 +53,7 @@ sh "$(dirname "$0")/pyfletcher.sh"
 sh "$(dirname "$0")/rocm-kernels.sh"
 sh "$(dirname "$0")/triton.sh"
 sh "$(dirname "$0")/tinygrad.sh"
+sh "$(dirname "$0")/iree.sh"
 if [ "${CI:-}" = true ]; then
     sh "$(dirname "$0")/guest-root.sh" build/guest/root || echo "oracles: tests with QEMU's device and guest will fail"
 fi

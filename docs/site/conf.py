@@ -65,8 +65,10 @@ CONTENTS = {
         "howto/coverage",
         "howto/qemu",
         "howto/hip",
+        "howto/opencl",
         "howto/triton",
         "howto/tinygrad",
+        "howto/iree",
         "howto/debugging",
     ],
     "Reference": [

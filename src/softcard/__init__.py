@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from softcard.core.findings import FindingError
     from softcard.core.lint import FindingWarning, LintError, LintWarning
+    from softcard.core.version import __version__
     from softcard.host.acceldev.acceldev import Acceldev
     from softcard.host.amdcl2.program import load
     from softcard.host.fletcher.platform import Platform
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from softcard.host.refsi.refsi import RefSi
     from softcard.ir.llvm import SlowHostWarning
     from softcard.report.diagnostic_text import diagnostic_text
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Acceldev",
@@ -69,6 +68,7 @@ _HOMES = {
     ),
     "core.findings": ("FindingError",),
     "core.lint": ("FindingWarning", "LintError", "LintWarning"),
+    "core.version": ("__version__",),
     "ir.llvm": ("SlowHostWarning",),
     "host.acceldev.acceldev": ("Acceldev",),
     "host.amdcl2.program": ("load",),

@@ -3,6 +3,7 @@
 >>> import softcard.triton
 >>> kernel[grid](x, y, n)  # CPU tensors of PyTorch, or NumPy arrays
 """
+# ruff: noqa: E402 - the computation of Triton's digest starts first, because it overlaps with the other imports.
 
 import importlib.util as _util
 
@@ -11,8 +12,11 @@ if _util.find_spec("triton") is None:
 
 import triton as _triton  # first, because this imports the driver, which must be complete when Triton inspects it
 
+from softcard.host.triton.driver import DIGEST, activate
+
+DIGEST.start()
+
 from softcard.host.hsa.gpu import Gpu
-from softcard.host.triton.driver import activate
 from softcard.host.triton.launcher import card as _card
 from softcard.host.triton.launcher import checked as check
 from softcard.host.triton.pytorch import cuda_on_cpu, inductor

@@ -4,6 +4,7 @@ Skipped where ``make guest-root`` has not been run; KVM is not used.
 """
 
 import re
+import runpy
 import subprocess
 import sys
 
@@ -68,3 +69,10 @@ def test_files_that_are_not_there(tmp_path):
     done = boot("--ko", tmp_path / "missing.ko")
     assert done.returncode == 2
     assert f"there is no {tmp_path / 'missing.ko'}" in done.stderr
+
+
+def test_the_kernel_that_boots_is_not_compressed(tmp_path):
+    (kernel,) = GUEST_ROOT.glob("boot/vmlinuz-*")
+    made = runpy.run_path(str(TOOLS / "guest.py"))["unpacked"](kernel, tmp_path)
+    assert made.parent == tmp_path
+    assert made.read_bytes().startswith(b"\x7fELF")

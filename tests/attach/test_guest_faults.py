@@ -120,16 +120,16 @@ int main(void)
 
 def test_hanging_failing_and_oopsing_programs(built):
     names = ["fine", "loops", "threads", "sleeps", "fails", "oopses", "stuck", "later"]
-    done = boot("--limit", 5, "--ko", built / "faulty.ko", *(built / name for name in names))
+    done = boot("--limit", 3, "--ko", built / "faulty.ko", *(built / name for name in names))
     lines = done.stdout.splitlines()
     assert done.returncode == 1, done.stdout + done.stderr
-    late = "still running after 5 s, and killed: where it waited is shown above"
+    late = "still running after 3 s, and killed: where it waited is shown above"
     for reported in (
         "guest:   fine: ok",
         f"guest:   loops: {late}",
         f"guest:   threads: {late}",
         f"guest:   sleeps: {late}",
-        "guest:   stuck: still running after 5 s, and cannot be killed: it waits inside the kernel, as shown above",
+        "guest:   stuck: still running after 3 s, and cannot be killed: it waits inside the kernel, as shown above",
         "guest:   later: ok",
         "guest: 2 of 8 programs passed",
         "guest: status 1",
@@ -150,7 +150,7 @@ def test_hanging_failing_and_oopsing_programs(built):
     assert "guest: the kernel's log says: " in done.stdout
     assert "BUG: kernel NULL pointer dereference, address: 0000000000000008" in done.stdout
     # What is told of those that hang.
-    shown = done.stdout.split("-- threads has not ended after 5 s. It is doing this:")[1].split("-- threads still")[0]
+    shown = done.stdout.split("-- threads has not ended after 3 s. It is doing this:")[1].split("-- threads still")[0]
     assert shown.count("(threads): state S") == 2
     assert re.search(r"kernel stack:\n.*faulty_write", shown, re.DOTALL)
     assert "guest: /proc/interrupts:" in shown
@@ -180,9 +180,9 @@ def test_a_panic_and_what_was_not_run(built):
 
 
 def test_a_module_that_hangs_while_it_is_loaded(built):
-    done = boot("--limit", 5, "--ko", built / "busy.ko", built / "later")
+    done = boot("--limit", 3, "--ko", built / "busy.ko", built / "later")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "guest: insmod still running after 5 s, and cannot be killed" in done.stdout
+    assert "guest: insmod still running after 3 s, and cannot be killed" in done.stdout
     assert "init_module+" in done.stdout
     assert "guest: 1 of 1 programs passed" in done.stdout
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from softcard.campaign.cached_gpu import GPU_CACHE
-from softcard.campaign.perform import assembled, run_kernel
+from softcard.campaign.perform import GPU_CACHE, assembled, run_kernel
 from softcard.campaign.task import Task
 from softcard.engine.gcn.threaded.library import shared_library
 from softcard.host.hsa.gpu import Gpu

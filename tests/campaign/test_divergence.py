@@ -13,10 +13,9 @@ import pytest
 
 from softcard.campaign import bisection
 from softcard.campaign.bisection import divergence, instructions_of_waves
-from softcard.campaign.cached_gpu import GPU_CACHE
 from softcard.campaign.dataset import Dataset
 from softcard.campaign.generators.registry import GENERATORS
-from softcard.campaign.perform import assembled, perform, run_generated
+from softcard.campaign.perform import GPU_CACHE, assembled, perform, run_generated
 from softcard.campaign.task import CampaignError, Task
 from softcard.campaign.triage import Failure
 from softcard.campaign.worker import row_of

@@ -144,7 +144,7 @@ USAGE = {
     ("describe", "refsi", "--json", "--format", "svd"): "--json and --format svd choose the format of the same output",
     ("disasm", "--agent", "gfx99", "--word", "0"): "; did you mean 'gfx909'",
     ("exec", "--agent", "gfx9o0", "true"): "; did you mean 'gfx950'",
-    ("exec", "--time-limit", "1", "true"): "--time-limit requires --device rocm, --device refsi or --agent NAME",
+    ("exec", "--time-limit", "1", "true"): "--time-limit requires --device rocm, opencl or refsi, or --agent NAME",
     ("exec", "--error-exitcode", "3", "true"): "--error-exitcode requires --check, with at least one of memory, ",
     (
         "fletcher",

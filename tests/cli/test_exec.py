@@ -205,9 +205,9 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
     [
         (
             ["--check", "memory"],
-            "--check, --findings and --suppressions require --device rocm, --device refsi or --agent NAME",
+            "--check, --findings and --suppressions require --device rocm, opencl or refsi, or --agent NAME",
         ),
-        (["--poison", "1"], "--poison requires --device rocm or --agent NAME"),
+        (["--poison", "1"], "--poison requires --device rocm, --device opencl or --agent NAME"),
         (["--no-large-bar"], "--no-large-bar requires --device rocm or --agent NAME"),
         (
             ["--agent", "gfx900", "--poison", "x"],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 
 import pytest
 
 from softcard.core.errors import WireError
 from softcard.host import compiling
-from softcard.host.compiling import CompileError, CompileTimeLimit, NoCompiler, default_limit, run
+from softcard.host.compiling import CompileError, CompileTimeLimit, NoCompiler, default_limit, run, stop_all
 from softcard.host.hsa.compile import Compiler, compile_opencl
 
 
@@ -56,6 +57,25 @@ def test_waiting_counts_where_it_is_far_too_long(tmp_path) -> None:
     with pytest.raises(CompileTimeLimit, match=r"c was ended after 3\.0 seconds"):
         run(python("import subprocess; subprocess.call(['sleep', '600'])"), str(tmp_path), "c", 0.3)
     assert time.monotonic() - began < 300
+
+
+def test_compilers_end_with_a_process_that_says_so(tmp_path) -> None:
+    assert not stop_all()
+    errors: list[Exception] = []
+
+    def compile_for_ever() -> None:
+        try:
+            run(["sleep", "600"], str(tmp_path), "c")
+        except (CompileError, CompileTimeLimit) as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=compile_for_ever)
+    thread.start()
+    while not stop_all():
+        time.sleep(0.01)
+    thread.join()
+    assert len(errors) == 1
+    assert not stop_all()
 
 
 def test_the_limit_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,7 +220,7 @@ def test_a_file_of_another_kind_stays(tmp_path: Path) -> None:
 
 def test_moved_instructions_do_not_count_for_their_line() -> None:
     """The address computation of line 10 is before the branch of line 9, which skips line 10."""
-    from softcard.engine.executions import Executions
+    from softcard.engine.hooks import Executions
     from softcard.image.coverage import CodeLines, Function, Instruction
 
     def count(own_branch: bool) -> dict[int, int]:

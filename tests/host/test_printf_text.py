@@ -97,3 +97,17 @@ def test_strings_without_their_end() -> None:
     two = [struct.pack("<I4si4x", 2, b"lion", number) for number in (62, 63)]
     assert text_of(b"".join(two), found, "|") == "lion 62|lion 63|"
     assert text_of(struct.pack("<I8si", 2, b"tiger", 0), found) == "tiger 0"
+
+
+def test_arguments_without_a_conversion_are_not_in_records() -> None:
+    """LLVM counts them in the metadata, but leaves out their sizes and their values."""
+    found = read_formats(["1:1:\\n", "2:2:4:x %d\\n", "3:3:4:4:%*d"])
+    assert text_of(struct.pack("<IIiIii", 1, 2, 7, 3, 4, 5), found) == "\nx 7\n   5"
+
+
+def test_elements_of_short_vectors_are_widened() -> None:
+    """LLVM stores a uchar2 as two words."""
+    assert (
+        formatted("%#v2hhx %v3hd", [struct.pack("<2i", 0xFA, 0xFB), struct.pack("<4h", 1, -2, 3, 9)])
+        == "0xfa,0xfb 1,-2,3"
+    )

@@ -57,7 +57,9 @@ class Chaos:
         if random.random() < 0.05:
             return self.word(bits)
         gpu_ids = [node.gpu_id for node in self.here.device.nodes]
-        flags = [each | twice for each in (1, 2, 4, 8, 16, 3) for twice in (0, int(AllocFlags.AQL_QUEUE_MEM))]
+        writable = int(AllocFlags.WRITABLE)
+        uses = (writable, writable | int(AllocFlags.AQL_QUEUE_MEM), 0)
+        flags = [each | use for each in (1, 2, 4, 8, 16, 3) for use in uses]
         chosen: dict[str, list[int]] = {
             "gpu_id": gpu_ids, "handle": self.handles, "queue_id": self.queues, "event_id": self.events,
             "flags": flags, "timeout": [0, 1], "num_events": [0, 1, 3, 1 << 31], "n_devices": [0, 1, 2, 9],

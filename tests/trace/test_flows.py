@@ -14,7 +14,7 @@ from softcard.hsa import Gpu, demo_code
 from softcard.trace import ChromeTrace
 from softcard.trace.chrome import MOST, Flows
 from softcard.trace.counters import Counters
-from softcard.trace.reading import Record
+from softcard.trace.values import Record
 from tests.trace.test_page import acceldev, fletcher, hsa, refsi, traced
 
 

@@ -28,10 +28,9 @@ from softcard.trace.code import Function, Listing, Row
 from softcard.trace.counters import register_of
 from softcard.trace.diagnostic import finding_record
 from softcard.trace.page_file import NO_CODE, page, write_page
-from softcard.trace.reading import Record, read_records
 from softcard.trace.text import value_text
 from softcard.trace.timeline import CATEGORIES, MOST_TRACKS, Timeline, finding_of, narrow
-from softcard.trace.values import DIAGNOSTIC
+from softcard.trace.values import DIAGNOSTIC, Record, read_records
 from tests.trace.browser import PROGRAM, Browser
 from tests.trace.browser import Page as Tab
 from tests.trace.interfaces import INTERFACES

@@ -35,7 +35,9 @@
 #define RECEIVE_FLAGS 0
 #endif
 
+#ifndef GONE
 #define GONE "read the error of `" SERVER "`, start it again, then start this program again"
+#endif
 
 #define SPIN_SECONDS 50e-6
 #define SLEEPS_AFTER_SPIN 15

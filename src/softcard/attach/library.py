@@ -12,9 +12,10 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,8 @@ HEADER: Final = Path(__file__).with_name("host.h")
 FLAGS: Final = ("-std=c11", "-D_GNU_SOURCE", "-D_DARWIN_C_SOURCE", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 SUFFIX: Final = ".dylib" if sys.platform == "darwin" else ".so"
 SEARCH_PATH: Final = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
+ZIG: Final = "ziglang"
+"""The package with a C compiler and a C library."""
 COMPILE_TIMEOUT_S: Final = 120
 DIGEST: Final = "sha256"
 """The name of the file next to the library that holds the library's digest."""
@@ -46,7 +49,7 @@ class HostLibrary:
     `socket_variable` is the environment variable that contains the path of the server's socket. `folders` maps
     each folder that a search path may contain to file names; the library is installed under all these names.
     `includes` has the header folders in addition to the folder of this package, and `flags` has the compiler
-    options in addition to `FLAGS`."""
+    options in addition to `FLAGS`. `generated` returns the texts of headers that are generated, by file name."""
 
     name: str
     interface: str
@@ -55,6 +58,7 @@ class HostLibrary:
     folders: Mapping[str, tuple[str, ...]]
     includes: tuple[Path, ...] = ()
     flags: tuple[str, ...] = ()
+    generated: Callable[[], Mapping[str, str]] = dict
 
     def default_folder(self) -> Path:
         """Return the library's default folder, in the user's cache folder."""
@@ -77,20 +81,21 @@ class HostLibrary:
     def build(self, folder: Path | None = None, *, compiler: str = "") -> Path:
         """Build the library unless it is up to date; return the folder that contains the subfolders in `folders`.
 
-        `compiler` is the C compiler; by default $CC, or else cc, gcc or clang. A library is compiled again if it has
-        changed since it was built, or if another user could change it. Raise `LibraryError` with the compiler's output
-        if the compilation fails, and also if another user can write to the folder.
+        `compiler` is the C compiler; by default $CC, or else cc, gcc, clang or ziglang's. A library is compiled again
+        if it has changed since it was built, or if another user could change it. Raise `LibraryError` with the
+        compiler's output if the compilation fails, and also if another user can write to the folder.
         """
         command = _compiler(self.name, compiler)
         try:
             options = [*FLAGS, *self.flags, f"-DDEFAULT_SOCKET={_c_string(self._socket_of_the_build())}"]
-            sources = b"".join(path.read_bytes() for path in self._sources())
+            headers = self.generated()
+            sources = b"".join(path.read_bytes() for path in self._sources()) + repr(headers).encode()
             key = hashlib.sha256(repr((command, options)).encode() + sources).hexdigest()[:16]
             base = (folder or self.default_folder()) / key
             for each in (base.parent, base, *(base / name for name in self.folders)):
                 make_private(each)
             if not self._is_complete(base):
-                self._compile(base, [*command, *options])
+                self._compile(base, [*command, *options], headers)
         except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
             raise LibraryError(f"cannot write the {self.name}: {error}") from None
         return base
@@ -121,13 +126,15 @@ class HostLibrary:
         except OSError:
             return False
 
-    def _compile(self, base: Path, command: list[str]) -> None:
-        """Compile the library into a new folder, and then move its files to `base`.
+    def _compile(self, base: Path, command: list[str], headers: Mapping[str, str]) -> None:
+        """Compile the library with the generated `headers` into a new folder, and then move its files to `base`.
 
         Other processes, which may compile at the same time, therefore never find incomplete files."""
         with tempfile.TemporaryDirectory(dir=base) as scratch:
             made = Path(scratch, "library")
-            folders = [f"-I{folder}" for folder in (HEADER.parent, *self.includes)]
+            for name, text in headers.items():
+                Path(scratch, name).write_text(text, "utf-8")
+            folders = [f"-I{folder}" for folder in (HEADER.parent, *self.includes, *([scratch] if headers else []))]
             self._run([*command, *folders, str(self.source), "-o", str(made), "-lpthread"])
             data = made.read_bytes()
             targets = [base / folder / name for folder, names in self.folders.items() for name in names]
@@ -207,9 +214,12 @@ def _compiler(name: str, given: str) -> list[str]:
     for candidate in [wanted] if wanted else [["cc"], ["gcc"], ["clang"]]:
         if found := shutil.which(candidate[0]):
             return [found, *candidate[1:]]
-    tried = wanted[0] if wanted else "cc, gcc, clang"
+    if not wanted and find_spec(ZIG) is not None:
+        return [sys.executable, "-m", ZIG, "cc"]
+    tried = wanted[0] if wanted else f"cc, gcc, clang, {ZIG}"
     raise NoLibraryCompiler(
-        f"the {name} needs a C compiler, but none was found (tried {tried}): install one, or set CC to its path"
+        f"the {name} needs a C compiler, but none was found (tried {tried}): install one, or set CC to its path; "
+        f"pip install {ZIG} suffices"
     )
 
 

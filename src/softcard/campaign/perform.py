@@ -1,4 +1,7 @@
-"""The execution of one task: generate or read its program, compile and run it, and return result columns."""
+"""The execution of one task on a device that tasks reuse.
+
+A task generates or reads its program, compiles and runs it, and returns result columns.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import hashlib
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, cast
@@ -14,7 +18,6 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from softcard.campaign.cached_gpu import GPU_CACHE
 from softcard.campaign.compilation import NATIVE, Compiled, CompilerCrash, compile_generated, run_native
 from softcard.campaign.generators import opencl
 from softcard.campaign.generators.registry import GENERATORS
@@ -26,8 +29,75 @@ from softcard.core.lint import FindingWarning, LintWarning
 from softcard.host.compiling import CompileError, CompileTimeLimit, NoCompiler
 
 if TYPE_CHECKING:
+    from softcard.device.hsa.settings import GpuOptions
     from softcard.engine.gcn.tiered.engine import JitEngine
+    from softcard.host.hsa.executable import Executable
+    from softcard.host.hsa.gpu import Gpu
 
+
+# ---- the reused device -----------------------------------------------------------------------------------------------
+# A GPU device that a worker reuses from task to task, with the code that was loaded on it last.
+
+
+class CachedGpu:
+    """A GPU device that is reused until a task needs other settings or fails."""
+
+    def __init__(self) -> None:
+        self._settings: tuple[object, ...] = ()
+        self._opened = ExitStack()
+        self._gpu: Gpu | None = None
+        self._code = b""
+        self._executable: Executable | None = None
+
+    @contextmanager
+    def device(self, agent: str, task: Task) -> Iterator[Gpu]:
+        """Provide a device of `agent` for a task; if the block raises, the device is closed."""
+        try:
+            yield self._get(agent, task)
+        except BaseException:
+            self.drop()
+            raise
+
+    def _get(self, agent: str, task: Task) -> Gpu:
+        from softcard.engine.gcn.tiered.engine import JitEngine
+        from softcard.host.hsa.gpu import Gpu
+
+        seed = task.seed if task.check == "strict" else 0
+        settings = (agent, task.engine, task.check, seed, task.time_limit, task.limit)
+        if self._gpu is None or settings != self._settings:
+            self.drop()
+            options: GpuOptions = {"engine": task.engine, "time_limit_seconds": task.time_limit}
+            if task.check == "strict":
+                options |= {"coherence": "strict", "seed": seed}
+            self._gpu = self._opened.enter_context(Gpu.open(agent, exact=task.check == "exact", **options))
+            engine = self._gpu.device.engine
+            if isinstance(engine, JitEngine):  # a generated program does not recur: caching it would evict others
+                engine.caches_programs = False
+            self._settings = settings
+        return self._gpu
+
+    def loaded(self, gpu: Gpu, code: bytes) -> Executable:
+        """Load `code` on the device `gpu` in place of the code loaded before; return the loaded executable.
+
+        If the same code is loaded already, return its executable."""
+        if self._executable is None or code != self._code:
+            if self._executable is not None:
+                self._executable.unload()
+            self._code, self._executable = code, None
+            self._executable = gpu.load(code)
+        return self._executable
+
+    def drop(self) -> None:
+        """Close the device."""
+        self._settings, self._executable = (), None
+        self._opened.close()
+
+
+GPU_CACHE: Final = CachedGpu()
+"""The cached device of this process."""
+
+
+# ---- one task --------------------------------------------------------------------------------------------------------
 MOST_MESSAGE: Final = 4000
 MOST_FINDINGS: Final = 20
 _NUMBERS: Final = re.compile(r"0x[0-9a-fA-F]+|\b\d+\b")

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from softcard.campaign.cached_gpu import GPU_CACHE
 from softcard.campaign.generators.tree import Choices, Node, leaf, lines, pick
+from softcard.campaign.perform import GPU_CACHE
 from softcard.campaign.task import Task
 from softcard.core.errors import WireError
 from softcard.device.acceldev.commands import Fence, Fill, Nop, UserCommand

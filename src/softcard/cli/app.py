@@ -77,6 +77,7 @@ COMMANDS: Final = {
     "triage": Listed("campaign.triage", "Group the failures of a campaign, and reduce their programs."),
     "amdcl2": Listed("assembly.amdcl2", "AMD OpenCL 2.0: replace machine code in a program's file."),
     "fletcher": Listed("fletcher.app", "Fletcher: register maps from Arrow schemas, and templates of kernels."),
+    "opencl": Listed("opencl.app", "OpenCL: install the platform for programs, or print its environment variables."),
     "refsi": Listed("refsi.app", "RefSi: build kernels, play scripts, read, check and write command buffers."),
     "serve": Listed("attach.serve.app", "Plug a device into QEMU or another vfio-user client, or into a host program."),
 }

@@ -25,9 +25,9 @@ from softcard.report.layouts import describe_refsi
 from softcard.trace.chrome import thread_name
 from softcard.trace.difference import Ignored, first_difference
 from softcard.trace.page_file import find_rule
-from softcard.trace.reading import Record
 from softcard.trace.text import record_line, value_text
 from softcard.trace.timeline import CLAUSE
+from softcard.trace.values import Record
 
 # ---- arrays, texts and memories --------------------------------------------------------------------------------------
 

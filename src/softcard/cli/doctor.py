@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from softcard import __version__
+from softcard.attach import library
 from softcard.cli.exits import ExitCode
 from softcard.cli.files import MAX_CODE_BYTES, read_file
 from softcard.cli.options import JsonOption, ResultFormat, ResultFormatOption, is_json
@@ -37,7 +38,7 @@ from softcard.device.hsa.memory import atomics
 from softcard.device.refsi import native_commands as refsi
 from softcard.device.refsi.spec import native_instances
 from softcard.engine.gcn.jit import layout
-from softcard.engine.gcn.jit.code_ranges import fetch_of
+from softcard.engine.gcn.jit.basics import fetch_of
 from softcard.engine.gcn.jit.helpers_ir import helpers
 from softcard.engine.gcn.threaded.library import shared_library
 from softcard.engine.gcn.tiered import runtime
@@ -252,6 +253,7 @@ EXTRAS: Final = {
     "coverage": "lines and branches of kernels in the reports of coverage.py",
     "dask": "softcard campaign: many runs on many machines",
     "kernels": "a compiler of OpenCL C, and of C for RISC-V (ziglang)",
+    "opencl": "a compiler for the OpenCL platform (ziglang)",
     "testing": "the pytest plug-in, and strategies for hypothesis",
     "triton": "Triton's kernels on a simulated GPU",
     "vcd": "softcard trace --format vcd",
@@ -332,8 +334,10 @@ def programs() -> Iterator[Check]:
     use = "run FILE.c, refsi build: kernels of your own for RefSi"
     yield _one("C for RISC-V", use, [each.name for each in riscv_compilers()], _pip("softcard[kernels]"))
     chosen = shlex.split(os.environ.get("CC", ""))[:1]
-    found = [name for name in (chosen or ("cc", "gcc", "clang")) if shutil.which(name)][:1]
-    yield _one("C compiler", "exec, serve fletcher, serve refsi: libraries for host programs", found, _apt("gcc"))
+    found = [name for name in (chosen or ("cc", "gcc", "clang")) if shutil.which(name)]
+    found += [library.ZIG] if not chosen and _version(library.ZIG) else []
+    yield _one("C compiler", "exec, serve fletcher, serve refsi: libraries for host programs", found[:1], _apt("gcc"))
+    yield _opencl()
     yield _qemu()
     tools = ("apt-get", "dpkg-deb", "tar", "make")
     keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -347,6 +351,14 @@ def programs() -> Iterator[Check]:
     yield _one("HIP", "compiling HIP sources for run and inspect", found, _apt("hipcc"))
     found = [name for name in ("rocminfo",) if shutil.which(name, path=rocm)]
     yield _one("rocminfo", "a real GPU's agents, to compare with", found, _apt("rocminfo"))
+
+
+def _opencl() -> Check:
+    """Return the places in which the OpenCL platform is installed, for programs that set no variables."""
+    from softcard.attach.opencl import installing
+
+    found = [name for name, place in installing.places() if place.icd.is_file()]
+    return _one("OpenCL platform", "OpenCL programs without exec", found, "softcard opencl install --pyopencl")
 
 
 def _one(what: str, needed_for: str, found: list[str], add: str) -> Check:

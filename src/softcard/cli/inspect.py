@@ -151,8 +151,8 @@ Described = tuple[Document, Iterator[str]]
 
 def _trace(head: bytes, source: BinaryIO, file: Path) -> Described:
     from softcard.cli.traces import lines_of
-    from softcard.trace.reading import read_records
     from softcard.trace.timeline import describe, lines
+    from softcard.trace.values import read_records
 
     rest = lines_of(source, file)
     begun = head.split(b"\n")
@@ -327,8 +327,8 @@ def _only(names: str, kind: FileKind, findings: Iterator[Diagnostic]) -> list[Di
 def _of_trace(data: bytes) -> Iterator[Diagnostic]:
     """Yield the certain and the likely mistakes of the host or guest that a trace shows."""
     from softcard.trace.page_file import find_rule
-    from softcard.trace.reading import read_records
     from softcard.trace.timeline import finding_of
+    from softcard.trace.values import read_records
 
     for number, record in enumerate(read_records(data.splitlines())):
         found = finding_of(number, record)

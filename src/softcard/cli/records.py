@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from softcard.device.kfd.code_files import CodeFiles
     from softcard.device.kfd.loaded_code import LoadedCode
     from softcard.device.refsi.device import RefSiDevice
-    from softcard.engine.executions import Executions
+    from softcard.engine.hooks import Executions
     from softcard.image.coverage import CodeLines, Coverage
     from softcard.image.elf.embedded import Files
     from softcard.trace.code import Listing, Loaded
-    from softcard.trace.reading import Record
+    from softcard.trace.values import Record
 
 
 # ---- findings --------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def formatted(form: str, program: Path, findings: Sequence[AnyFinding]) -> str:
     return FORMATS[form](program, findings, __version__)
 
 
-def write_findings(path: Path, program: Path, findings: Sequence[Finding]) -> None:
+def write_findings(path: Path, program: Path, findings: Sequence[AnyFinding]) -> None:
     """Write findings to a file, in the format that its suffix names."""
     from softcard.report.diagnostic_formats import SUFFIXES
 

@@ -23,9 +23,9 @@ from softcard.trace import ChromeTrace, JsonlTrace, TextTrace
 from softcard.trace.code import Listing
 from softcard.trace.executed_code import CodeOfTrace
 from softcard.trace.page_file import write_page
-from softcard.trace.reading import Record, read_records
 from softcard.trace.speedscope import SpeedscopeTrace
 from softcard.trace.timeline import Timeline
+from softcard.trace.values import Record, read_records
 from softcard.trace.vcd import VcdTrace
 from softcard.trace.writer import TraceWriter
 

@@ -127,6 +127,10 @@ def default_limit() -> float | None:
     return seconds
 
 
+_RUNNING: Final[set[int]] = set()
+"""The process groups of the compilers that run now."""
+
+
 def run(command: Sequence[str], folder: str, name: str, seconds: float | None = None) -> str:
     """Run a compiler or linker in a folder, and return its warnings; `name` is its name in messages.
 
@@ -141,7 +145,11 @@ def run(command: Sequence[str], folder: str, name: str, seconds: float | None = 
             )
         except OSError as error:
             raise NoCompiler(f"{name} cannot be started: {error.strerror}") from None
-        used = _finished(process, limit)
+        _RUNNING.add(process.pid)
+        try:
+            used = _finished(process, limit)
+        finally:
+            _RUNNING.discard(process.pid)
         errors.seek(0)
         diagnostics = errors.read().decode(errors="replace")
     is_ended = used >= NEARLY * limit or process.returncode & 0xFF in ENDED if limit is not None else False
@@ -154,6 +162,18 @@ def run(command: Sequence[str], folder: str, name: str, seconds: float | None = 
     if process.returncode:
         raise CompileError(f"{name} refused the source\n{diagnostics.strip()}")
     return diagnostics
+
+
+def stop_all() -> bool:
+    """Kill the compilers that other threads run, because this process ends; return True if there were any.
+
+    They have sessions of their own, so they would go on. The calls of `run` in the threads raise an error.
+    """
+    running = tuple(_RUNNING)
+    for group in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+    return bool(running)
 
 
 def _finished(process: subprocess.Popen[bytes], limit: float | None) -> float:

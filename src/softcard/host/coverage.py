@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from softcard.core.settings import count_by_default
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 from softcard.image.coverage import CodeLines, Coverage
 from softcard.image.elf.lines import Lines
 from softcard.image.elf.reader import ElfFile

@@ -18,7 +18,7 @@ from softcard.device.refsi.commands import BufferStatus
 from softcard.device.refsi.device import DeviceInfo, KernelStatus
 from softcard.device.refsi.interfaces import HOST
 from softcard.device.refsi.registers import MemoryKind
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 
 if TYPE_CHECKING:
     from softcard.engine.riscv.tracepoints import HartTracepoints

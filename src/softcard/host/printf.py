@@ -142,8 +142,10 @@ def _converted(field: _Field, kind: str, length: str, elements: int, raw: bytes)
     one = _integer if kind in "diouxXcp" else _real
     if not elements:
         return one(field, kind, raw[: _LENGTHS.get(length, len(raw))] if one is _integer else raw)
-    size = _LENGTHS.get(length, len(raw) // (4 if elements == 3 else elements))
-    return ",".join(one(field, kind, raw[at : at + size]) for at in range(0, elements * size, size))
+    # Compilers widen the elements of vectors of 2 bytes, so their distance may exceed the size of an element.
+    stride = len(raw) // (4 if elements == 3 else elements) or 1
+    size = min(_LENGTHS.get(length, stride), stride)
+    return ",".join(one(field, kind, raw[at : at + size]) for at in range(0, elements * stride, stride))
 
 
 def _integer(field: _Field, kind: str, raw: bytes) -> str:
@@ -206,13 +208,22 @@ def _hexadecimal(value: float, precision: int | None, has_point: bool) -> str:
 # It begins with two dwords: the number of used bytes after them, and the number of bytes there are.
 
 
-SIZE_BYTES: Final = 1 << 16
+SIZE_BYTES: Final = 1 << 20
+"""The size of the buffer; the minimum that OpenCL requires of devices with the full profile."""
 _HEADER: Final = 8
 EMPTY: Final = bytes(4) + (SIZE_BYTES - _HEADER).to_bytes(4, "little")
 """The header of an empty printf buffer."""
 
 
+def used_bytes(header: bytes | memoryview) -> int:
+    """Return the number of bytes from the start of a printf buffer that kernels have written, header included.
+
+    `header` is the first dword of the buffer."""
+    return min(_HEADER + int.from_bytes(header[:4], "little"), SIZE_BYTES)
+
+
 def written(buffer: bytes | memoryview) -> bytes:
-    """Return the bytes that kernels have written into a printf buffer of SIZE_BYTES, without its header."""
-    used = int.from_bytes(buffer[:4], "little")
-    return bytes(buffer[_HEADER : _HEADER + min(used, SIZE_BYTES - _HEADER)])
+    """Return the bytes that kernels have written into a printf buffer, without its header.
+
+    `buffer` has the used bytes of the printf buffer, or all of them."""
+    return bytes(buffer[_HEADER : used_bytes(buffer)])

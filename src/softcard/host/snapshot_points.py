@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from softcard.core.errors import WireError, close_to
-from softcard.engine.tracepoints import END, FAULT
+from softcard.engine.hooks import END, FAULT
 
 if TYPE_CHECKING:
     from softcard.image.elf.lines import Place

@@ -34,12 +34,11 @@ import numpy as np
 
 from softcard.core.display import count
 from softcard.core.errors import SoftcardError, WireError
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 from softcard.image.elf.layout import SHT_DYNSYM, SHT_SYMTAB
 from softcard.image.elf.lines import Lines
 from softcard.image.elf.reader import ElfFile
 from softcard.isa.gcn.target import TARGETS, Target
-from softcard.isa.riscv.decode import decode, length
 
 EXECUTABLE: Final = 4
 """The ELF section flag SHF_EXECINSTR."""
@@ -169,6 +168,8 @@ def _of_waves(code: bytes, start: int, target: Target) -> Iterator[tuple[int, bo
 
 
 def _of_harts(code: bytes, start: int) -> Iterator[tuple[int, bool, bool]]:
+    from softcard.isa.riscv.decode import decode, length  # GPUs import this module and do not need RISC-V
+
     at = 0
     while at + 2 <= len(code):
         size = length(int.from_bytes(code[at : at + 2], "little"))

@@ -35,17 +35,25 @@ def unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], text)
 
 
+def _count(text: str) -> int:
+    """Return the number of arguments that the conversions of a format take."""
+    conversions = text.replace("%%", "")
+    return conversions.count("%") + conversions.count("*")
+
+
 def read_formats(lines: Iterable[Any], short_strings: bool = False) -> dict[int, PrintfFormat]:
     r"""Return the formats by number from the metadata ``amdhsa.printf`` (V2: ``Printf``).
 
     A line is, for example, ``7:2:4:8:%d %s\n``: the number, the count of arguments, their sizes, and the text.
-    Malformed lines are skipped."""
+    LLVM counts, but does not store, arguments without a conversion: their sizes are missing. Malformed lines are
+    skipped."""
     found: dict[int, PrintfFormat] = {}
     for line in lines:
         parts = str(line).split(":", 2)
         if len(parts) < 3 or not (parts[0] + parts[1]).isdecimal() or int(parts[1]) > MAX_ARGUMENTS:
             continue
         *sizes, text = parts[2].split(":", int(parts[1]))
-        if len(sizes) == int(parts[1]) and all(size.isdecimal() for size in sizes):
+        is_whole = len(sizes) == int(parts[1]) or len(sizes) == _count(text)
+        if is_whole and all(size.isdecimal() for size in sizes):
             found[int(parts[0])] = PrintfFormat(tuple(map(int, sizes)), unescaped(text), short_strings)
     return found

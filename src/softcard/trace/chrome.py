@@ -26,9 +26,8 @@ from typing import Final, TextIO
 
 from softcard.core.space import Unit
 from softcard.trace.counters import Counters
-from softcard.trace.reading import Record
 from softcard.trace.spans import OpenSpans, Span
-from softcard.trace.values import DIAGNOSTIC
+from softcard.trace.values import DIAGNOSTIC, Record
 from softcard.trace.writer import TraceWriter
 
 # ---- causal flows ----------------------------------------------------------------------------------------------------

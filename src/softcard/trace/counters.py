@@ -10,7 +10,7 @@ from math import prod
 from typing import Final
 
 from softcard.core.register import RegisterMap
-from softcard.trace.reading import Record
+from softcard.trace.values import Record
 
 LEVELS: Final = "open "
 """The prefix of the names of counters of unfinished work, whose values grow and shrink."""

@@ -11,8 +11,7 @@ from softcard.core.display import demangled, shown_path
 from softcard.core.errors import SoftcardError
 from softcard.core.event import Event
 from softcard.trace.code import SOURCES
-from softcard.trace.reading import Record
-from softcard.trace.values import DIAGNOSTIC, event_fields, to_object
+from softcard.trace.values import DIAGNOSTIC, Record, event_fields, to_object
 
 AROUND: Final = 4
 """The number of source lines before and after the position that a diagnostic's record contains."""

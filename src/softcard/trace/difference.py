@@ -13,8 +13,7 @@ from itertools import islice, zip_longest
 from typing import Final
 
 from softcard.core.errors import WireError
-from softcard.trace.reading import Record, read_records
-from softcard.trace.values import Plain
+from softcard.trace.values import Plain, Record, read_records
 
 SEARCHED: Final = 1000
 """The number of events after a difference in which a common continuation of the traces is searched."""

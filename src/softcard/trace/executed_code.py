@@ -22,7 +22,7 @@ from softcard.image.hsa.elf import HsaElf
 from softcard.image.riscv.program import ElfImage, read_elf
 from softcard.isa.gcn.target import TARGETS
 from softcard.trace.code import GAP, Extent, GcnText, Listing, RiscvText, functions_of, made_listing
-from softcard.trace.reading import Record
+from softcard.trace.values import Record
 
 HALFWORD: Final = 2
 """The size of the smallest RISC-V instruction in bytes."""

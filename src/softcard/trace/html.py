@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from softcard.core.event import Event, Probes
-from softcard.trace.reading import Record
+from softcard.trace.values import Record
 from softcard.trace.writer import TraceWriter
 
 if TYPE_CHECKING:

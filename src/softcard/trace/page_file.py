@@ -23,8 +23,8 @@ from softcard.core.display import demangled, shown_path
 from softcard.core.rule import Rule, load_rules
 from softcard.device.kfd.loaded_code import RUNTIME_KERNELS
 from softcard.trace.code import COMMANDS, Function, Listing
-from softcard.trace.reading import Record
 from softcard.trace.timeline import Timeline
+from softcard.trace.values import Record
 
 PACKAGES: Final = {
     **{name: f"softcard.device.{name}" for name in ("acceldev", "amdcl2", "fletcher", "hsa", "refsi")},

@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from softcard.device.kfd.loaded_code import UNNAMED, is_of_runtime
-from softcard.trace.reading import Record
-from softcard.trace.values import DIAGNOSTIC
+from softcard.trace.values import DIAGNOSTIC, Record
 
 _HEX: Final = re.compile("0x[0-9a-f]+")
 _INSTANTS: Final = frozenset({"user-command-started"})

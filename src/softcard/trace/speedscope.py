@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from softcard.trace.chrome import thread_name
-from softcard.trace.reading import Record
 from softcard.trace.spans import OpenSpans, Span
+from softcard.trace.values import Record
 from softcard.trace.writer import TraceWriter
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import re
 from typing import Final
 
 from softcard.core.event import Event
-from softcard.trace.reading import Record
-from softcard.trace.values import DIAGNOSTIC, Plain, to_object
+from softcard.trace.values import DIAGNOSTIC, Plain, Record, to_object
 from softcard.trace.writer import TraceWriter
 
 _BARE = re.compile(r"[\w.:/+-]+", re.ASCII)
@@ -27,7 +26,7 @@ def line(event: Event) -> str:
 
 
 def record_line(record: Record) -> str:
-    """Return a record (see `softcard.trace.reading`) as a line of text, without the line end."""
+    """Return a record (see `softcard.trace.values`) as a line of text, without the line end."""
     parts = [str(record["time"]), str(record["event"])]
     parts += [f"{name}={value_text(value)}" for name, value in record.items() if name not in NOT_SHOWN]
     return " ".join(parts)

@@ -25,10 +25,9 @@ from softcard.trace import counters
 from softcard.trace.chrome import FAULTS, thread_name
 from softcard.trace.code import CommandCode
 from softcard.trace.counters import LEVELS, Counters
-from softcard.trace.reading import Record
 from softcard.trace.spans import INSTANCE, LAUNCH, OpenSpans, Span
 from softcard.trace.text import value_text
-from softcard.trace.values import DIAGNOSTIC, Plain
+from softcard.trace.values import DIAGNOSTIC, Plain, Record
 
 # ---- register snapshots ----------------------------------------------------------------------------------------------
 # Register snapshots for a report: the events that hold them (`registers-taken`), and their locations.

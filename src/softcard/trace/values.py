@@ -1,4 +1,4 @@
-"""The names of events, and the representation of their values in all trace formats.
+"""The names of events, the representation of their values in all trace formats, and the reader of traces.
 
 An event is a frozen record. Its kind is its class name in kebab-case (``DmaTransfer`` -> ``dma-transfer``);
 fields keep the order in which they are declared. Numbers stay numbers, except in fields whose name, or the
@@ -8,14 +8,15 @@ bits of 64-bit numbers."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from softcard.core.errors import ModelBug, Registers, SoftcardError
+from softcard.core.errors import ModelBug, Registers, SoftcardError, WireError
 from softcard.core.event import Event
 from softcard.core.rule import Choice, Rule
 
@@ -120,3 +121,37 @@ def to_object(event: Event) -> dict[str, Plain]:
 def _place(error: SoftcardError) -> str:
     """Return the part of an error's location that names the failing wave or hart."""
     return ", ".join(f"{each.kind} {each.where}" for each in error.path if each.kind in UNITS)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+# Reader of traces in JSON lines, with one object per event, as `softcard.trace.text` writes them.
+
+
+Record = dict[str, Plain]
+"""One event as a dict: ``time``, ``event`` (its kind), and its fields."""
+
+
+def read_records(lines: Iterable[bytes]) -> Iterator[Record]:
+    """Yield the events of a trace in order; empty lines are skipped.
+
+    A line that is not an event, such as the truncated last line of a trace, raises `WireError` with the line number.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            raise WireError("the line is not a JSON object, expected a trace as JsonlTrace writes it").at(
+                "line", number
+            ) from None
+        if not isinstance(record, dict):
+            raise WireError("the line is not a JSON object, expected a trace as JsonlTrace writes it").at(
+                "line", number
+            )
+        time, kind = record.get("time"), record.get("event")
+        if type(time) is not int or not 0 <= time < 1 << 53 or not isinstance(kind, str) or not kind:
+            raise WireError('the object is not an event, expected "time" (an integer) and "event" (its kind)').at(
+                "line", number
+            )
+        yield record

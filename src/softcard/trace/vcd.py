@@ -18,9 +18,8 @@ from typing import Any, Final, TextIO
 from softcard.core.errors import NotInstalled, WireError
 from softcard.trace.chrome import thread_name
 from softcard.trace.counters import Counters, register_of
-from softcard.trace.reading import Record
 from softcard.trace.spans import OpenSpans
-from softcard.trace.values import Plain
+from softcard.trace.values import Plain, Record
 from softcard.trace.writer import TraceWriter
 
 _BITS: Final = {"registers": 64, "signals": 64, "interrupts": 1, "busy": 32, "counters": 64}

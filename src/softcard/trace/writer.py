@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, Self, TextIO, TypeAlias
 
 from softcard.core.errors import WireError
 from softcard.core.event import Event, Probes
-from softcard.trace.reading import Record
-from softcard.trace.values import to_object
+from softcard.trace.values import Record, to_object
 
 if TYPE_CHECKING:
     from softcard.device.acceldev.device import AcceldevDevice
@@ -66,7 +65,7 @@ class TraceWriter(ABC):
 
     @abstractmethod
     def write(self, record: Record) -> None:
-        """Write one event, given as a record: the form in which `softcard.trace.reading` returns events."""
+        """Write one event, given as a record: the form in which `softcard.trace.values` returns events."""
 
     def finish(self) -> None:  # noqa: B027  # most formats need no end
         """Write the end of the file after the last event; by default, write nothing."""

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -193,8 +194,21 @@ def test_there_is_no_compiler(tmp_path: Path) -> None:
 def test_there_is_no_compiler_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    with pytest.raises(LibraryError, match=r"none was found \(tried cc, gcc, clang\)"):
+    monkeypatch.setattr("softcard.attach.library.find_spec", lambda name: None)
+    with pytest.raises(
+        LibraryError, match=r"none was found \(tried cc, gcc, clang, ziglang\).*; pip install ziglang suf"
+    ):
         build_library(tmp_path)
+
+
+@pytest.mark.slow(seconds=7)
+@pytest.mark.skipif(not find_spec("ziglang"), reason="no ziglang: pip install 'softcard[kernels]'")
+def test_the_compiler_of_pip_suffices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without cc, gcc and clang can still use host programs that are there."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    loaded = ctypes.CDLL(str(build_library(tmp_path / "cache").path))
+    assert all(hasattr(loaded, name) for name in NAMES)
 
 
 def test_the_compiler_refuses(tmp_path: Path) -> None:

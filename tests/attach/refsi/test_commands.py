@@ -153,7 +153,7 @@ def test_exec_prints_findings_in_other_formats(capfd: Capture, host: str, form: 
     assert err.count(expected[form]) == 1
     code, _, err = run(capfd, *command, "--", host)
     assert code == 2
-    assert f"--format {form} requires --check, and --agent, --device rocm or refsi" in err
+    assert f"--format {form} requires --check, and --agent, --device rocm, opencl or refsi" in err
 
 
 def test_exec_has_a_status_for_findings(capfd: Capture, host: str) -> None:

@@ -20,6 +20,7 @@
 #define WAIT _IOWR('K', 0x0C, struct waiting)
 #define EVENT _IOWR('K', 0x08, uint32_t[8])
 #define SET _IOW('K', 0x0A, uint32_t[2])
+#define WRITABLE (1u << 31)
 enum { PAGE = 4096, GTT = 2, USERPTR = 4, THREADS = 4, GPU = 0x1234 };
 
 struct allocation {
@@ -45,7 +46,7 @@ static int opened(void) {
 }
 
 static uint64_t allocate(int file, uint64_t address, uint64_t size, uint32_t flags, uint64_t offset) {
-    struct allocation made = {address, size, 0, offset, GPU, flags};
+    struct allocation made = {address, size, 0, offset, GPU, flags | WRITABLE};
     uint32_t gpu = GPU;
     if (ioctl(file, ALLOCATE, &made)) return perror("allocate"), 0;
     struct mapping mapped = {made.handle, (uintptr_t)&gpu, 1, 0};

@@ -14,7 +14,7 @@ from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.exceptions import QueueError
 from softcard.device.hsa.memory.atomics import Word
 from softcard.device.hsa.memory.memory_types import MemoryTypes
-from softcard.engine.gcn.memory_type import COARSE, Mtype
+from softcard.engine.gcn.memory import COARSE, Mtype
 from tests.device.hsa.rig import Bench, dispatch
 
 engines = pytest.mark.parametrize("engine", ["jit", "reference"])

@@ -18,9 +18,9 @@ from softcard.engine.gcn.wave_log import WaveLog
 from softcard.hsa import demo_code
 from softcard.isa.gcn.state import ENDED, STATUS, Wave
 from softcard.trace import ChromeTrace
-from softcard.trace.reading import read_records
 from softcard.trace.text import JsonlTrace
 from softcard.trace.timeline import Timeline
+from softcard.trace.values import read_records
 
 ENGINES: tuple[dict[str, Any], ...] = (
     {"tier": "first"},

@@ -88,7 +88,16 @@ class Program:
         self.client.pages.append(made)
         return made
 
-    def allocate(self, address: int, size: int, flags: int = AllocFlags.GTT, offset: int = 0, gpu_id: int = 0) -> Any:
+    def allocate(
+        self,
+        address: int,
+        size: int,
+        flags: int = AllocFlags.GTT,
+        offset: int = 0,
+        gpu_id: int = 0,
+        writable: bool = True,
+    ) -> Any:
+        flags |= AllocFlags.WRITABLE * writable
         asked = ioctls.AllocMemoryOfGpu(
             va_addr=address, size=size, mmap_offset=offset, gpu_id=gpu_id or self.gpu_id, flags=flags
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softcard.core.errors import AccessFault
 from softcard.core.record import Record
 from softcard.device.hsa.pm4 import Function
 from softcard.device.kfd import sdma
@@ -250,6 +251,23 @@ def test_what_stops_a_queue(packet: Any, message: str) -> None:
         assert "at SDMA packet at byte 0x0, at queue 1" in str(heard[0].error)
         event = client.process.events._known[memory.event_id]
         assert event.is_set == ("no memory there" in message)
+
+
+def test_memory_without_the_flag_writable_is_read_only() -> None:
+    with program() as client:
+        heard: list[QueueFailed] = []
+        client.device.probes.subscribe(heard.append, QueueFailed)  # type: ignore[arg-type]
+        copies = Copies(client)
+        made = client.call(Number.CREATE_EVENT, CreateEvent(event_type=EventKind.MEMORY))
+        client.map(client.allocate(VA, PAGE, AllocFlags.VRAM, writable=False).handle)
+        space = client.process.device(client.device.nodes[0]).memory
+        assert space.read(VA, 4) == bytes(4)
+        with pytest.raises(AccessFault, match=r"write of 4 bytes at 0x7e0000000000: allocation 4 is read-only"):
+            space.write(VA, b"none")
+        copies.put(sdma.ConstFill(fill_size=2, address=VA, data=1, count=copies.count(4)))
+        eventually(lambda: bool(heard))
+        assert "write of 4 bytes at 0x7e0000000000: allocation 4 is read-only" in str(heard[0].error)
+        assert client.process.events._known[made.event_id].is_set
 
 
 @pytest.mark.parametrize(

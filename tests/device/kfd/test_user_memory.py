@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from softcard.core.allocations import Allocations
-from softcard.core.errors import NoHostMemory
+from softcard.core.errors import AccessFault, NoHostMemory
 from softcard.device.kfd import client, user_memory
 from softcard.device.kfd.client import Mapping, ProcessMemory
 from softcard.device.kfd.ioctls import AllocFlags
@@ -107,6 +107,22 @@ def test_the_shared_memory_of_another_program_is_not_this_ones() -> None:
         found = child.allocate(pages.address, PAGE, AllocFlags.USERPTR, pages.address)
         child.map(found.handle)
         assert child.process.device(child.device.nodes[0]).memory.read(pages.address, 4) == b"\1\2\3\4"
+
+
+def test_memory_that_the_agent_may_only_read() -> None:
+    """Pages that become shared, and pages of another program, which remain foreign."""
+    with program() as parent, program() as child:
+        memory = child.process.device(child.device.nodes[0]).memory
+        for pages, text in (
+            (child.own(PAGE), "write of 4 bytes at .*: allocation 1 is read-only"),
+            (parent.shared(PAGE), "write of 4 bytes at offset 0x0 of memory that the GPU may only read"),
+        ):
+            found = child.allocate(pages.address, PAGE, AllocFlags.USERPTR, pages.address, writable=False)
+            child.map(found.handle)
+            assert memory.read(pages.address, 4) == bytes(4)
+            with pytest.raises(AccessFault, match=text):
+                memory.write(pages.address, b"none")
+            assert not pages.bytes.any()
 
 
 def test_mappings_that_are_asked_for_are_those_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:

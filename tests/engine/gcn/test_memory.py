@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 
 from softcard.core.errors import AccessFault, ModelBug
 from softcard.core.space import PAGE_SIZE, Ram, Unit
-from softcard.engine.gcn.memory import COLUMNS, ENTRIES, LIMIT, MASK64, Effects, GpuMemory, Plain
-from softcard.engine.gcn.memory_type import COARSE, MemoryType, Mtype
+from softcard.engine.gcn.memory import (
+    COARSE,
+    COLUMNS,
+    ENTRIES,
+    LIMIT,
+    MASK64,
+    Effects,
+    GpuMemory,
+    MemoryType,
+    Mtype,
+    Plain,
+)
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 
 PAGE = PAGE_SIZE

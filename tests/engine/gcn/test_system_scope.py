@@ -14,8 +14,7 @@ import pytest
 
 from softcard.core.order import Prng
 from softcard.engine.gcn.api import Dispatch, StepLimit
-from softcard.engine.gcn.memory import GpuMemory
-from softcard.engine.gcn.memory_type import MemoryType, Mtype
+from softcard.engine.gcn.memory import GpuMemory, MemoryType, Mtype
 from softcard.engine.gcn.strict.caches import System
 from softcard.engine.gcn.strict.coherence import StrictEngine
 from softcard.engine.gcn.strict.findings import Finding, Host

@@ -7,9 +7,8 @@ from random import Random
 
 import pytest
 
-from softcard.engine.races.clocks import AgentClock
+from softcard.engine.races.clocks import AgentClock, cells_met, is_ordered
 from softcard.engine.races.findings import host_and, race_message
-from softcard.engine.races.order import cells_met, is_ordered
 from softcard.engine.riscv.races.layout import BYTES, SLOT_AT, SPLIT, HartRow, Race, atomic_bit, slot_mask
 from softcard.engine.riscv.races.native_batch import LINE, is_line_past
 from softcard.engine.riscv.races.native_fast_path import is_past

@@ -64,6 +64,8 @@ def code(*arguments: Argument, text: str = PRINT) -> bytes:
 
 
 PRINTS = code(*ARGUMENTS)
+FITTING = 131_071
+"""The number of work-items whose output fits the printf buffer."""
 SILENT = code(ARGUMENTS[0], Argument("", 8, 8, "hidden_none"))
 
 
@@ -88,9 +90,9 @@ def test_printf(options: dict[str, Any]) -> None:
 def test_more_than_the_printf_buffer_holds(gpu: Gpu) -> None:
     """The free space of the buffer counts: work-items that find none must not write to it."""
     kernel, words = gpu.load(PRINTS).kernel("k"), gpu.array([1, 2], np.int32)
-    assert len(gpu.dispatch(kernel, 8191, args=[words]).wait().printf) == 8 * 8191 == 65536 - 8
+    assert len(gpu.dispatch(kernel, FITTING, args=[words]).wait().printf) == 8 * FITTING == (1 << 20) - 8
     with pytest.raises(AccessFault) as caught:  # this kernel does not look
-        gpu.run(PRINTS, "k", 8192, args=[words])
+        gpu.run(PRINTS, "k", FITTING + 1, args=[words])
     assert caught.value.text == "<printf: no format 1>\n"  # what it had printed is not lost
 
 
@@ -152,11 +154,11 @@ def test_hidden_arguments_that_cannot_be(gpu: Gpu, hidden: dict[str, Any], messa
 def test_what_a_failed_launch_leaves(gpu: Gpu) -> None:
     """Printf buffer, packet, kernarg segment and signal stay, the array that was mapped for it does not."""
     words, buffers = np.array([1, 2], np.int32), gpu.load(PRINTS)
-    launch = gpu.dispatch(buffers.kernel("k"), 8192, args=[words], queue=gpu.queue(4))
+    launch = gpu.dispatch(buffers.kernel("k"), FITTING + 1, args=[words], queue=gpu.queue(4))
     with pytest.raises(AccessFault):
         launch.wait()
     place = int.from_bytes(gpu.device.memory.read(launch.packet.kernarg_address + 8, 8), "little")
-    assert struct.unpack("<2I", gpu.device.memory.read(place, 8)) == (8 * 8192, 65536 - 8)
+    assert struct.unpack("<2I", gpu.device.memory.read(place, 8)) == (8 * (FITTING + 1), 8 * FITTING)
     assert launch.signal.load() == 1
     with pytest.raises(RuleError, match="the array is not in device memory"):
         gpu.address(words)

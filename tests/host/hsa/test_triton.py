@@ -230,6 +230,7 @@ def test_races_are_found(processor: str, name: str, engine: str) -> None:
     assert {each.name for each in found} == RACING[name][1]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 @pytest.mark.parametrize("processor", PROCESSORS)
 @pytest.mark.parametrize("name", ["in_place", "reverse", "rotary", "products", "guarded", "float_sum", "softmax"])

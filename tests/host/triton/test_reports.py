@@ -234,6 +234,18 @@ def test_softcard_may_be_imported_before_triton(tmp_path: Path):
     assert "softcard" in made.stdout, made.stderr
 
 
+def test_import_starts_the_digest_and_loads_no_riscv(tmp_path: Path):
+    """The digest of Triton's files overlaps with the import, and Triton finds it when it needs it."""
+    code = (
+        "import sys, softcard.triton, triton\n"
+        "triton.runtime.driver.active.get_current_target()\n"
+        "digest = triton.runtime.cache.triton_key\n"
+        "print(digest.cache_info().misses, any('riscv' in name for name in sys.modules), len(digest()) > 100)\n"
+    )
+    made = run("-c", code, path=tmp_path)
+    assert made.stdout == "1 False True\n", made.stderr
+
+
 def test_the_variable_selects_the_driver_beside_an_active_one(tmp_path: Path):
     """As on a machine with a GPU, where Triton's own driver is active, too."""
     distribution, other = tmp_path / "softcard_of_tests-1.dist-info", tmp_path / "other_backend"

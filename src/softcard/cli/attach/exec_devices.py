@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from softcard.cli.exits import UsageError, usage_errors
 from softcard.cli.options import Format
-from softcard.cli.records import NOT_COUNTED, ExecRecords, RunSummary, print_findings
+from softcard.cli.records import NOT_COUNTED, ExecRecords, RunSummary, annotate, formatted, print_findings
+from softcard.core.display import count
 
 if TYPE_CHECKING:
     from softcard.cli.records import Report
@@ -75,7 +76,7 @@ class DeviceOptions:
     """RefSi's encoding of the window field SCALE_A; "" if the user gave none."""
     form: Format = Format.TEXT
     """The format in which findings are printed."""
-    findings: list[Finding] = field(default_factory=list, compare=False)
+    findings: list[Finding | Diagnostic] = field(default_factory=list, compare=False)
     """The findings of the checks on all devices."""
     drain: Callable[[], None] = lambda: None
     """Wait until all lines that were given to `Say` are printed."""
@@ -317,6 +318,62 @@ def rocm(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
             wanted.show_by(say)(_warning(not_opened(os.environ)))
 
 
+@contextmanager
+def opencl(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
+    """Provide the OpenCL platform during the block; yield the environment variables by which programs find it.
+
+    Each program starts a server of its own, which reports to this process."""
+    from softcard.attach.opencl.installing import vendors
+    from softcard.attach.opencl.library import build_library
+    from softcard.attach.opencl.records import Receiver
+    from softcard.attach.opencl.variables import PYTHON_VARIABLE, RECORDS_VARIABLE, of_loaders, of_settings
+    from softcard.device.kfd.node import nodes
+
+    with usage_errors():
+        if wanted.agents:
+            nodes(wanted.agents)
+    library = build_library()
+    with usage_errors():
+        found = of_loaders(vendors(library), library.path)
+    found |= {PYTHON_VARIABLE: sys.executable} | of_settings(
+        wanted.agents,
+        engine=wanted.engine,
+        check=wanted.check,
+        time_limit_seconds=wanted.time_limit,
+        suppressions="" if wanted.suppressions is None else str(wanted.suppressions.absolute()),
+        equal_stores=wanted.equal_stores,
+        poison=wanted.poison,
+    )
+    reports: list[Diagnostic] = []
+    with tempfile.TemporaryDirectory(prefix="softcard-") as folder:
+        path = Path(folder, "records.sock")
+        receiver = Receiver(path, reports.append)
+        has_ended = False
+        try:
+            yield found | {RECORDS_VARIABLE: str(path)}
+        finally:
+            has_ended = receiver.close()
+    show = wanted.show_by(say)
+    if not has_ended:
+        show(_warning("the OpenCL platform of the program still runs: its last findings are missing"))
+    if not receiver.count:
+        show(_warning(NO_CONTEXT))
+    elif wanted.check:
+        wanted.drain()
+        if wanted.form is Format.TEXT:
+            say(count(len(reports), "finding") if reports else "checked: no findings")
+            annotate(Path(wanted.program), reports, sys.stderr)
+        else:
+            print(formatted(wanted.form, Path(wanted.program), reports), end="", file=sys.stderr)
+    _record_findings(wanted, reports)
+
+
+NO_CONTEXT: Final = (
+    "no program has made an OpenCL context on a device of the platform Softcard: nothing was emulated (a program with "
+    "a loader of its own, or as another user, ignores the variables)"
+)
+
+
 def _warning(text: str) -> Diagnostic:
     from softcard.core.diagnostics import Diagnostic
     from softcard.core.findings import Level
@@ -329,10 +386,15 @@ def _report_findings(wanted: DeviceOptions, findings: Sequence[Finding], ran: Ru
 
     `ran` is the summary of what was run.
     """
-    wanted.findings.extend(findings)
     wanted.drain()
     if wanted.check:
         print_findings(findings, sys.stderr, ran, wanted.form, Path(wanted.program))
+    _record_findings(wanted, findings)
+
+
+def _record_findings(wanted: DeviceOptions, findings: Sequence[Finding | Diagnostic]) -> None:
+    """Write findings to the --findings file and to the report, and keep them for the exit status."""
+    wanted.findings.extend(findings)
     if wanted.findings_file is not None:
         from softcard.cli.records import write_findings
 
@@ -341,5 +403,10 @@ def _report_findings(wanted: DeviceOptions, findings: Sequence[Finding], ran: Ru
         wanted.report.found(findings)
 
 
-ATTACHMENTS: Final[dict[str, Attachment]] = {"fletcher": fletcher, "refsi": refsi, "rocm": rocm}
+ATTACHMENTS: Final[dict[str, Attachment]] = {
+    "fletcher": fletcher,
+    "refsi": refsi,
+    "rocm": rocm,
+    "opencl": opencl,
+}
 """The context manager of every interface that `exec` provides, by the interface's name in `--device`."""

@@ -72,7 +72,9 @@ def exec_program(
     devices: Annotated[
         list[str] | None,
         typer.Option(
-            "--device", metavar="NAME", help="Device of the program: fletcher (default), refsi, rocm; can be repeated."
+            "--device",
+            metavar="NAME",
+            help="Device of the program: fletcher (default), refsi, rocm, opencl; can be repeated.",
         ),
     ] = None,
     kernel: FletcherKernelOption = "sum",
@@ -107,7 +109,7 @@ def exec_program(
         typer.Option(
             "--agent",
             metavar="NAME",
-            help="ROCm: a GPU of the machine, gfx803 to gfx950; can be repeated.",
+            help="ROCm, OpenCL: a GPU of the machine, gfx803 to gfx950; can be repeated.",
             autocompletion=complete_cards,
         ),
     ] = None,
@@ -168,7 +170,9 @@ def exec_program(
 
       softcard exec --device refsi -- ./program args
 
-      softcard exec --agent gfx900 -- ./program args"""
+      softcard exec --agent gfx900 -- ./program args
+
+      softcard exec --device opencl --check all -- python program.py"""
     for name in devices or ():
         if name not in ATTACHMENTS:
             known = f"{', '.join(ATTACHMENTS)}{close_to(name, ATTACHMENTS)}"
@@ -181,12 +185,21 @@ def exec_program(
         trace_waves=trace_waves, registers_at=tuple(registers_at or ()), poison=poison_of(poison),
         window_scale=window_scale or "", large_bar=not no_large_bar, form=form,
     )  # fmt: skip
-    is_rocm = bool(agents) or "rocm" in (devices or ())
-    has_checks = is_rocm or "refsi" in (devices or ())
-    if poison and not is_rocm:
-        raise UsageError("--poison requires --device rocm or --agent NAME")
+    is_opencl = "opencl" in (devices or ())
+    is_rocm = "rocm" in (devices or ()) or (bool(agents) and not is_opencl)
+    has_checks = is_rocm or is_opencl or "refsi" in (devices or ())
+    if poison and not (is_rocm or is_opencl):
+        raise UsageError("--poison requires --device rocm, --device opencl or --agent NAME")
     if no_large_bar and not is_rocm:
         raise UsageError("--no-large-bar requires --device rocm or --agent NAME")
+    if is_opencl:
+        _check_opencl(
+            {
+                "--report": report, "--coverage": coverage, "--trace-file": trace_file, "--profile-file": profile_file,
+                "--summary-file": summary_file, "--trace-waves": trace_waves, "--registers-at": registers_at,
+                "--trace": trace, "--code": code,
+            }
+        )  # fmt: skip
     if trace_waves and not has_checks:
         raise UsageError("--trace-waves requires --device rocm, --device refsi or --agent NAME")
     if registers_at and not is_rocm:
@@ -194,16 +207,18 @@ def exec_program(
     if registers_at and report is None:
         raise UsageError("--registers-at requires --report FILE.html, which shows the registers")
     if (check or findings or suppressions) and not has_checks:
-        raise UsageError("--check, --findings and --suppressions require --device rocm, --device refsi or --agent NAME")
+        raise UsageError(
+            "--check, --findings and --suppressions require --device rocm, opencl or refsi, or --agent NAME"
+        )
     if time_limit is not None and not has_checks:
-        raise UsageError("--time-limit requires --device rocm, --device refsi or --agent NAME")
+        raise UsageError("--time-limit requires --device rocm, opencl or refsi, or --agent NAME")
     check_outputs(findings, suppressions, wanted.check, equal_stores)
     check_error_exitcode(error_exitcode, wanted.check if has_checks else "")
     if coverage is not None and not has_checks:
         raise UsageError("--coverage requires --device rocm, --device refsi or --agent NAME")
     check_coverage(coverage, wanted.check if is_rocm else "", wanted.engine)
     if form is not Format.TEXT and not (wanted.check and has_checks):
-        raise UsageError(f"--format {form} requires --check, and --agent, --device rocm or refsi")
+        raise UsageError(f"--format {form} requires --check, and --agent, --device rocm, opencl or refsi")
     for path in code or ():
         with reading(path), path.open("rb") as file:
             file.read(1)
@@ -226,6 +241,15 @@ def exec_program(
     if not status and any(each.level is Level.ERROR for each in wanted.findings):
         status = error_exitcode or status
     raise typer.Exit(status)
+
+
+def _check_opencl(options: Mapping[str, object]) -> None:
+    """Raise `UsageError` if an option is given that concerns GPUs in this process; `options` are values by name."""
+    for name, value in options.items():
+        if value:
+            raise UsageError(
+                f"{name} cannot be used with --device opencl, whose GPUs are in a process that the program starts"
+            )
 
 
 def _check_program(program: str) -> None:

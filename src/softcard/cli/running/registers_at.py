@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from softcard.cli.exits import UsageError
 from softcard.core.errors import WireError, close_to
-from softcard.engine.tracepoints import END, FAULT
+from softcard.engine.hooks import END, FAULT
 from softcard.host.snapshot_points import addresses_of_line, file_and_line, number_of
 
 if TYPE_CHECKING:

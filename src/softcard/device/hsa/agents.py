@@ -13,7 +13,7 @@ from typing import Final
 
 from softcard.core.errors import BeyondModel, WireError, close_to
 from softcard.core.register import Field, Register
-from softcard.engine.gcn.memory_type import Mtype
+from softcard.engine.gcn.memory import Mtype
 from softcard.isa.gcn.target import GFX7, GFX8, GFX9, Target, target
 
 UNALIGNED: Final = 3

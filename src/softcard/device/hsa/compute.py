@@ -14,13 +14,13 @@ from softcard.core.findings import Finding, FindingLog, Findings, Locators
 from softcard.core.memory_check import guard_of
 from softcard.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED, REFERENCE
 from softcard.device.hsa.wave_events import WaveEvents
-from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import CountingEngine, Dispatch, Engine, Statistics
 from softcard.engine.gcn.checks.registry import gcn_checks
 from softcard.engine.gcn.hooks import Check, Checks, Tracker
 from softcard.engine.gcn.tiered.engine import JitEngine
 from softcard.engine.gcn.tiered.translation import Tier
 from softcard.engine.gcn.tracepoints import Tracepoints
+from softcard.engine.hooks import Executions
 
 if TYPE_CHECKING:
     from softcard.core.lint import LintDesk

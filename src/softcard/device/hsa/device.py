@@ -53,11 +53,11 @@ from softcard.device.hsa.queues.signals import POLL_SECONDS, Signal, Timestamps
 from softcard.device.hsa.settings import STRICT, GpuOptions, Settings
 from softcard.device.hsa.snapshot import DeviceState, Keeper
 from softcard.device.hsa.wave_events import WaveCalls, WaveEvents
-from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import Engine
 from softcard.engine.gcn.hooks import Checks
-from softcard.engine.gcn.memory_type import Mtype
+from softcard.engine.gcn.memory import Mtype
 from softcard.engine.gcn.strict.findings import Finding
+from softcard.engine.hooks import Executions
 from softcard.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:

@@ -34,8 +34,10 @@ class AddressSpace:
             self.program = device.checks.program_memory(fill)
         self._unmapped = unmapped
 
-    def map(self, address: int, pieces: Sequence[Piece], name: str) -> None:
-        """Map the memory in `pieces` at `address`; raise `Refused`, without effect, if the range is not free."""
+    def map(self, address: int, pieces: Sequence[Piece], name: str, *, writable: bool) -> None:
+        """Map the memory in `pieces` at `address`; raise `Refused`, without effect, if the range is not free.
+
+        Waves and engines that store to memory which is not `writable` fault."""
         for piece in pieces:
             start, end = address + piece.start, address + piece.start + piece.size
             if start < 0 or end > USER_LIMIT:
@@ -43,7 +45,7 @@ class AddressSpace:
             for old in self.memory.between(start, end):
                 raise Refused(f"{name} at {start:#x}..{end:#x} overlaps {old.name} at {old.base:#x}..{old.end:#x}")
         for piece in pieces:
-            self.memory.map(address + piece.start, piece.what, name=name)
+            self.memory.map(address + piece.start, piece.what, writable=writable, name=name)
         if self.memory.guard is not None and pieces:
             self._note(self.memory.guard.allocations, address, address + pieces[-1].start + pieces[-1].size, name)
 
@@ -66,7 +68,7 @@ class AddressSpace:
         if self.memory.guard is not None:
             self.memory.guard.allocations.free(address)
 
-    def replace(self, address: int, old: Sequence[Piece], new: Sequence[Piece], name: str) -> None:
+    def replace(self, address: int, old: Sequence[Piece], new: Sequence[Piece], name: str, *, writable: bool) -> None:
         """Replace the mapping of `old` at `address` by `new`, pieces of shared memory with equal contents.
 
         Waves may access the memory during the call, because at every moment either `old` or `new` is mapped."""
@@ -75,7 +77,8 @@ class AddressSpace:
                 continue
             end = piece.start + piece.size
             inside = [each for each in new if piece.start <= each.start < end]
-            self.memory.split(address + piece.start, [(address + each.start, each.what) for each in inside], name=name)
+            parts = [(address + each.start, each.what) for each in inside]
+            self.memory.split(address + piece.start, parts, name=name, writable=writable)
 
     # ---- accesses of copy engines and PM4 commands -----------------------------------------------------------------
 
@@ -129,10 +132,11 @@ class AddressSpace:
         found = self.memory.find(address)
         if isinstance(found, Plain) and (found.writable or access == "read"):
             return found.view, address - found.base, min(size, found.end - address)
-        if isinstance(found, Effects) and isinstance(found.region, Foreign):
-            return found.region, address - found.base, min(size, found.end - address)
-        text = f"{access} of {size} bytes at {address:#x}: no memory there"
-        raise AccessFault(text, address=address, access=access)
+        region = found.region if isinstance(found, Effects) else None
+        if found is not None and isinstance(region, Foreign) and (region.writable or access == "read"):
+            return region, address - found.base, min(size, found.end - address)
+        what = "no memory there" if found is None else f"{found.name} is read-only"
+        raise AccessFault(f"{access} of {size} bytes at {address:#x}: {what}", address=address, access=access)
 
 
 def _move(to: memoryview | Foreign, into: int, source: memoryview | Foreign, at: int, size: int) -> None:

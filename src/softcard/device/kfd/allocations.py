@@ -57,6 +57,11 @@ class Allocation:
         return f"allocation {self.handle & (1 << GPU_AT) - 1}"
 
     @property
+    def is_writable(self) -> bool:
+        """True if agents may store to the memory."""
+        return AllocFlags.WRITABLE in self.flags
+
+    @property
     def once(self) -> int:
         """The bytes of the allocation; the memory of a ring, which is mapped twice in succession, counts only once."""
         return self.size // 2 if self.flags & AllocFlags.AQL_QUEUE_MEM else self.size
@@ -220,8 +225,9 @@ class Allocations:
         """Set the pieces of an allocation whose memory the program itself allocated: see `UserMemory.pieces`."""
         made.pieces = self._user.pieces(made.user_address, made.once, is_own=is_own, is_quiet=is_quiet)
         for piece in made.pieces:
-            if isinstance(piece.what, Foreign) and not is_own:
-                piece.what.touched = lambda: self._share(made)
+            if isinstance(piece.what, Foreign):
+                piece.what.writable = made.is_writable
+                piece.what.touched = None if is_own else lambda: self._share(made)
         made.map_twice()
 
     def free(self, handle: int) -> None:
@@ -248,7 +254,7 @@ class Allocations:
             found, nodes = self.find(arguments.handle), self._nodes_of(arguments)
             for node in nodes:
                 if node.number not in found.mapped:
-                    self._space_of(node).map(found.address, found.pieces, found.name)
+                    self._space_of(node).map(found.address, found.pieces, found.name, writable=found.is_writable)
                     found.mapped.add(node.number)
                     self._note_definedness(found, node)
         return len(nodes)
@@ -297,7 +303,8 @@ class Allocations:
                 self._set_user_pieces(found, is_own=True, is_quiet=False)
                 for node in self._nodes:
                     if node.number in found.mapped:
-                        self._space_of(node).replace(found.address, old, found.pieces, found.name)
+                        space = self._space_of(node)
+                        space.replace(found.address, old, found.pieces, found.name, writable=found.is_writable)
         finally:
             self._lock.release()
         return True

@@ -18,8 +18,8 @@ from softcard.core.space import PAGE_SIZE
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.events import CodeLoaded, PacketStarted
 from softcard.device.hsa.queues.packets import KernelDispatchPacket
-from softcard.engine.executions import Executions
 from softcard.engine.gcn.memory import GpuMemory
+from softcard.engine.hooks import Executions
 
 # ---- names of kernels and functions ----------------------------------------------------------------------------------
 # The names of kernels and functions in memory: a loader copies whole code objects, with their dynamic symbols.

@@ -19,6 +19,9 @@ FIRST_RENDER_MINOR: Final = 128
 MOST_NODES: Final = 8
 """The maximum number of agents of one machine."""
 LOCAL_MEMORY_BYTES: Final = 8 << 30
+MEMORY_BUS_BITS: Final = 2048
+COMPUTE_QUEUES: Final = 24
+"""The number of hardware queues for packets of kernels that an agent has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Product:
     """The product that the driver reports for an agent.
 
     - `device_id`, `name` and `family`: the PCI device id, the code name, and the number of the family.
+    - `board`: the name under which the product is sold.
     - `sdma_queues`: the queues of each copy engine; `sdma_engines`: the copy engines.
     - `xgmi_engines`: the copy engines for copies between agents.
     - `shader_engines` and `array_units`: the shader engines of each accelerator die (XCC), and the compute units of
@@ -37,6 +41,7 @@ class Product:
 
     device_id: int
     name: str
+    board: str
     family: int
     sdma_queues: int
     shader_engines: int = 4
@@ -56,25 +61,25 @@ BUS: Final = 108
 """The hardware ids of graphics, copy engines and bus interface in the table of IP versions."""
 _CDNA3_CACHES: Final = ((1, 32), (2, 4096), (3, 262144))
 PRODUCTS: Final = {
-    "gfx803": Product(0x7300, "fiji", 130, 2),
-    "gfx900": Product(0x6860, "vega10", 141, 2),
-    "gfx906": Product(0x66A1, "vega20", 141, 8),
-    "gfx908": Product(0x738C, "arcturus", 141, 8, shader_engines=8, xgmi_engines=6, clock_mhz=1502,
-                      caches=((1, 16), (2, 8192))),
-    "gfx90a": Product(0x7408, "aldebaran", 141, 8, shader_engines=8, array_units=14, xgmi_engines=3, clock_mhz=1700,
-                      caches=((1, 16), (2, 8192)), revision=1,
+    "gfx803": Product(0x7300, "fiji", "Radeon R9 Nano", 130, 2),
+    "gfx900": Product(0x6860, "vega10", "Radeon Instinct MI25", 141, 2),
+    "gfx906": Product(0x66A1, "vega20", "Radeon Pro VII", 141, 8),
+    "gfx908": Product(0x738C, "arcturus", "Instinct MI100", 141, 8, shader_engines=8, xgmi_engines=6,
+                      clock_mhz=1502, caches=((1, 16), (2, 8192))),
+    "gfx90a": Product(0x7408, "aldebaran", "Instinct MI250X", 141, 8, shader_engines=8, array_units=14,
+                      xgmi_engines=3, clock_mhz=1700, caches=((1, 16), (2, 8192)), revision=1,
                       ip_versions=((GRAPHICS, (9, 4, 2)), (COPIES, (4, 4, 0)), (BUS, (7, 4, 4)))),
-    "gfx942": Product(0x74A1, "ip discovery", 141, 8, array_units=10, xgmi_engines=14, clock_mhz=2100,
-                      caches=_CDNA3_CACHES, cache_line=128, revision=1,
+    "gfx942": Product(0x74A1, "ip discovery", "Instinct MI300X", 141, 8, array_units=10, xgmi_engines=14,
+                      clock_mhz=2100, caches=_CDNA3_CACHES, cache_line=128, revision=1,
                       ip_versions=((GRAPHICS, (9, 4, 3)), (COPIES, (4, 4, 2)), (BUS, (7, 9, 0)))),
-    "gfx950": Product(0x75A0, "ip discovery", 141, 8, array_units=9, xgmi_engines=14, clock_mhz=2400,
-                      caches=_CDNA3_CACHES, cache_line=128,
+    "gfx950": Product(0x75A0, "ip discovery", "Instinct MI355X", 141, 8, array_units=9, xgmi_engines=14,
+                      clock_mhz=2400, caches=_CDNA3_CACHES, cache_line=128,
                       ip_versions=((GRAPHICS, (9, 5, 0)), (COPIES, (4, 4, 5)), (BUS, (7, 9, 1)))),
 }  # fmt: skip
 """The product for each supported agent.
 
-They are Radeon R9 Nano, Radeon Instinct MI25, Radeon Pro VII, Instinct MI100, one die of an Instinct MI250X, and
-Instinct MI300X and MI355X in SPX mode. CDNA agents have the ECC of SRAM (`Agent.sramecc`) enabled.
+gfx90a is one die of its product. gfx942 and gfx950 are in SPX mode. CDNA agents have the ECC of SRAM
+(`Agent.sramecc`) enabled.
 """
 
 
@@ -97,6 +102,11 @@ class Node:
     def minor(self) -> int:
         """The minor number of the agent's render node, /dev/dri/renderD128 and so on."""
         return FIRST_RENDER_MINOR + self.number - 1
+
+    @property
+    def location_id(self) -> int:
+        """The agent's PCI address: the bus in bits 15-8, the device in bits 7-3, the function in bits 2-0."""
+        return self.number << 10
 
     @property
     def device_id(self) -> int:
@@ -216,7 +226,7 @@ def files(nodes: Sequence[Node], *, large_bar: bool = True) -> dict[str, str]:
         made[f"{here}/name"] = f"{node.product.name}\n"
         made[f"{here}/properties"] = _text(_agent(node))
         made[f"{here}/mem_banks/0/properties"] = _text(
-            _bank(FRAME_BUFFER_PUBLIC if large_bar else FRAME_BUFFER_PRIVATE, node.memory_bytes, 2048, 945)
+            _bank(FRAME_BUFFER_PUBLIC if large_bar else FRAME_BUFFER_PRIVATE, node.memory_bytes, MEMORY_BUS_BITS, 945)
         )
         made[f"{here}/io_links/0/properties"] = _text(_link(node.number, 0, OVERRIDES))
         link = f"{TOPOLOGY}/nodes/0/io_links/{node.number - 1}"
@@ -258,11 +268,12 @@ def _agent(node: Node) -> Properties:
         "gds_size_in_kb": 0, "wave_front_size": 64, "array_count": node.shader_engines, "simd_arrays_per_engine": 1,
         "cu_per_simd_array": product.array_units, "simd_per_cu": SIMDS_PER_CU,
         "max_slots_scratch_cu": 32, "gfx_target_version": major * 10000 + minor * 100 + step,
-        "vendor_id": VENDOR, "device_id": product.device_id, "location_id": node.number << 10, "domain": 0,
+        "vendor_id": VENDOR, "device_id": product.device_id, "location_id": node.location_id, "domain": 0,
         "drm_render_minor": node.minor, "hive_id": 0, "num_sdma_engines": product.sdma_engines,
         "num_sdma_xgmi_engines": product.xgmi_engines, "num_sdma_queues_per_engine": product.sdma_queues,
-        "num_cp_queues": 24, "max_engine_clk_fcompute": product.clock_mhz, "local_mem_size": node.memory_bytes,
-        "fw_version": 421, "capability": _capability(node), "sdma_fw_version": 430, "unique_id": node.number,
+        "num_cp_queues": COMPUTE_QUEUES, "max_engine_clk_fcompute": product.clock_mhz,
+        "local_mem_size": node.memory_bytes, "fw_version": 421, "capability": _capability(node),
+        "sdma_fw_version": 430, "unique_id": node.number,
         "num_xcc": agent.xccs, "max_engine_clk_ccompute": 3000,
     }  # fmt: skip
 

@@ -46,13 +46,14 @@ class Foreign:
     """A region of memory that is mapped only in the program, not in this process.
 
     Each access of a wave first calls `touched`, until `touched` has returned True once. `touched` may make the
-    memory shared. Accesses to memory that remains foreign use system calls."""
+    memory shared. Accesses to memory that remains foreign use system calls. Stores fault unless it is `writable`."""
 
     def __init__(self, client: Client, address: int, size: int) -> None:
         self.client = client
         self.address = address
         self.size = size
         self.touched: Callable[[], bool] | None = None
+        self.writable = True
         self._lock = threading.Lock()
 
     def host_address(self, offset: int, unit: Unit) -> int | None:
@@ -69,6 +70,9 @@ class Foreign:
 
     def write(self, offset: int, data: bytes, unit: Unit) -> None:
         """Store `data` for a wave."""
+        if not self.writable:
+            text = f"write of {len(data)} bytes at offset {offset:#x} of memory that the GPU may only read"
+            raise AccessFault(text, address=offset, access="write")
         self._touch()
         try:
             self.client.write(self.address + offset, data)

@@ -39,7 +39,7 @@ from softcard.device.refsi.spec.dma import TransferOrder
 from softcard.device.refsi.spec.memory import COHERENT, STRICT, SpecMemory
 from softcard.device.refsi.spec.port import SpecPort
 from softcard.device.refsi.toolkit.builder import REFSIDRV, SPEC
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 from softcard.engine.riscv.api import Engine
 from softcard.engine.riscv.checks import hart_checks
 from softcard.engine.riscv.hooks import HartChecks, Machine

@@ -21,10 +21,10 @@ from softcard.core.errors import BeyondModel, GuestFault, ModelBug
 from softcard.core.limits import Watch, past_steps
 from softcard.core.space import host_address
 from softcard.core.words import align_up
-from softcard.engine.executions import Executions
 from softcard.engine.gcn.hooks import NO_CHECKS, Checks
 from softcard.engine.gcn.host_clock import HostClock
 from softcard.engine.gcn.memory import LIMIT, GpuMemory
+from softcard.engine.hooks import Executions
 from softcard.isa.gcn.state import FULL, LANES, PTR32, SGPRS, VGPRS, WINDOW_MASK, Wave
 from softcard.isa.gcn.target import Target
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from softcard.core.errors import Registers, SoftcardError
 from softcard.engine.gcn.api import QUIET_HINTS
 from softcard.isa.gcn.algebra import WaveIntegers
-from softcard.isa.gcn.hwreg import HW_GPR_ALLOC, HW_STATUS
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute
 from softcard.isa.gcn.state import (
     EXEC,
     FLAT_SCRATCH,
     FULL,
+    HW_GPR_ALLOC,
+    HW_STATUS,
     INDEXED_SGPRS,
     M0,
     MODE,

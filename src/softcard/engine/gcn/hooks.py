@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.errors import SoftcardError
-from softcard.engine.executions import Executions
 from softcard.engine.gcn.instrumentation import PLAIN, HookPoints, Instrumentation
 from softcard.engine.gcn.launches import Launches
 from softcard.engine.gcn.memory import GpuMemory
-from softcard.engine.hooks import by_hook, only
+from softcard.engine.hooks import Executions, by_hook, only
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.state import Wave
 

@@ -1,4 +1,4 @@
-"""The memory of waves: 48-bit addresses, plain memory, regions with effects, and the page table.
+"""The memory of waves: types of memory, 48-bit addresses, plain memory, regions with effects, and the page table.
 
 Plain memory is accessed without copies. Translated code itself reads the two-level page table. Level 1 has
 one word for each GiB: the host address of a level-2 table, or 0. Level 2 has one row for each page of 4 KiB,
@@ -16,7 +16,8 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from enum import IntEnum
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,59 @@ from softcard.core.allocations import Guard
 from softcard.core.errors import AccessFault, ModelBug
 from softcard.core.snapshot import Stateful, restore_ram, save_ram
 from softcard.core.space import PAGE_BITS, PAGE_SIZE, Mappable, Ram, Region, Unit, is_region
-from softcard.engine.gcn.memory_type import COARSE, MemoryType
 from softcard.engine.gcn.pause import Pause
 
+# ---- types of memory -------------------------------------------------------------------------------------------------
+# The type of memory determines how the memory is cached, and which unit executes read-modify-writes on it.
+
+
+class Mtype(IntEnum):
+    """The memory types, with the numbers that SH_MEM_CONFIG and the V# of GFX8 use.
+
+    The two NC types are cached in the second-level cache of an agent, which is not coherent with other agents
+    (coarse-grained). CC and UC bypass this cache or are kept coherent with memory (fine-grained). NV stands for
+    "not volatile": ``buffer_wbinvl1_vol`` does not invalidate first-level lines of such memory."""
+
+    NC_NV = 0
+    NC = 1
+    CC = 2
+    UC = 3
+
+    @property
+    def is_cached(self) -> bool:
+        """True if the second-level cache may hold lines of this memory that other agents do not see."""
+        return self in (Mtype.NC_NV, Mtype.NC)
+
+
+class Completer(Protocol):
+    """The unit that executes read-modify-writes on memory outside the agent: a PCIe atomic completer."""
+
+    def check(self, kind: str, bits: int, address: int) -> None:
+        """Raise `AccessFault` if a read-modify-write at `address` cannot be executed.
+
+        `kind` is an atomic operation's name in the operations interface; `bits` is the width of the operation.
+        """
+
+    def update(self, kind: str, bits: int, host: int, value: int, compare: int) -> int:
+        """Execute a read-modify-write that `check` accepted, atomically; return the old value.
+
+        `host` is the host address of the memory.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryType:
+    """The type of a mapping. If `completer` is None, the agent itself executes all read-modify-writes on the memory."""
+
+    mtype: Mtype = Mtype.NC
+    completer: Completer | None = None
+
+
+COARSE: Final = MemoryType()
+"""The default type: coarse-grained memory of the agent."""
+
+
+# ---- the memory of waves ---------------------------------------------------------------------------------------------
 ADDRESS_BITS: Final = 48
 LIMIT: Final = 1 << ADDRESS_BITS
 """The end of the address space: no memory can be mapped at or above it."""
@@ -235,7 +286,9 @@ class GpuMemory(Stateful):
             self.version += 1
         return before + tail
 
-    def split(self, address: int, parts: Sequence[tuple[int, Mappable]], name: str = "memory") -> None:
+    def split(
+        self, address: int, parts: Sequence[tuple[int, Mappable]], name: str = "memory", writable: bool = True
+    ) -> None:
         """Replace the region that begins at `address` by `parts`, pairs of an address and a buffer or region.
 
         The change is atomic. Raise `ModelBug` if no region begins at `address`, or if the parts do not fill its
@@ -243,7 +296,7 @@ class GpuMemory(Stateful):
         old = self.find(address)
         if not isinstance(old, Effects) or old.base != address:
             raise ModelBug(f"cannot split {address:#x}: no region begins there")
-        new = [self._made(base, what, True, name, old.unit, COARSE) for base, what in parts]
+        new = [self._made(base, what, writable, name, old.unit, COARSE) for base, what in parts]
         if [address, *(each.end for each in new)] != [*(each.base for each in new), old.end]:
             raise ModelBug(f"the parts of {name} must fill {address:#x}..{old.end:#x}")
         self._put(address, old.end, new)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.format import REGISTERS
 from softcard.isa.riscv.insn import Insn

@@ -23,7 +23,7 @@ import numpy as np
 
 from softcard.core.errors import AccessFault, ModelBug
 from softcard.core.space import PAGE_BITS, PAGE_SIZE, Ram
-from softcard.isa.riscv.port import ExtentPort
+from softcard.isa.riscv.port import has_extents
 from softcard.isa.riscv.state import (
     KNOWN_LOADS,
     KNOWN_STORES,
@@ -88,7 +88,7 @@ class PageTables:
         self._filled: dict[str, list[tuple[int, int]]] = {"load": [], "store": []}
         self._tlb: Words = np.zeros(tlb_entries or 0, dtype=np.uint64)
         self._known = {name: zeros(TABLE_PAGES + 1) if tlb_entries else self._tlb for name in ("load", "store")}
-        self._port = hart.port if tlb_entries and isinstance(hart.port, ExtentPort) else None
+        self._port = hart.port if tlb_entries and has_extents(hart.port) else None
         self._noted: list[int] = []
         """The guest pages whose host memory is cached until `remapped` is called."""
         hart.words[LOAD_TABLE] = int(self._arrays["load"].ctypes.data)
@@ -194,7 +194,7 @@ class PageTables:
 
     def _extend(self, address: int, access: str, addend: int) -> None:
         port = self.hart.port
-        if not isinstance(port, ExtentPort):
+        if not has_extents(port):
             return
         start, end = port.extent(address, access)
         page = address >> PAGE_BITS

@@ -14,7 +14,7 @@ from typing import Any
 from softcard.core.errors import AccessFault, BeyondModel, ModelBug
 from softcard.core.space import PAGE_BITS, PAGE_SIZE
 from softcard.core.threads import reset_after_fork
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 from softcard.engine.riscv.api import CAUSES, FETCH_ACCESS, ILLEGAL, Alone, Exit, Trap, Why
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
@@ -23,7 +23,7 @@ from softcard.isa.riscv import csr
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.decode import decode, length
 from softcard.isa.riscv.insn import IllegalInstruction, Insn
-from softcard.isa.riscv.port import CachingPort
+from softcard.isa.riscv.port import is_caching
 from softcard.isa.riscv.state import (
     FOREVER,
     NO_ADDRESS,
@@ -341,7 +341,7 @@ class ReferenceEngine:
         """Return the halfword of code at `address` without executing it.
 
         Return None if reading it could have side effects."""
-        if self._addend(hart, address) is None and not isinstance(hart.port, CachingPort):
+        if self._addend(hart, address) is None and not is_caching(hart.port):
             return None
         return hart.port.fetch(address)
 

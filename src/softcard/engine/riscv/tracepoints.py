@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from softcard.core.errors import Registers
+from softcard.engine.hooks import BEFORE, END
 from softcard.engine.riscv.evaluate import Evaluator
-from softcard.engine.tracepoints import BEFORE, END
 from softcard.isa.riscv import csrnames as n
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.format import FLOAT_REGISTERS, REGISTERS

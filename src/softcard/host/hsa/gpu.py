@@ -429,6 +429,18 @@ class Gpu(RichDisplay):
         self.device.check_open()
         return self._run(self._executable(code).kernel(kernel), grid, group, args, more)
 
+    def run_kernel(
+        self,
+        kernel: Kernel,
+        grid: Size,
+        group: Size | None = None,
+        args: Sequence[Given] | bytes | Packed = (),
+        **more: Unpack[DispatchOptions],
+    ) -> Result:
+        """Run a loaded kernel to its end, as `run` does; `args` may also be the bytes of all explicit arguments."""
+        self.device.check_open()
+        return self._run(kernel, grid, group, args, more)
+
     def _run(
         self,
         kernel: Kernel,

@@ -399,7 +399,8 @@ class Printf:
 
     def read(self) -> bytes:
         """Return the bytes that the kernel wrote to the printf buffer after its header."""
-        return printf.written(self.device.memory.read(self.address, printf.SIZE_BYTES))
+        memory = self.device.memory
+        return printf.written(memory.read(self.address, printf.used_bytes(memory.read(self.address, 4))))
 
     def free(self) -> None:
         """Free the printf buffer."""

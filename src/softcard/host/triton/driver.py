@@ -9,8 +9,11 @@ only when the driver is used. If SOFTCARD_TRITON is 1, the import sets TRITON_DE
 
 from __future__ import annotations
 
+import importlib
 import os
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import triton
@@ -23,6 +26,39 @@ VARIABLE: Final = "SOFTCARD_TRITON"
 BACKEND_VARIABLE: Final = "TRITON_DEFAULT_BACKEND"
 """Triton's environment variable with the name of a backend."""
 NAME: Final = "softcard"
+
+
+class DigestThread:
+    """A thread that computes Triton's digest of its own files (500 MB in 3.9) while the process imports and prepares.
+
+    Triton computes the digest at the first launch of a process, as a part of the names of its cache, and keeps the
+    result. Hashing and reading release Python's lock, so the computation overlaps with other work.
+    """
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the computation, unless it was started."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._compute, name="softcard-triton-digest", daemon=True)
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Wait for the end of the computation, so that Triton does not repeat it meanwhile."""
+        if self._thread is not None:
+            self._thread.join()
+
+    @staticmethod
+    def _compute() -> None:
+        with suppress(Exception):  # Triton itself repeats a failed computation, and reports the error
+            try:
+                importlib.import_module("triton.runtime.cache").triton_key()
+            except AttributeError:  # before Triton 3.5
+                importlib.import_module("triton.compiler.compiler").triton_key()
+
+
+DIGEST: Final = DigestThread()
 
 
 class SoftcardDriver(DriverBase):  # type: ignore[misc]
@@ -45,6 +81,7 @@ class SoftcardDriver(DriverBase):  # type: ignore[misc]
 
     def get_current_target(self) -> GPUTarget:
         """Return the GPU that SOFTCARD_AGENT selects, for Triton's AMD compiler."""
+        DIGEST.wait()  # Triton asks for the target before it needs the digest
         return self._runtime.target()
 
     def get_current_device(self) -> int:

@@ -386,7 +386,7 @@ class Launcher:
         elif stream:
             options["queue"] = where.queue(stream)
         try:
-            result = where.gpu._run(kernel, (x * threads, y, z), (threads, 1, 1), arguments, options)
+            result = where.gpu.run_kernel(kernel, (x * threads, y, z), (threads, 1, 1), arguments, **options)
         except AccessFault as error:
             self._name_argument(error, where, values)
             raise

@@ -24,7 +24,8 @@ MAX_ARGUMENTS: Final = 4096
 class Argument:
     """A kernel argument of `size` bytes at `offset` of the kernarg segment.
 
-    `kind` is the metadata's ".value_kind" in snake case.
+    `kind` is the metadata's ".value_kind" in snake case. `is_const`, `is_restrict` and `is_volatile` are the qualifiers
+    of a pointer's type in the source, if the metadata has them.
     """
 
     name: str
@@ -35,6 +36,9 @@ class Argument:
     address_space: str = ""
     access: str = ""
     pointee_align: int = 0
+    is_const: bool = False
+    is_restrict: bool = False
+    is_volatile: bool = False
 
     @property
     def is_hidden(self) -> bool:
@@ -58,6 +62,8 @@ class KernelMetadata:
     wavefront_size: int = 0
     max_workgroup_size: int = 0
     required_workgroup_size: tuple[int, ...] = ()
+    workgroup_size_hint: tuple[int, ...] = ()
+    vector_type_hint: str = ""
     language: str = ""
 
     @cached_property
@@ -196,7 +202,6 @@ def _kernel(kernel: dict[str, Any]) -> KernelMetadata:
         argument = _argument(_map(each), end)
         arguments.append(argument)
         end = argument.offset + argument.size
-    required = tuple(_number({"n": n}, "n") for n in _list(kernel.get(".reqd_workgroup_size") or []))
     return KernelMetadata(
         name=_string(kernel, ".name"),
         symbol=_string(kernel, ".symbol"),
@@ -209,9 +214,15 @@ def _kernel(kernel: dict[str, Any]) -> KernelMetadata:
         vgprs=_number(kernel, ".vgpr_count"),
         wavefront_size=_number(kernel, ".wavefront_size"),
         max_workgroup_size=_number(kernel, ".max_flat_workgroup_size"),
-        required_workgroup_size=required,
+        required_workgroup_size=_sizes(kernel, ".reqd_workgroup_size"),
+        workgroup_size_hint=_sizes(kernel, ".workgroup_size_hint"),
+        vector_type_hint=_string(kernel, ".vec_type_hint"),
         language=_string(kernel, ".language"),
     )
+
+
+def _sizes(kernel: dict[str, Any], name: str) -> tuple[int, ...]:
+    return tuple(_number({"n": n}, "n") for n in _list(kernel.get(name) or []))
 
 
 def _argument(each: dict[str, Any], end: int) -> Argument:
@@ -229,6 +240,9 @@ def _argument(each: dict[str, Any], end: int) -> Argument:
         address_space=_string(each, ".address_space").lower(),
         access=_string(each, ".access").lower(),
         pointee_align=_number(each, ".pointee_align"),
+        is_const=each.get(".is_const") is True,
+        is_restrict=each.get(".is_restrict") is True,
+        is_volatile=each.get(".is_volatile") is True,
     )
 
 

@@ -319,6 +319,7 @@ def _described(kernel: KernelMetadata) -> dict[str, Any]:
         texts[".access"] = each.access
         if each.pointee_align:
             argument[".pointee_align"] = each.pointee_align
+        argument |= {f".{name}": True for name in ("is_const", "is_restrict", "is_volatile") if getattr(each, name)}
         arguments.append(argument | {key: value for key, value in texts.items() if value})
     document = {
         ".name": kernel.name,

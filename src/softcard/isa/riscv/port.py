@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from functools import cache
+from typing import Protocol, TypeGuard, runtime_checkable
 
 
 class HartPort(Protocol):
@@ -69,3 +70,27 @@ class PlacePort(HartPort, Protocol):
 
     def place(self, address: int) -> int | None:
         """Return the host address of the byte at `address`; None for device registers and inaccessible addresses."""
+
+
+def has_extents(port: HartPort) -> TypeGuard[ExtentPort]:
+    """Return True if `port` is an `ExtentPort`."""
+    return _has_methods(type(port), ExtentPort)
+
+
+def is_caching(port: HartPort) -> TypeGuard[CachingPort]:
+    """Return True if `port` is a `CachingPort`."""
+    return _has_methods(type(port), CachingPort)
+
+
+def has_places(port: HartPort) -> TypeGuard[PlacePort]:
+    """Return True if `port` is a `PlacePort`."""
+    return _has_methods(type(port), PlacePort)
+
+
+@cache
+def _has_methods(kind: type, protocol: type) -> bool:
+    """Return True if a class has the methods of a protocol.
+
+    `isinstance` looks each method up at every call, which takes 0.1 ms before Python 3.12.
+    """
+    return issubclass(kind, protocol)

@@ -165,6 +165,7 @@ def test_bytes_of_lds(second: str) -> None:
     assert findings(begin + alone + second + "|on:", size=(128, 1, 1))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("width", [64, 96, 128])
 @pytest.mark.parametrize("first", ["read", "write"])
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from softcard.core.findings import Finding, FindingLog
+from softcard.core.space import Ram
 from softcard.engine.gcn.hooks import Checks
-from softcard.engine.gcn.races import symbolic
-from softcard.engine.gcn.races.swap_loops import may_swap, proposals
+from softcard.engine.gcn.races import swap_loops, symbolic
+from softcard.engine.gcn.races.swap_loops import SwapLoops, may_swap, proposals
 from softcard.engine.gcn.races.watch import RaceWatch
 from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.tiered.engine import JitEngine
@@ -194,3 +195,31 @@ def test_expressions_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None
     made = program(f"{SET_UP}{chain}{LOAD * 8}v_or_b32 v4, v4, v4|{(ADD + SWAP) * 8}s_endpgm", "gfx803")
     proposals(made, ReferenceEngine().stepper(made).fetch)
     assert len(seen) == len(set(seen)) > 30
+
+
+@pytest.mark.parametrize("most_steps", [symbolic.MOST_STEPS, 5])
+def test_a_change_of_the_mappings_leaves_the_analysis(most_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each allocation of a program changes them. A kernel that is too long to be followed is not analysed again."""
+    analysed: list[int] = []
+
+    class Counted(symbolic.Code):
+        def _run(self, entry: symbolic.Point) -> None:
+            analysed.append(entry[1])
+            super()._run(entry)
+
+    monkeypatch.setattr(swap_loops, "Code", Counted)
+    monkeypatch.setattr(symbolic, "MOST_STEPS", most_steps)
+    made, loops = program(swaps(), "gfx803"), SwapLoops()
+    fetch = ReferenceEngine().stepper(made).fetch
+    for _ in range(2):
+        loops.follow(made, fetch)
+        assert len(loops.present.pcs) == (most_steps > 5)
+        version = made.memory.version
+        made.memory.map(0x700000, Ram(0x1000))
+        assert made.memory.version > version
+        made.memory.unmap(0x700000)
+    assert analysed == [made.entry]
+    pc = made.entry + 4
+    made.memory.write(pc, made.memory.read(pc, 4)[::-1])
+    loops.follow(made, fetch)
+    assert len(analysed) == 2

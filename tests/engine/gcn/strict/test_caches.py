@@ -11,8 +11,7 @@ from softcard.core.errors import AccessFault
 from softcard.core.order import Prng
 from softcard.core.space import Ram
 from softcard.engine.gcn.api import Dispatch
-from softcard.engine.gcn.memory import GpuMemory
-from softcard.engine.gcn.memory_type import MemoryType, Mtype
+from softcard.engine.gcn.memory import GpuMemory, MemoryType, Mtype
 from softcard.engine.gcn.reference.engine import ReferenceEngine
 from softcard.engine.gcn.strict.caches import AGENT, LINE, NONE, SYSTEM, Caches, SecondLevel, Store, System, runs
 from softcard.engine.gcn.strict.coherence import StrictEngine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -146,22 +147,34 @@ def test_handlers_of_a_kept_program_are_optimised_where_it_runs_much(
 # ---- heat ------------------------------------------------------------------------------------------------------------
 
 
-def heated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process in which the program became hot."""
+@pytest.fixture(scope="module")
+def hot_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a process in which the program became hot."""
+    folder = tmp_path_factory.mktemp("hot")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(jit, "HOT", 900)
+        monkeypatch.setattr(jit, "POLL_SECONDS", 0.0)
+        engine, dispatch = new(folder, tier=None), program(TEXT)
+        launch, deadline = engine.prepare(dispatch), time.monotonic() + 60
+        launch.run()
+        while not launch.code.programs[dispatch.entry, dispatch.mode].replaced or engine.is_tiering_up:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)  # the process that compiles has a lower priority
+            launch.run()
+        engine.close()
+    return folder
+
+
+@pytest.fixture
+def heated(hot_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that folder. Programs become hot as early as there."""
     monkeypatch.setattr(jit, "HOT", 900)
     monkeypatch.setattr(jit, "POLL_SECONDS", 0.0)
-    engine, dispatch = new(folder, tier=None), program(TEXT)
-    launch, deadline = engine.prepare(dispatch), time.monotonic() + 60
-    launch.run()
-    while not launch.code.programs[dispatch.entry, dispatch.mode].replaced or engine.is_tiering_up:
-        assert time.monotonic() < deadline
-        launch.run()
-    engine.close()
+    return shutil.copytree(hot_folder, tmp_path / "hot")
 
 
-def test_what_was_hot_is_optimised_code_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_hot_is_optimised_code_at_once(heated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without anything being compiled, emitted or discovered, at another address too."""
-    heated(tmp_path, monkeypatch)
 
     def refuse(*_: object) -> bytes:
         raise AssertionError("compiled")
@@ -169,23 +182,21 @@ def test_what_was_hot_is_optimised_code_at_once(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(llvm, "compile_ir", refuse)
     monkeypatch.setattr(PROCESS, "compile_ir", refuse)
     monkeypatch.setattr(translator, "discover", refuse)
-    second = new(tmp_path, tier=None)
+    second = new(heated, tier=None)
     dispatch = run(second)
     code = second.code(dispatch.target, dispatch.memory)
     assert code.programs[dispatch.entry, dispatch.mode].replaced
     assert int(np.sum(second.profile(0))) < 300, "the loop ran as threaded code"
 
 
-def test_a_forced_tier_is_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    heated(tmp_path, monkeypatch)
-    second = new(tmp_path, tier=Tier.THREADED)
+def test_a_forced_tier_is_what_it_says(heated: Path) -> None:
+    second = new(heated, tier=Tier.THREADED)
     dispatch = run(second)
     assert not second.code(dispatch.target, dispatch.memory).programs[dispatch.entry, dispatch.mode].replaced
 
 
-def test_an_object_that_is_gone_leaves_threaded_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    heated(tmp_path, monkeypatch)
-    second = new(tmp_path, tier=None)
+def test_an_object_that_is_gone_leaves_threaded_code(heated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    second = new(heated, tier=None)
     monkeypatch.setattr(ObjectCache, "get", _without_regions(ObjectCache.get))
     dispatch = run(second)
     assert not second.code(dispatch.target, dispatch.memory).programs[dispatch.entry, dispatch.mode].replaced

@@ -204,6 +204,25 @@ def test_lds_flag_loads_to_lds_by_lane(gpu: str, name: str) -> None:
     rig.check(expected)
 
 
+@pytest.mark.parametrize("count", [3, 4])
+def test_gfx950_loads_all_dwords_to_lds(count: int) -> None:
+    """Slots of 16 bytes for each lane, as for loads of FLAT; each dword has its own range check."""
+    rig = Rig("gfx950", 3)
+    b = Buffer(records=90)
+    rig.set_s(RSRC, *b.words())
+    rig.set_s(M0, 0xABCD_0100)
+    rig.set_v(2, rig.random(0, 120))
+    fields = {"vaddr": 2, "vdata": 8, "srsrc": RSRC, "offen": 1, "offset": 12, "lds": 1}
+    expected, insn = rig.model(), rig.insn("mubuf", f"buffer_load_dwordx{count}", **fields)
+    for lane in expected.lanes:
+        where = place(expected, insn, b, lane)
+        for k in range(count):
+            word = expected.peek("global", where[0] + 4 * k, 4) if in_range(where, b, 4 * k) else 0
+            expected.poke("lds", 0x100 + 12 + 16 * lane + 4 * k, 4, word)
+    rig.run("mubuf", f"buffer_load_dwordx{count}", **fields)
+    rig.check(expected)
+
+
 @pytest.mark.parametrize("gpu", GPUS[1:])
 def test_stores_from_lds(gpu: str) -> None:
     rig = Rig(gpu, 3)

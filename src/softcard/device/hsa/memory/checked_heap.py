@@ -16,8 +16,7 @@ from softcard.core.errors import BeyondModel, RuleError
 from softcard.core.space import PAGE_SIZE, Guarded, Ram
 from softcard.core.words import align_up
 from softcard.device.hsa.memory.heap import LARGE_PLACES, LINE_BYTES, MEMORY, Block, Heap, Places, checked_block
-from softcard.engine.gcn.memory import GpuMemory
-from softcard.engine.gcn.memory_type import COARSE, MemoryType
+from softcard.engine.gcn.memory import COARSE, GpuMemory, MemoryType
 from softcard.isa.gcn.state import LANES
 
 QUARANTINED: Final = 256

@@ -21,8 +21,7 @@ from softcard.device.hsa.memory.memory_types import MemoryTypes
 from softcard.device.hsa.memory.segments import apertures
 from softcard.device.hsa.settings import HIGH, Settings
 from softcard.engine.gcn.api import wave_scratch_bytes
-from softcard.engine.gcn.memory import ADDRESS_BITS, GpuMemory, Plain
-from softcard.engine.gcn.memory_type import Mtype
+from softcard.engine.gcn.memory import ADDRESS_BITS, GpuMemory, Mtype, Plain
 from softcard.isa.gcn.target import GFX9
 
 CHECKED_WAVES: Final = 64

@@ -18,8 +18,7 @@ from softcard.core.snapshot import Stateful
 from softcard.core.space import PAGE_SIZE, Mappable, Ram, is_region
 from softcard.core.words import align_up
 from softcard.device.hsa.memory.segments import SMALL_APERTURE_BYTES, SMALL_APERTURES
-from softcard.engine.gcn.memory import Effects, GpuMemory, Mapped, Plain
-from softcard.engine.gcn.memory_type import COARSE, MemoryType
+from softcard.engine.gcn.memory import COARSE, Effects, GpuMemory, Mapped, MemoryType, Plain
 
 MEMORY: Final = "device memory"
 """The default name of a block in reports of checks."""

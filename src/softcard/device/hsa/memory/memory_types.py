@@ -15,7 +15,7 @@ from softcard.device.hsa import rules
 from softcard.device.hsa.agents import CAS_LOOPS, PCIE_ATOMICS, Agent, has_pcie_atomics
 from softcard.device.hsa.memory.atomics import compiled
 from softcard.engine.gcn.jit.layout import ATOMICS
-from softcard.engine.gcn.memory_type import COARSE, MemoryType, Mtype
+from softcard.engine.gcn.memory import COARSE, MemoryType, Mtype
 
 KINDS: Final = {
     "add": "add", "sub": "sub", "swap": "swap", "cmpswap": "cas", "smax": "max", "umax": "max", "smin": "min",

@@ -35,6 +35,7 @@ from softcard.device.refsi.launch import KernelPlan, start
 from softcard.device.refsi.profiler import count_trapped
 from softcard.device.refsi.refsidrv.devices import ReferenceCrash
 from softcard.device.refsi.refsidrv.memory import RefsidrvPort
+from softcard.engine.hooks import END, FAULT
 from softcard.engine.riscv.api import (
     BREAKPOINT,
     ECALL_M,
@@ -48,7 +49,6 @@ from softcard.engine.riscv.api import (
     Why,
 )
 from softcard.engine.riscv.tracepoints import registers_of
-from softcard.engine.tracepoints import END, FAULT
 from softcard.isa.riscv import csr
 from softcard.isa.riscv.csrnames import MCAUSE, MCYCLE, MEPC, MINSTRET, MTVAL
 from softcard.isa.riscv.state import NO_ADDRESS, RESERVED_ADDRESS, Hart

@@ -34,10 +34,10 @@ from softcard.device.refsi.launch import MASK64, KernelPlan, start
 from softcard.device.refsi.refsidrv.schedule import fault_text
 from softcard.device.refsi.spec.events import DmaHazard, StaleRead
 from softcard.device.refsi.spec.launch_registers import LaunchRegisters
+from softcard.engine.hooks import END, FAULT
 from softcard.engine.riscv.api import CAUSES, ECALL_M, Exit, Why
 from softcard.engine.riscv.group import Group
 from softcard.engine.riscv.tracepoints import registers_of
-from softcard.engine.tracepoints import END, FAULT
 from softcard.isa.riscv.csrnames import MCAUSE, MEPC, MTVAL
 from softcard.isa.riscv.state import (
     FOREVER,

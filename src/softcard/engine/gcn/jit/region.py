@@ -17,10 +17,9 @@ from softcard.engine.gcn.jit import layout
 from softcard.engine.gcn.jit.basics import BlockKey, Fetch
 from softcard.ir.integers import IntegerOps
 from softcard.isa.gcn.coherence import acquires, is_coherent_load, is_group_load, is_scoped_store, writes_back
-from softcard.isa.gcn.hwreg import HW_MODE
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute
-from softcard.isa.gcn.state import CHECKED, MODE_BITS, Mode
+from softcard.isa.gcn.state import CHECKED, HW_MODE, MODE_BITS, Mode
 
 LIMIT: Final = 1200
 """The maximum number of instructions of a region."""

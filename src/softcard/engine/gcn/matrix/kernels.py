@@ -397,13 +397,20 @@ class Writer(VectorText):
         self.start(end)
 
     def _rounded_rows(self, a: Operand, b: Operand, is_exact: bool) -> None:
-        """Emit all rows of D as sums of rounded products; `is_exact` states that each product is exact."""
+        """Emit all rows of D as sums of rounded products; `is_exact` states that each product is exact.
+
+        Comparisons occupy the host's units for multiplications, so one comparison finds the NaNs of two rows. They
+        are made canonical at the end if there are any."""
         matrix = self.matrix
         group, is_flushing = matrix.group, matrix.rule == Rule.PAIRWISE_FLUSH
+        flags = f"<{self.lanes} x i1>"
+        found = self.slot(f"%found{self.fresh('')}", flags)
+        found.store(0, type=flags)
         for block in self._blocks():
             with self._columns_of(block) as column:
                 rows = [self._vector(b, block, k, column) for k in range(matrix.k)]
                 with self._rows_of(block, column) as four:
+                    values = []
                     for i, place in four:
                         value = (self.c + place).inttoptr().load(self.floats, align=4)
                         if is_flushing and not llvm.is_x86():
@@ -418,7 +425,18 @@ class Writer(VectorText):
                                 # makes a difference only if -0 is added.
                                 part = part.fadd(self.pattern(0))
                             value = self._flushed(value.fadd(part))
-                        (self.d + place).inttoptr().store(self.canonical(value), align=4)
+                        (self.d + place).inttoptr().store(value, align=4)
+                        values.append(value)
+                    for x, y in zip(values[::2], values[1::2], strict=True):
+                        found.store(found.load(flags) | x.is_unordered(y))
+        mends, good = self.fresh("mends"), self.fresh("good")
+        self.branch(found.load(flags).bitcast(f"i{self.lanes}").ne(0), mends, good, UNLIKELY)
+        with self.apart(mends):
+            with self.loop(ROW * matrix.d_registers, 4 * self.lanes) as at:
+                target = (self.d + at).inttoptr()
+                target.store(self.canonical(target.load(self.floats, align=4)), align=4)
+            self.jump(good)
+        self.start(good)
 
     def _sum_of_products(self, factors: list[tuple[Operand, Operand]], is_exact: bool) -> Operand:
         """Return the pairwise sum of 2 or 4 rounded products; a product of -0 counts as +0.

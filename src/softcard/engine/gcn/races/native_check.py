@@ -65,7 +65,7 @@ from softcard.engine.gcn.races.native_fast_path import load_lanes
 from softcard.engine.gcn.races.native_merge import save_pages
 from softcard.engine.gcn.races.native_order import is_before, leave_barrier, set_epoch
 from softcard.engine.gcn.races.native_reports import note_load, note_race, note_uses
-from softcard.engine.races.order import cells_met
+from softcard.engine.races.clocks import cells_met
 from softcard.ir.native import U64, inlined, lowest_bit, native
 from softcard.isa.gcn.state import LDS_SIZE, PRIVATE_BASE, SHARED_BASE, WORDS_AT
 

@@ -23,7 +23,7 @@ from softcard.engine.gcn.races.layout import (
     Race,
     WaveRow,
 )
-from softcard.engine.races.order import is_ordered
+from softcard.engine.races.clocks import is_ordered
 from softcard.ir.native import U64, inlined, native
 
 AGENT: Final = (1 << 64) - (1 << UID_AT)

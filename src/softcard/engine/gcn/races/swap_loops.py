@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from softcard.engine.gcn.jit.code_ranges import CodeRanges, holds, joined
+from softcard.core.errors import SoftcardError
+from softcard.engine.gcn.jit.basics import CodeRanges, holds, joined
 from softcard.engine.gcn.races.symbolic import (
     ONES,
     Block,
@@ -65,17 +66,18 @@ LOCAL: Final = (0xFC000000, 0xD8000000)
 class Known:
     """The cached proposals of a kernel, which are loads of compare-and-swap loops.
 
-    The object has their pcs as a set and as a table. The result is valid while memory holds the same code in the
-    same mappings."""
+    The object has their pcs as a set and as a table. The result is valid while memory holds the same code. A result
+    without an analysis, since no compare-and-swap is near, is also invalid after a change of the mappings."""
 
     pcs: frozenset[int]
     table: npt.NDArray[np.uint64]
-    version: int
+    version: int | None
+    """The version of the mappings; None if only the code decides."""
     code_ranges: CodeRanges
 
     def is_valid(self, memory: GpuMemory) -> bool:
         """Return True if memory still holds the code that was analysed."""
-        return memory.version == self.version and holds(self.code_ranges, memory)
+        return self.version in (None, memory.version) and holds(self.code_ranges, memory)
 
 
 NONE: Final = Known(frozenset(), np.zeros(0, np.uint64), 0, [])
@@ -102,16 +104,18 @@ class SwapLoops:
 def _found(dispatch: Start, fetch: Callable[[int], Insn]) -> Known:
     memory, entry = dispatch.memory, dispatch.entry
     pcs, words = frozenset[int](), dict[int, bytes]()
+    version: int | None = memory.version
     plain = memory.plain(entry, 4)
     if plain is not None:
         at = entry - plain.base
         words = {entry: bytes(plain.view[at : at + HEAD])}
         first, last = max(at - REACH, at & 3), min(at + REACH, len(plain.view)) - at & ~3
         if may_swap(np.frombuffer(plain.view, np.uint8)[first : at + last].view(np.uint32)):
-            pcs, code = proposals(dispatch, fetch)
+            pcs, code, is_final = proposals(dispatch, fetch)
+            version = None if is_final else version
             words |= {pc: np.array(each, "<u4").tobytes() for pc, each in code.items() if not 0 <= pc - entry < HEAD}
     table = np.array(sorted(pcs), np.uint64)
-    return Known(pcs, table, memory.version, joined(words))
+    return Known(pcs, table, version, joined(words))
 
 
 def may_swap(words: npt.NDArray[np.uint32]) -> bool:
@@ -124,12 +128,16 @@ def may_swap(words: npt.NDArray[np.uint32]) -> bool:
     return bool(np.isin([local >> 17 & 0xFF, local >> 18 & 0xFF], (0x10, 0x30, 0x50, 0x70)).any())
 
 
-def proposals(dispatch: Start, fetch: Callable[[int], Insn]) -> tuple[frozenset[int], dict[int, tuple[int, ...]]]:
-    """Return the pcs of a kernel's proposals (see the module), and the words of the analysed code by pc."""
+def proposals(dispatch: Start, fetch: Callable[[int], Insn]) -> tuple[frozenset[int], dict[int, tuple[int, ...]], bool]:
+    """Return the pcs of a kernel's proposals (see the module), and the words of the analysed code by pc.
+
+    A kernel that cannot be followed has no proposals. Its words are those of the code before that point. The third
+    result is False if an instruction could not be read or executed, which a change of the mappings may change."""
+    words: dict[int, tuple[int, ...]] = {}
     try:
-        code = Code(dispatch, fetch)
-    except (Unknown, RecursionError):
-        return frozenset(), {}
+        code = Code(dispatch, fetch, words=words)
+    except (Unknown, RecursionError) as error:
+        return frozenset(), words, not isinstance(error.__cause__, SoftcardError)
     events = [(point, event) for point, block in code.blocks.items() for event in block.events]
     swaps = [event for _, event in events if event.kind == "swap"]
     verdicts: dict[int, bool] = {}
@@ -137,7 +145,7 @@ def proposals(dispatch: Start, fetch: Callable[[int], Insn]) -> tuple[frozenset[
         if event.kind == "load" and event.bits in (32, 64) and swaps and not is_coherent_load(event.insn):
             pc = event.insn.pc
             verdicts[pc] = verdicts.get(pc, True) and Proposal(code, event, swaps).holds
-    return frozenset(pc for pc, holds in verdicts.items() if holds), code.words
+    return frozenset(pc for pc, holds in verdicts.items() if holds), words, True
 
 
 @dataclass(frozen=True, slots=True)

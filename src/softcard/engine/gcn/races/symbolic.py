@@ -21,10 +21,9 @@ from softcard.core.errors import SoftcardError
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.reference.lane_integer import LaneIntegers
 from softcard.isa.gcn.algebra import FloatAlgebra, WaveIntegers
-from softcard.isa.gcn.hwreg import HW_MODE
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute
-from softcard.isa.gcn.state import EXEC, Mode
+from softcard.isa.gcn.state import EXEC, HW_MODE, Mode
 
 if TYPE_CHECKING:
     from softcard.isa.gcn.semantics.matrix.table import Use
@@ -71,6 +70,8 @@ class Node:
         return f"{self.op}({', '.join(map(repr, self.args))})"
 
 
+MERGED: Final = Node("merged", ())
+"""The placeholder of a value that depends on the path."""
 Expression: TypeAlias = "Node | int"
 Location = tuple[Any, ...]
 """The type of a location: a register, a lane of a register, or a dword of private memory."""
@@ -156,9 +157,16 @@ class Start(Protocol):
 class Code:
     """The symbolically executed code of a kernel. `phis` has the possible values of each phi node.
 
-    `values` is the class of the operations interface with which instructions are executed."""
+    `values` is the class of the operations interface with which instructions are executed. `words` receives the words
+    of all instructions that are executed, by pc, also those before an instruction that cannot be followed."""
 
-    def __init__(self, dispatch: Start, fetch: Callable[[int], Insn], values: type[Values] | None = None) -> None:
+    def __init__(
+        self,
+        dispatch: Start,
+        fetch: Callable[[int], Insn],
+        values: type[Values] | None = None,
+        words: dict[int, tuple[int, ...]] | None = None,
+    ) -> None:
         self.dispatch = dispatch
         self._known: dict[tuple[Any, ...], Node] = {}
         self.blocks: dict[Point, Block] = {}
@@ -171,8 +179,7 @@ class Code:
         """The values that the kernel stores to computed addresses that may be in private memory."""
         self.reads_frame = False
         """True if the kernel loads from constant addresses of private memory."""
-        self.words: dict[int, tuple[int, ...]] = {}
-        """The words of all instructions that were executed, by pc."""
+        self.words: dict[int, tuple[int, ...]] = {} if words is None else words
         self._evaluated: dict[int, dict[Node, int]] = defaultdict(dict)
         """The values of expressions, by the seed of their variables' values."""
         self._fetch = fetch
@@ -237,21 +244,24 @@ class Code:
 
     def _join(self, point: Point, block: Block) -> bool:
         """Merge the states of a block's predecessors, and return True if the block's state has changed."""
-        before, made, changes, has_changed = block.state, State(), block.changes, False
-        states = list(block.incoming.values())
-        places = State()
-        for state in states:
-            places.update(state)
-        for where, last in places.items():
-            for state in states:
-                if state.get(where) is not last:
-                    value = self._merged(point, where, states, changes)
-                    break
-            else:  # one value on all ways, as for most locations: no list and no phi are made
-                is_for_good = changes.get(where, 0) >= MOST_CHANGES
-                value = self.node("phi", *point, where) if is_for_good else last
-            made[where] = value
-            if where not in before or not is_same(value, before[where]):
+        before, changes, has_changed = block.state, block.changes, False
+        first, *others = block.incoming.values()
+        made = State(first)
+        # Most locations have one value on all paths: only the others are merged.
+        for state in others:
+            for where, value in state.items():
+                if where not in made or made[where] is not value:
+                    made[where] = MERGED
+        for state in others:
+            for where in first.keys() - state.keys():
+                made[where] = MERGED
+        for where, value in made.items():
+            if value is MERGED:
+                made[where] = value = self._merged(point, where, list(block.incoming.values()), changes)
+            elif changes and changes.get(where, 0) >= MOST_CHANGES:
+                made[where] = value = self.node("phi", *point, where)
+            last = before.get(where)
+            if value is not last and not (last is not None and is_same(value, last)):
                 changes[where] += 1
                 has_changed = True
         block.state = made

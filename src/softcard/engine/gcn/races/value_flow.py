@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from softcard.engine.gcn.jit.code_ranges import CodeRanges, holds, joined
+from softcard.engine.gcn.jit.basics import CodeRanges, holds, joined
 from softcard.engine.gcn.races.symbolic import (
     FRAME,
     ONES,

@@ -14,7 +14,6 @@ from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from softcard.core.errors import AccessFault, GuestFault, ModelBug, SoftcardError, with_registers
-from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import Dispatch, Statistics
 from softcard.engine.gcn.hooks import ATOMIC, LOAD, STORE, Observer
 from softcard.engine.gcn.memory import GpuMemory
@@ -27,7 +26,7 @@ from softcard.engine.gcn.reference.lane_memory import LaneMemory
 from softcard.engine.gcn.reference.lanes import Lanes, View, specialised
 from softcard.engine.gcn.reference.replay import record
 from softcard.engine.gcn.tracepoints import Tracepoints
-from softcard.engine.tracepoints import BEFORE, END, FAULT, TRAP
+from softcard.engine.hooks import BEFORE, END, FAULT, TRAP, Executions
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import execute

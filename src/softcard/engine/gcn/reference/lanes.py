@@ -17,21 +17,6 @@ from softcard.engine.gcn.reference.lane_integer import Array, LaneIntegers, Valu
 from softcard.engine.gcn.reference.lane_memory import LaneMemory, bits_of, mask_of
 from softcard.ir.composed import Composed
 from softcard.isa.gcn.builder import Builder
-from softcard.isa.gcn.hwreg import (
-    EXECZ,
-    HW_GPR_ALLOC,
-    HW_HW_ID,
-    HW_IB_STS,
-    HW_LDS_ALLOC,
-    HW_MODE,
-    HW_SH_MEM_BASES,
-    HW_STATUS,
-    HW_TRAPSTS,
-    HW_XCC_ID,
-    IN_GROUP,
-    VALID,
-    VCCZ,
-)
 from softcard.isa.gcn.insn import Insn
 from softcard.isa.gcn.semantics.execute import selector_values
 from softcard.isa.gcn.semantics.matrix.table import Use
@@ -39,8 +24,19 @@ from softcard.isa.gcn.state import (
     AT_BARRIER,
     ENDED,
     EXEC,
+    EXECZ,
     FULL,
+    HW_GPR_ALLOC,
+    HW_HW_ID,
+    HW_IB_STS,
     HW_ID,
+    HW_LDS_ALLOC,
+    HW_MODE,
+    HW_SH_MEM_BASES,
+    HW_STATUS,
+    HW_TRAPSTS,
+    HW_XCC_ID,
+    IN_GROUP,
     INDEXED_SGPRS,
     LANES,
     LDS_SIZE,
@@ -51,7 +47,9 @@ from softcard.isa.gcn.state import (
     SLEPT,
     STATUS,
     TRAPSTS,
+    VALID,
     VCC,
+    VCCZ,
     VGPRS,
     XCC_AT,
     Mode,

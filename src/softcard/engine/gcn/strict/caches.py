@@ -17,8 +17,7 @@ from typing import Final, TypeVar
 
 from softcard.core.order import Prng
 from softcard.core.snapshot import Stateful
-from softcard.engine.gcn.memory import GpuMemory, Mapped, Plain
-from softcard.engine.gcn.memory_type import Mtype
+from softcard.engine.gcn.memory import GpuMemory, Mapped, Mtype, Plain
 from softcard.engine.gcn.strict.findings import STORED, Host, Place
 
 # ---- second-level cache ----------------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from softcard.engine.gcn.api import Dispatch
-from softcard.engine.gcn.memory import Plain
-from softcard.engine.gcn.memory_type import Mtype
+from softcard.engine.gcn.memory import Mtype, Plain
 from softcard.engine.gcn.reference.lane_atomic import LaneAtomics
 from softcard.engine.gcn.reference.lane_integer import Array
 from softcard.engine.gcn.reference.lane_memory import Indices, Rows, bytes_of_rows, dwords_of_bytes

@@ -222,6 +222,8 @@ class Frontend:
         self._tables: dict[int, int] = {}
         """The offset of each table of operand classes in the concatenation of all such tables, by `id(table)`."""
         self._all_tables: Words = np.array([0, 1], np.uint64)
+        """The concatenation of these tables, with room for more: a table of 2**21 elements is often among them."""
+        self._tables_size = len(self._all_tables)
         self._add(self._unknown)
 
     def plan(self, formats: Numbers, sizes: Numbers, words: Words, literals: Words, code: Code) -> Numbers:
@@ -314,8 +316,13 @@ class Frontend:
 
         Append the table to the concatenation if it is not there yet."""
         if id(table) not in self._tables:
-            self._tables[id(table)] = len(self._all_tables)
-            self._all_tables = np.concatenate([self._all_tables, table])
+            first = self._tables[id(table)] = self._tables_size
+            self._tables_size += len(table)
+            if self._tables_size > len(self._all_tables):
+                room = np.zeros(2 * self._tables_size, np.uint64)
+                room[:first] = self._all_tables[:first]
+                self._all_tables = room
+            self._all_tables[first : self._tables_size] = table
         return self._tables[id(table)]
 
     def _new(self, plan: Plan) -> int:

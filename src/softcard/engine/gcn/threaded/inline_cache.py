@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.engine.gcn.jit import layout
-from softcard.engine.gcn.jit.basics import BlockKey, Untranslated
-from softcard.engine.gcn.jit.code_ranges import holds
+from softcard.engine.gcn.jit.basics import BlockKey, Untranslated, holds
 from softcard.engine.gcn.jit.float_control import float_control, host_has, of_mode
 from softcard.engine.gcn.jit.region import node_of
 from softcard.engine.gcn.memory import GpuMemory

@@ -11,12 +11,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from softcard.engine.executions import Executions
-from softcard.engine.gcn.jit.basics import BlockKey, Untranslated
-from softcard.engine.gcn.jit.code_ranges import holds
+from softcard.engine.gcn.jit.basics import BlockKey, Untranslated, holds
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.threaded import records
 from softcard.engine.gcn.threaded.library import Library
+from softcard.engine.hooks import Executions
 from softcard.isa.gcn.state import ROWS
 
 PROFILE: Final = 1 << 12

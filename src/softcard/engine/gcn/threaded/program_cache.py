@@ -14,9 +14,8 @@ import sys
 import weakref
 from typing import Any, Final
 
-from softcard.engine.gcn.jit.basics import BlockKey, Observed
+from softcard.engine.gcn.jit.basics import BlockKey, CodeRanges, Observed
 from softcard.engine.gcn.jit.code_metadata import CodeMetadata
-from softcard.engine.gcn.jit.code_ranges import CodeRanges
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.threaded.library import Library
 from softcard.engine.gcn.threaded.program import Program, Tally

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from softcard.engine.gcn.jit.code_ranges import CodeRanges
+from softcard.engine.gcn.jit.basics import CodeRanges
 from softcard.engine.gcn.threaded.program import PROFILE, Program
 from softcard.engine.gcn.threaded.records import Example
 

@@ -22,7 +22,6 @@ from softcard.core.display import count
 from softcard.core.errors import BeyondModel, ModelBug, SoftcardError
 from softcard.core.space import lazy_zeros
 from softcard.core.threads import reset_after_fork
-from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import Dispatch, Statistics, Words32
 from softcard.engine.gcn.instrumentation import PLAIN, Instrumentation
 from softcard.engine.gcn.jit import layout
@@ -35,6 +34,7 @@ from softcard.engine.gcn.threaded.records import COUNTERS
 from softcard.engine.gcn.tiered.runtime import shared_runtime
 from softcard.engine.gcn.tiered.translation import CodeSpace, Compiled, Tier, Translation
 from softcard.engine.gcn.tiered.worker import Worker
+from softcard.engine.hooks import Executions
 from softcard.ir import llvm
 from softcard.ir.background import BACKGROUND, Task
 from softcard.ir.llvm import WAVES, warn_where_slow

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from softcard.core.errors import SoftcardError
 from softcard.engine.gcn.instrumentation import PLAIN, Instrumentation
-from softcard.engine.gcn.jit.basics import BlockKey, Fetch, Observed, Untranslated
+from softcard.engine.gcn.jit.basics import BlockKey, CodeRanges, Fetch, Observed, Untranslated, fetch_of, holds
 from softcard.engine.gcn.jit.code_metadata import CodeMetadata
-from softcard.engine.gcn.jit.code_ranges import CodeRanges, fetch_of, holds
 from softcard.engine.gcn.jit.layout import SHADOWED_KEY
 from softcard.engine.gcn.memory import GpuMemory
 from softcard.engine.gcn.threaded.library import Library

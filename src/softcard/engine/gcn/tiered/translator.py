@@ -12,9 +12,8 @@ import numpy as np
 
 from softcard.core.errors import GuestFault
 from softcard.engine.gcn.instrumentation import PLAIN, Instrumentation
-from softcard.engine.gcn.jit.basics import BlockKey, CompileIr, Fetch, Observed, Untranslated
+from softcard.engine.gcn.jit.basics import BlockKey, CodeRanges, CompileIr, Fetch, Observed, Untranslated, joined
 from softcard.engine.gcn.jit.code_metadata import CodeMetadata, from_record, record_key, to_record
-from softcard.engine.gcn.jit.code_ranges import CodeRanges, joined
 from softcard.engine.gcn.jit.liveness import Liveness
 from softcard.engine.gcn.jit.region import CHECKED_LIMIT, LIMIT, Node, Region, discover, node_of
 from softcard.engine.gcn.memory import GpuMemory

@@ -48,8 +48,7 @@ from softcard.engine.gcn.waits.issue import (
     registers_of,
 )
 from softcard.isa.gcn.hazards import PACKAGE, Formats, Hazard, Kind, hazard, matrix_kind, processors_of
-from softcard.isa.gcn.hwreg import HW_MODE, HW_TRAPSTS
-from softcard.isa.gcn.state import EXEC, M0, SGPRS, VGPRS
+from softcard.isa.gcn.state import EXEC, HW_MODE, HW_TRAPSTS, M0, SGPRS, VGPRS
 from softcard.isa.gcn.target import Target
 
 # ---- wait states -----------------------------------------------------------------------------------------------------

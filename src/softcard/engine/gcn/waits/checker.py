@@ -15,15 +15,15 @@ from typing import Final
 from softcard.core.checks import WAITS
 from softcard.core.display import count
 from softcard.core.findings import Finding, Level
-from softcard.engine.executions import Executions
 from softcard.engine.gcn.api import Dispatch, Engine, Statistics
 from softcard.engine.gcn.hooks import Check
-from softcard.engine.gcn.jit.code_ranges import CodeRanges, holds, joined
+from softcard.engine.gcn.jit.basics import CodeRanges, holds, joined
 from softcard.engine.gcn.reference.engine import Stepper
 from softcard.engine.gcn.reference.groups import Groups
 from softcard.engine.gcn.waits.board import Missed, finding
 from softcard.engine.gcn.waits.flow import missed, reachable
 from softcard.engine.gcn.waits.observing import ObservingStepper
+from softcard.engine.hooks import Executions
 
 OBSERVED: Final = 20_000
 """The number of wave instructions of a launch that run with scoreboards; further work-groups run as usual."""

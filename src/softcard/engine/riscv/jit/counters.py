@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from softcard.core.space import lazy_zeros
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 from softcard.engine.riscv.jit.region import Region
 from softcard.ir.builder import Text
 from softcard.isa.riscv.insn import Insn

@@ -15,7 +15,7 @@ from typing import Final
 
 from softcard.core.errors import AccessFault, ModelBug
 from softcard.core.space import PAGE_SIZE
-from softcard.engine.executions import Executions
+from softcard.engine.hooks import Executions
 from softcard.engine.riscv.api import Exit, Why
 from softcard.engine.riscv.evaluate import Evaluator
 from softcard.engine.riscv.hooks import PLAIN, Instrumentation

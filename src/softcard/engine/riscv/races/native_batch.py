@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from softcard.engine.races.order import is_of, is_ordered
+from softcard.engine.races.clocks import is_of, is_ordered
 from softcard.engine.riscv.jit.strides import STREAM_BYTES, Stream, is_whole, times
 from softcard.engine.riscv.races.layout import BYTES, NEVER, SPLIT, SPLIT_AT, Cache, HartRow, Race
 from softcard.engine.riscv.races.native_check import mask_of

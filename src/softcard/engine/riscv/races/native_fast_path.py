@@ -17,7 +17,7 @@ Parameters have these meanings in all functions:
 
 from __future__ import annotations
 
-from softcard.engine.races.order import is_of, is_ordered, is_settled
+from softcard.engine.races.clocks import is_of, is_ordered, is_settled
 from softcard.engine.riscv.races.layout import (
     ATOMIC,
     BYTES,

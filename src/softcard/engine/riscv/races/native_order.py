@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from softcard.engine.races.order import cells_met, is_ordered
+from softcard.engine.races.clocks import cells_met, is_ordered
 from softcard.engine.riscv.races.layout import (
     BYTES,
     CACHE_BYTES,

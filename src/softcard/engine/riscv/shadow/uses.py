@@ -15,7 +15,7 @@ from softcard.engine.riscv.tracepoints import registers_of
 from softcard.isa.riscv.assembler import text
 from softcard.isa.riscv.format import FLOAT_REGISTERS, REGISTERS
 from softcard.isa.riscv.insn import IllegalInstruction, Insn
-from softcard.isa.riscv.port import PlacePort
+from softcard.isa.riscv.port import has_places
 from softcard.isa.riscv.state import F, Hart
 
 QUOTA: Final = 16
@@ -58,7 +58,7 @@ def caller_of_printf(hart: Hart) -> int:
 def place_of(hart: Hart, address: int) -> int | None:
     """Return the address in this process of a hart's guest address; None if it is not in memory."""
     port = hart.port
-    if address >= LIMIT or not isinstance(port, PlacePort):
+    if address >= LIMIT or not has_places(port):
         return None
     try:
         found = port.place(address)

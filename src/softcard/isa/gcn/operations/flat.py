@@ -22,11 +22,11 @@ from softcard.isa.gcn.semantics.access import (
     LOADS,
     STORES,
     Transfer,
-    lds_slots,
     loaded,
     set_vregs,
     stored,
     takes_compare,
+    to_lds,
     vreg,
     words,
 )
@@ -79,7 +79,7 @@ def load(how: Transfer) -> Execution:
         space, at = address(b, i)
         values = loaded(b, how, b.load(space, how.bits, at), i["vdst"])
         if i.get("lds"):
-            b.store("lds", 32, lds_slots(b, instruction_offset(i)), values[:1])
+            to_lds(b, instruction_offset(i), values[:1])
         else:
             set_vregs(b, i["vdst"], [*values, b.const(32, 0)] if i.get("tfe") else values)
 
@@ -94,9 +94,7 @@ def load_lds(how: Transfer) -> Execution:
 
     def semantics(b: Builder, i: Insn) -> None:
         space, at = address(b, i)
-        values = loaded(b, how, b.load(space, how.bits, at), 0)
-        step = 16 if len(values) > 1 else 4
-        b.store("lds", 32 * len(values), lds_slots(b, instruction_offset(i), step), values)
+        to_lds(b, instruction_offset(i), loaded(b, how, b.load(space, how.bits, at), 0))
 
     return semantics
 

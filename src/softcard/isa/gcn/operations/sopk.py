@@ -10,10 +10,10 @@ from typing import Final
 
 from softcard.core.errors import BeyondModel
 from softcard.isa.gcn.builder import Builder
-from softcard.isa.gcn.hwreg import HW_MODE, HW_TRAPSTS, HW_XCC_ID
 from softcard.isa.gcn.insn import Insn, ops
 from softcard.isa.gcn.semantics import control as flow
 from softcard.isa.gcn.semantics import integer as n
+from softcard.isa.gcn.state import HW_MODE, HW_TRAPSTS, HW_XCC_ID
 from softcard.isa.gcn.word import Word
 
 HWREGS: Final = {

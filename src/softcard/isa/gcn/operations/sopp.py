@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from softcard.isa.gcn.builder import Builder
-from softcard.isa.gcn.hwreg import HW_STATUS
 from softcard.isa.gcn.insn import Execution, Insn, ops
 from softcard.isa.gcn.semantics import control as flow
-from softcard.isa.gcn.state import EXEC, VCC
+from softcard.isa.gcn.state import EXEC, HW_STATUS, VCC
 from softcard.isa.gcn.word import Word
 
 Condition = Callable[[Builder], Word]

@@ -177,6 +177,11 @@ def lds_slots(b: Builder, offset: int, step: int = 4) -> Word:
     return b.s(M0)[15:0] + offset + (b.lane_id() << step.bit_length() - 1)
 
 
+def to_lds(b: Builder, offset: int, values: list[Word]) -> None:
+    """Write the loaded `values` of each lane to LDS: one dword per lane in slots of 4 bytes, or all in slots of 16."""
+    b.store("lds", 32 * len(values), lds_slots(b, offset, 16 if len(values) > 1 else 4), values)
+
+
 def narrowed(where: Word | None, to: Word | None) -> Word | None:
     """Return the intersection of the lane masks `where` and `to`; None stands for all lanes."""
     return where if to is None else to if where is None else where & to

@@ -12,6 +12,7 @@ from softcard.isa.gcn.semantics.access import (
     set_vregs,
     stored,
     takes_compare,
+    to_lds,
     vreg,
     words,
 )
@@ -44,9 +45,11 @@ def put(b: Builder, p: Places, bits: int, values: list[Word]) -> None:
 def give(b: Builder, i: Insn, values: list[Word]) -> None:
     """Write the loaded `values` of each lane to LDS if the lds flag is set, else to the data registers.
 
-    With the tfe flag, the register after the last data register is set to 0 ("no texture fail")."""
+    LDS receives one dword, except that gfx950 writes all of a load of three or four. With the tfe flag, the register
+    after the last data register is set to 0 ("no texture fail")."""
     if i.get("lds"):
-        b.store("lds", 32, lds_slots(b, i["offset"]), values[:1])
+        is_wide = "gfx950" in i.target.has and len(values) > 2
+        to_lds(b, i["offset"], values if is_wide else values[:1])
     else:
         set_vregs(b, i["vdata"], [*values, b.const(32, 0)] if i.get("tfe") else values)
 

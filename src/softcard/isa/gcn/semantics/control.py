@@ -6,10 +6,9 @@ from typing import Final
 
 from softcard.core.errors import BeyondModel
 from softcard.isa.gcn.builder import Builder
-from softcard.isa.gcn.hwreg import HW_MODE
 from softcard.isa.gcn.insn import Execution, Insn
 from softcard.isa.gcn.semantics import source
-from softcard.isa.gcn.state import EXEC, M0
+from softcard.isa.gcn.state import EXEC, HW_MODE, M0
 from softcard.isa.gcn.word import Word
 
 GPR_IDX_EN: Final = 27

@@ -14,7 +14,8 @@ from softcard.engine.gcn.jit.emit.emit_registers import ScalarFile
 from softcard.engine.gcn.jit.float_control import FloatControl, of_mode
 from softcard.ir.builder import LaneText, Value
 from softcard.isa.gcn import state
-from softcard.isa.gcn.hwreg import (
+from softcard.isa.gcn.state import (
+    EXEC,
     EXECZ,
     HW_HW_ID,
     HW_IB_STS,
@@ -25,10 +26,12 @@ from softcard.isa.gcn.hwreg import (
     HW_TRAPSTS,
     HW_XCC_ID,
     IN_GROUP,
+    MODE_BITS,
     VALID,
+    VCC,
     VCCZ,
+    XCC_AT,
 )
-from softcard.isa.gcn.state import EXEC, MODE_BITS, VCC, XCC_AT
 
 WORDS: Final = {HW_TRAPSTS: state.TRAPSTS, HW_HW_ID: state.HW_ID}
 """The hardware registers that are stored as a word of the wave's state."""

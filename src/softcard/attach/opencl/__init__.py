@@ -1,0 +1,1 @@
+"""The OpenCL platform for unmodified host programs: a C library that the OpenCL loader loads, and its server."""

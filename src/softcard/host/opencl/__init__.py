@@ -1,0 +1,1 @@
+"""The OpenCL platform: its objects, rules and commands, on the emulated GPUs that run OpenCL C."""
