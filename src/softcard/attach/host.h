@@ -39,7 +39,9 @@
 #define GONE "read the error of `" SERVER "`, start it again, then start this program again"
 #endif
 
+#ifndef SPIN_SECONDS
 #define SPIN_SECONDS 50e-6
+#endif
 #define SLEEPS_AFTER_SPIN 15
 #define PATIENCE_MS 1000 /* after which is said that another host has the device */
 #define MAX_FILES 4      /* that come with one reply */

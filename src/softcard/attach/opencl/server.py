@@ -19,7 +19,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import Final, cast
 
-from softcard.attach.host_session import NOTE_ERR, NOTE_OUT, REPLY, REQUEST, SPIN_S
+from softcard.attach.host_session import NOTE_ERR, NOTE_OUT, REPLY, REQUEST
 from softcard.attach.opencl.entry_points import HANDLES, INVALID, Entry, Reader, decoded, table
 from softcard.attach.opencl.records import Sender
 from softcard.attach.opencl.variables import AGENTS_VARIABLE, REFUSALS_VARIABLE, settings
@@ -63,6 +63,8 @@ BUFFER_BYTES: Final = 1 << 16
 """The number of bytes that a connection receives at once; several requests may arrive together."""
 MOST_REPEATS: Final = 64
 """The maximum number of launches of a connection that are recognised when they come again."""
+IDLE_S: Final = 20e-6
+"""The time without a request after which the thread of a queue runs the commands that a connection has added."""
 SWITCH_INTERVAL_S: Final = 0.0001
 """Python's thread switch interval; the default of 5 ms would delay calls while another thread runs."""
 
@@ -357,7 +359,7 @@ class Session:
     def _receive(self) -> int:
         """Receive bytes after those in the buffer; return their number. Let queues run if none come at once."""
         room = self._buffer[self._end :]
-        deadline = time.perf_counter() + SPIN_S
+        deadline = time.perf_counter() + IDLE_S
         while True:
             try:
                 return self._socket.recv_into(room, 0, socket.MSG_DONTWAIT)

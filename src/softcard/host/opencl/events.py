@@ -175,12 +175,18 @@ class CommandQueue(Object):
         """True while a command runs, or waits for the program to perform it."""
         self._pending: deque[Command] = deque()
         self._is_flushed = False
+        self._flushed = threading.Condition(self.platform.lock)
+        """The condition on which the queue's thread waits. Its own: the thread need not wake at each change."""
+        self._waiting = 0
+        """The number of threads that wait in `work` until a command can run."""
         self._thread: threading.Thread | None = None
 
     def released(self) -> None:
         """Flush the queue, as clReleaseCommandQueue does."""
         super().released()
         self.flush()
+        with self._flushed:
+            self._flushed.notify_all()  # the thread ends if nothing is pending
 
     def enqueue(self, command: Command) -> None:
         """Append a command."""
@@ -200,7 +206,7 @@ class CommandQueue(Object):
             self._pending.append(command)
             if len(self._pending) > MOST_PENDING:
                 self.flush()
-            elif self._is_flushed:
+            elif self._waiting:
                 self.platform.changed.notify_all()
 
     def event(self, place: tuple[int, int]) -> Event | None:
@@ -218,7 +224,7 @@ class CommandQueue(Object):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="queue", daemon=True)
                 self._thread.start()
-            self.platform.changed.notify_all()
+            self._flushed.notify_all()
 
     def _run(self) -> None:
         """Run the commands of flushed queues until the queue is released and empty."""
@@ -228,7 +234,7 @@ class CommandQueue(Object):
                     if self.is_released and not self._pending and not self.is_busy:
                         self._thread = None
                         return
-                    self.platform.changed.wait()
+                    self._flushed.wait()
                 self._is_flushed = False
             self.work(lambda: False)
 
@@ -253,7 +259,9 @@ class CommandQueue(Object):
                         continue
                     if not self._pending:
                         return
+                self._waiting += 1
                 changed.wait()
+                self._waiting -= 1
         finally:
             changed.release()
 

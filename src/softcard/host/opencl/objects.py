@@ -280,7 +280,8 @@ class Platform:
         self.arena = arena
         self.slots = slots.cast("B").cast("q")
         self.options = options
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         """The lock of the state of all queues and events, which is notified of changes."""
         self.objects: dict[int, Object] = {handle: PlatformObject(self, handle)}
         self.handle = handle
@@ -298,10 +299,8 @@ class Platform:
 
     def close(self) -> None:
         """End the threads, and close the GPUs."""
-        with self.changed:
-            for each in tuple(self.objects.values()):
-                each.is_released = True
-            self.changed.notify_all()
+        for each in tuple(self.objects.values()):
+            each.released()
         self.later(sys.exit)
         for device in self.devices:
             if device.is_open:
