@@ -11,6 +11,10 @@
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Weverything"
 #pragma OPENCL FP_CONTRACT OFF
+// The functions carry rounding errors along, which reassociation would take for 0.
+#ifdef __SOFTCARD_REASSOCIATE__
+#pragma clang fp reassociate(off)
+#endif
 #include "opencl/types.h"
 #include "opencl/work_item.h"
 #include "opencl/atomic.h"
@@ -21,9 +25,16 @@
 #include "opencl/media.h"
 #include "opencl/memory.h"
 #include "opencl/group.h"
+#if __US_STANDARD >= 200
+#include "opencl/bits.h"
+#include "opencl/sub_group.h"
+#endif
 #include "opencl/image.h"
 #include "opencl/printf.h"
 #include "opencl/standard_end.h"
+#ifdef __SOFTCARD_REASSOCIATE__
+#pragma clang fp reassociate(on)
+#endif
 #pragma OPENCL FP_CONTRACT ON
 #pragma clang diagnostic pop
 

@@ -60,6 +60,49 @@ def wrap(values: Any, dtype: Any = np.int32) -> np.ndarray:
     return np.array([int(each) & ((1 << bits) - 1) for each in values], f"u{bits // 8}").view(dtype)
 
 
+def ballot_sums(wave: list[int]) -> list[int]:
+    """Return what the kernel `sub_group_ballot` stores for the values of a wave."""
+    bits = [value & 1 for value in wave]
+    word = sum(bit << j for j, bit in enumerate(bits))
+    ends = 13 * bits.index(1) + 17 * (word.bit_length() - 1)
+    fixed = (word & 0xFFFFFFFF) + 3 * (word >> 32) + 5 * sum(bits) + ends + 23 * bits[9]
+    return [fixed + 7 * sum(bits[: j + 1]) + 11 * sum(bits[:j]) + 19 * bits[j] for j in range(len(wave))]
+
+
+def mask_sums(wave: list[int]) -> list[int]:
+    """Return what the kernel `sub_group_masks` stores for each work-item of a wave."""
+    every, sums = 2**64 - 1, []
+    for j in range(len(wave)):
+        equal, less = 1 << j, (1 << j) - 1
+        masks = [(equal, 3), (every & ~less, 5), (every & ~less & ~equal, 7), (less | equal, 11), (less, 13)]
+        sums.append(sum(factor * ((mask & 0xFFFFFFFF) + 17 * (mask >> 32)) for mask, factor in masks))
+    return sums
+
+
+def signed_field(value: int, offset: int, count: int) -> int:
+    """Return `count` bits of a number as a signed number."""
+    field = value >> offset & (1 << count) - 1
+    return field - (1 << count) if count and field >> count - 1 else field
+
+
+def bytes_of(value: int, signed: bool) -> list[int]:
+    """Return the four bytes of a number, the lowest first."""
+    each = [value >> at & 0xFF for at in (0, 8, 16, 24)]
+    return [one - 256 if signed and one > 127 else one for one in each]
+
+
+def dots(value: int, i: int) -> int:
+    """Return what the kernel `dot_of_bytes` stores."""
+    signed, unsigned, other = (
+        bytes_of(value, True),
+        bytes_of(value, False),
+        [*wrap([i], np.int8).tolist(), -3, 127, -128],
+    )
+    packed = (0xFF, 0x80, 0xFF, 0x01)
+    products = [(signed, other, 1), (unsigned, [200] * 4, 3), (unsigned, other, 5), (signed, packed, 7)]
+    return sum(factor * sum(a * b for a, b in zip(one, two, strict=True)) for one, two, factor in products)
+
+
 ABS = np.abs(X)
 N64 = N.astype(np.int64)
 HALF = X.astype(np.float16)
@@ -100,6 +143,9 @@ LINES = {
                  for i, v in enumerate(N.tolist())]),
     "hadd": Line("hadd(n[i], 2147483647) ^ rhadd(n[i], -5)", "int", (N64 + 2147483647 >> 1) ^ (N64 - 5 + 1 >> 1)),
     "upsample": Line("upsample((short)n[i], (ushort)i)", "int", wrap((v << 16 | i) for i, v in enumerate(N.tolist()))),
+    "saturation": Line("add_sat((uint)n[i], 0xfffe795fu) ^ sub_sat((uint)n[i], 0x7ffe795fu)", "uint",
+                       [min((v & 0xFFFFFFFF) + 0xFFFE795F, 2**32 - 1) ^ max((v & 0xFFFFFFFF) - 0x7FFE795F, 0)
+                        for v in N.tolist()]),
     "abs_diff": Line("abs_diff(n[i], -7)", "uint", np.abs(N64 + 7)),
     "convert_sat": Line("convert_uchar_sat_rte(x[i] * 40)", "uchar", np.clip(np.rint(X * np.float32(40)), 0, 255)),
     "convert_mode": Line("convert_float_rtp(n[i])", "float",
@@ -127,6 +173,58 @@ LINES = {
     "work_group_broadcast": Line("work_group_broadcast(x[i], 70)", "float", X.reshape(-1, GROUP)[ID // GROUP, 70]),
     "sub_group_reduce": Line("sub_group_reduce_min(n[i]) ^ get_sub_group_size()", "int",
                              by_group(lambda wave: min(wave) ^ len(wave), N, 64)),
+    "sub_group_ballot": Line(
+        "{ uint4 b = sub_group_ballot(n[i] & 1); out[i] = b.x + 3 * b.y + 5 * sub_group_ballot_bit_count(b)"
+        " + 7 * sub_group_ballot_inclusive_scan(b) + 11 * sub_group_ballot_exclusive_scan(b)"
+        " + 13 * sub_group_ballot_find_lsb(b) + 17 * sub_group_ballot_find_msb(b)"
+        " + 19 * sub_group_inverse_ballot(b) + 23 * sub_group_ballot_bit_extract(b, 9); }",
+        "uint", wrap(by_group(ballot_sums, N64, 64), np.uint32)),
+    "sub_group_masks": Line(
+        "{ uint4 e = get_sub_group_eq_mask(), a = get_sub_group_ge_mask(), b = get_sub_group_gt_mask();"
+        " uint4 c = get_sub_group_le_mask(), d = get_sub_group_lt_mask(); e = e * 3 + a * 5 + b * 7 + c * 11 + d * 13;"
+        " out[i] = e.x + 17 * e.y + e.z + e.w; }", "uint", wrap(by_group(mask_sums, N64, 64), np.uint32)),
+    "sub_group_vote": Line(
+        "{ int r = 0; if (i % 3) r = sub_group_elect() + 2 * sub_group_non_uniform_any(i == 5)"
+        " + 4 * sub_group_non_uniform_all(i % 3); out[i] = r; }", "int",
+        np.where(ID % 3, 4 + 2 * (ID < 64) + np.isin(ID, (1, 64, 97, 160)), 0)),
+    "sub_group_logical": Line(
+        "sub_group_non_uniform_reduce_logical_and(i != 7) + 2 * sub_group_non_uniform_scan_exclusive_logical_or(i == 9)"
+        " + 4 * sub_group_clustered_reduce_logical_xor(i == 3, 4u)", "int",
+        (ID >= 64) + 2 * ((ID > 9) & (ID < 64)) + 4 * (ID < 4)),
+    "bit_reverse": Line("bit_reverse(n[i]) ^ bit_reverse((uchar2)(1, i)).y ^ (int)bit_reverse((long)n[i] << 32)", "int",
+                        wrap(int(f"{i:08b}"[::-1], 2) for i in range(ITEMS))),
+    "bit_reverse_short": Line("bit_reverse((ushort)i) + 65536 * bit_reverse((short)1)", "int",
+                              wrap(int(f"{i:016b}"[::-1], 2) - (1 << 31) for i in range(ITEMS))),
+    "bitfield_extract": Line(
+        "bitfield_extract_signed(n[i], i & 15, i >> 4) + bitfield_extract_unsigned((long2)(0, n[i]), 40u, i & 15).y"
+        " * 65536", "int",
+        wrap(signed_field(v, i & 15, i >> 4) + (v >> 40 & (1 << (i & 15)) - 1) * 65536
+             for i, v in enumerate(N.tolist()))),
+    "bitfield_insert": Line(
+        "bitfield_insert(n[i], i * 77, i & 15, i >> 4) ^ bitfield_insert((char3)(1, 2, i), (char3)(-1), 2u, 3u).z",
+        "int",
+        wrap((v & ~((1 << (i >> 4)) - 1 << (i & 15)) | (i * 77 & (1 << (i >> 4)) - 1) << (i & 15))
+             ^ int(wrap([i | 28], np.int8)[0]) for i, v in enumerate(N.tolist()))),
+    "dot_of_bytes": Line(
+        "dot(as_char4(n[i]), (char4)(i, -3, 127, -128)) + dot(as_uchar4(n[i]), (uchar4)(200)) * 3"
+        " + dot(as_uchar4(n[i]), (char4)(i, -3, 127, -128)) * 5 + dot_4x8packed_su_int(n[i], 0x01ff80ffu) * 7", "int",
+        wrap(dots(v, i) for i, v in enumerate(N.tolist()))),
+    "dot_acc_sat": Line(
+        "dot_acc_sat(as_char4(n[i]), as_char4(n[i]), INT_MAX - 30000)"
+        " ^ dot_acc_sat_4x8packed_uu_uint(n[i], n[i], UINT_MAX - 100000u)", "int",
+        wrap(min(sum(b * b for b in bytes_of(v, True)) + 2**31 - 1 - 30000, 2**31 - 1)
+             ^ min(sum(b * b for b in bytes_of(v, False)) + 2**32 - 1 - 100000, 2**32 - 1) for v in N.tolist())),
+    "generic_pointers": Line(
+        "{ float w, c; int q; float *p = i & 1 ? (float *)(l + get_local_id(0)) : &w; int *r = i & 1 ? (int *)&q :"
+        " (int *)(l + get_local_id(0)); float f = fract(x[i], p); f += 16 * *p; f += modf(x[i] * 2, p) * 64;"
+        " f += *p * 256; f += frexp(x[i], r) * 4; f += *r; float b[6]; float *o = b; vstore4((float4)(f), 0, o);"
+        " out[i] = vload3(0, o + 1).y; }", "float",
+        (X - np.floor(X)) + 16 * np.floor(X) + np.modf(X * 2)[0] * 64 + np.modf(X * 2)[1] * 256 + np.frexp(X)[0] * 4
+        + np.frexp(X)[1], 3),
+    "generic_halves": Line(
+        "{ half h[4]; half *p = h; vstore_half3((float3)(x[i], 1, 2), 0, p); out[i] = vload_half2(0, (const half *)p).x"
+        " + (get_fence(p) == CLK_GLOBAL_MEM_FENCE) + 2 * (get_fence(l) == CLK_LOCAL_MEM_FENCE); }", "float",
+        HALF.astype(np.float32) + 3),
     "async_copy": Line(
         "{ event_t e = async_work_group_copy(l, n + get_group_id(0) * 96, 96, 0); wait_group_events(1, &e);"
         " out[i] = l[95 - get_local_id(0)]; }", "int", N.reshape(-1, GROUP)[:, ::-1].ravel()),

@@ -29,6 +29,15 @@ kernel void turned(read_only image2d_t from, write_only image2d_t to, global int
     size[0] = get_image_width(from), size[1] = get_image_height(from);
     size[2] = get_image_channel_data_type(from) == CLK_FLOAT, size[3] = get_image_channel_order(to) == CLK_RGBA;
 }
+kernel void depths(read_only image2d_depth_t a, read_only image2d_array_depth_t b, write_only image2d_depth_t c,
+                   global int *size)
+{
+    int2 at = (int2)(get_global_id(0), get_global_id(1));
+    float sampled = read_imagef(a, border, convert_float2(at) + 0.5f) + read_imagef(b, border, (int4)(at, 1, 0));
+    write_imagef(c, at, sampled + read_imagef(a, at) * 4 + read_imagef(b, (int4)(at, 0, 0)) * 16);
+    size[0] = get_image_width(a), size[1] = get_image_height(b), size[2] = get_image_array_size(b);
+    size[3] = get_image_channel_order(a) == CLK_DEPTH, size[4] = get_image_dim(c).x;
+}
 kernel void sampled(read_only image2d_t from, sampler_t s, global float4 *out)
 {
     int i = get_global_id(0);
@@ -67,6 +76,15 @@ def test_two_dimensions(gpu: Gpu) -> None:
     moved[:, 1:] = texels[:, :-1]
     assert np.array_equal(out, texels[::-1, ::-1] + moved)
     assert size.tolist() == [WIDTH, HEIGHT, 1, 1]
+
+
+def test_depths(gpu: Gpu) -> None:
+    a, b = (RNG.integers(0, 9, shape).astype(np.float32) for shape in ((HEIGHT, WIDTH), (2, HEIGHT, WIDTH)))
+    out, size, depth = np.zeros_like(a), np.zeros(5, np.int32), ChannelOrder.CL_DEPTH
+    images = [Image(a, depth, FLOAT), Image(b, depth, FLOAT, ImageKind.ARRAY_2D), Image(out, depth, FLOAT)]
+    gpu.run(gpu.code, "depths", (WIDTH, HEIGHT), (3, 1), [*images, size])
+    assert np.array_equal(out, a * 5 + b[0] * 16 + b[1])
+    assert size.tolist() == [WIDTH, HEIGHT, 2, 1, WIDTH]
 
 
 def test_samplers(gpu: Gpu) -> None:

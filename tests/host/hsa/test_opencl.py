@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Sequence
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -171,6 +175,29 @@ def test_warnings_are_those_of_the_source(gpu: Gpu) -> None:
         gpu.compile('kernel void k(int x) { printf("%f", x); }', options=options)
     with pytest.raises(CompileError, match="-Wunused-variable"):
         gpu.compile("kernel void k(int x) { int y; }", options=options)
+
+
+ACCURATE = """
+kernel void k(global const double *x, global double *out)
+{
+    int i = get_global_id(0);
+    out[5 * i] = cos(x[i]), out[5 * i + 1] = lgamma(x[i]), out[5 * i + 2] = erf(x[i] / 8), out[5 * i + 3] = log1p(x[i]);
+    out[5 * i + 4] = CONSTANT;
+}
+"""
+
+
+@pytest.mark.slow
+def test_options_do_not_change_the_accuracy_of_functions(gpu: Gpu) -> None:
+    """Functions lost half their digits: to constants that became floats, or to sums in another order."""
+    x, options, found = np.linspace(0.1, 12, 64), ("-cl-single-precision-constant", "-cl-unsafe-math-optimizations"), []
+    for words in ([], *([each] for each in options)):
+        out = np.zeros((64, 5))
+        gpu.run(gpu.compile(ACCURATE, options=[*words, "-DCONSTANT=0.1"]), "k", 64, 64, [x, out])
+        found.append(out)
+    assert np.array_equal(found[1][:, :4], found[0][:, :4])
+    np.testing.assert_allclose(found[2], found[0], rtol=5e-16)
+    assert (found[1][:, 4] == np.float32(0.1)).all()
 
 
 # ---- embedded headers, and parts -------------------------------------------------------------------------------------
@@ -431,3 +458,196 @@ def test_every_option_of_the_specification_is_accepted(name: str) -> None:
         assert compile_opencl(
             "kernel void k(global int *x) { x[0] = A; }", "gfx900", options=words, compiler=compiler(name)
         )
+
+
+# ---- values of the functions of extensions ---------------------------------------------------------------------------
+
+Array = np.ndarray[Any, Any]
+TYPES: dict[str, Any] = {
+    "char": np.int8, "uchar": np.uint8, "short": np.int16, "ushort": np.uint16, "int": np.int32, "uint": np.uint32,
+    "long": np.int64, "ulong": np.uint64, "half": np.float16, "float": np.float32, "double": np.float64,
+}  # fmt: skip
+WAVES = ((0, 64), (64, 96))
+"""The first and the last work-item of each sub-group of a work-group of 96."""
+OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+Model = Callable[[Array, int], Any]
+
+
+def some_values(kind: str) -> Array:
+    """Return 96 values of a type: integers with all bits, and numbers whose products keep in range."""
+    random, dtype = np.random.default_rng(5), TYPES[kind]
+    if kind in ("half", "float", "double"):
+        return random.choice([0.5, 1.0, 2.0, -1.0, 1.5, 0.75], 96).astype(dtype)
+    return random.integers(0, 1 << 63, 96, np.uint64).astype(dtype)
+
+
+def first_of(name: str, kind: str) -> Any:
+    """Return the result of an operation for no values."""
+    limits = np.finfo(TYPES[kind]) if kind in ("half", "float", "double") else np.iinfo(TYPES[kind])
+    least, most = (-np.inf, np.inf) if isinstance(limits, np.finfo) else (limits.min, limits.max)
+    found = {"mul": 1, "min": most, "max": least, "and": -1}.get(name, 0)
+    return np.array(found).astype(TYPES[kind])[()]
+
+
+def folded(name: str, kind: str, values: Any) -> Any:
+    """Return the result of an operation for values in their order."""
+    with np.errstate(over="ignore"):
+        return functools.reduce(OPERATIONS[name], values, first_of(name, kind))
+
+
+def uniform_functions(kind: str) -> list[tuple[str, Model]]:
+    """Return expressions of functions that all work-items call, with their models: of a wave's values and a lane."""
+    found: list[tuple[str, Model]] = [
+        ("sub_group_shuffle(v, me ^ 3u)", lambda w, j: w[j ^ 3]),
+        ("sub_group_shuffle_xor(v, 17u)", lambda w, j: w[j ^ 17]),
+        ("(other = sub_group_shuffle_up(v, 2u), me < 2 ? v : other)", lambda w, j: w[j - 2] if j >= 2 else w[j]),
+        ("(other = sub_group_shuffle_down(v, 5u), me + 5 < size ? other : v)",
+         lambda w, j: w[j + 5] if j + 5 < len(w) else w[j]),
+        ("(other = sub_group_rotate(v, 63), size == 64 ? other : v)", lambda w, j: w[j - 1] if len(w) == 64 else w[j]),
+        ("sub_group_clustered_rotate(v, -3, 8u)", lambda w, j: w[(j & ~7) | (j - 3) & 7]),
+        ("sub_group_broadcast(v, 5u)", lambda w, j: w[5]),
+        (f"sub_group_broadcast(({kind}3)(v, 1, v), 6u).z", lambda w, j: w[6]),
+        ("sub_group_non_uniform_all_equal(v)", lambda w, j: 0),
+        (f"sub_group_non_uniform_all_equal(({kind})1)", lambda w, j: 1),
+    ]  # fmt: skip
+    for name in ("add", "min", "max"):
+        found.append((f"sub_group_reduce_{name}(v)", lambda w, j, name=name: folded(name, kind, w)))
+        found.append((f"sub_group_scan_inclusive_{name}(v)", lambda w, j, name=name: folded(name, kind, w[: j + 1])))
+        found.append((f"sub_group_scan_exclusive_{name}(v)", lambda w, j, name=name: folded(name, kind, w[:j])))
+    return found
+
+
+def divergent_functions(kind: str) -> list[tuple[str, Model]]:
+    """Return the same of functions that only some work-items call: those with numbers 0 or 2 modulo 3."""
+
+    def active(w: Array, low: int = 0, high: int = 64) -> Array:
+        return np.array([w[j] for j in range(len(w)) if j % 3 != 1 and low <= j < high], TYPES[kind])
+
+    found: list[tuple[str, Model]] = [
+        ("sub_group_broadcast_first(v)", lambda w, j: w[0]),
+        ("sub_group_non_uniform_broadcast(v, 9u)", lambda w, j: w[9]),
+        (f"sub_group_non_uniform_broadcast(({kind}2)(1, v), 11u).y", lambda w, j: w[11]),
+        ("sub_group_non_uniform_all_equal(v)", lambda w, j: 0),
+    ]
+    for name in ("add", "mul", "min", "max") if kind in ("half", "float", "double") else OPERATIONS:
+        start = f"sub_group_non_uniform_{{}}_{name}(v)"
+        found += [
+            (start.format("reduce"), lambda w, j, name=name: folded(name, kind, active(w))),
+            (start.format("scan_inclusive"), lambda w, j, name=name: folded(name, kind, active(w, 0, j + 1))),
+            (start.format("scan_exclusive"), lambda w, j, name=name: folded(name, kind, active(w, 0, j))),
+            (f"sub_group_clustered_reduce_{name}(v, 8u)",
+             lambda w, j, name=name: folded(name, kind, active(w, j & ~7, (j & ~7) + 8))),
+        ]  # fmt: skip
+    return found
+
+
+def kernel_of_type(kind: str) -> str:
+    """Return a kernel that stores the results of all functions of a type, one row per work-item."""
+    uniform, divergent = uniform_functions(kind), divergent_functions(kind)
+    lines = [f"    o[{n}] = {expression};\n" for n, (expression, _) in enumerate(uniform)]
+    more = [f"        o[{n}] = {expression};\n" for n, (expression, _) in enumerate(divergent, len(uniform))]
+    return f"""kernel void k_{kind}(global const {kind} *x, global {kind} *o)
+{{
+    int i = get_global_id(0);
+    {kind} v = x[i], other;
+    uint me = get_sub_group_local_id(), size = get_sub_group_size();
+    o += {len(uniform) + len(divergent)} * i;
+{"".join(lines)}    if (me % 3 != 1) {{
+{"".join(more)}    }}
+}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("agent", "engine", "name", "kinds"),
+    [
+        ("gfx900", "jit", "ziglang", ["char", "int", "half", "double"]),
+        ("gfx906", "reference", "ziglang", ["uchar"]),
+        ("gfx700", "jit", "clang-15", ["short", "float"]),
+        ("gfx803", "reference", "clang-16", ["uint"]),
+        ("gfx942", "jit", "ziglang", ["long", "ushort", "ulong"]),
+    ],
+)
+def test_functions_of_sub_groups(agent: str, engine: str, name: str, kinds: list[str]) -> None:
+    source = "".join(map(kernel_of_type, kinds))
+    code = compile_opencl(source, agent, options=["-cl-std=CL3.0"], compiler=compiler(name))
+    wrong = []
+    with Gpu.open(agent, threads=1, engine=engine) as gpu:
+        loaded = gpu.load(code)
+        for kind in kinds:
+            functions, x = uniform_functions(kind) + divergent_functions(kind), some_values(kind)
+            out, expected = (np.zeros((96, len(functions)), TYPES[kind]) for _ in range(2))
+            gpu.run(loaded, f"k_{kind}", 96, 96, [x, out])
+            for low, high in WAVES:
+                for j in range(high - low):
+                    for n, (_, model) in enumerate(functions):
+                        if n < len(uniform_functions(kind)) or j % 3 != 1:
+                            expected[low + j, n] = model(x[low:high], j)
+            wrong += [f"{kind}: {functions[n][0]}" for n in range(len(functions)) if (out != expected)[:, n].any()]
+    assert not wrong, "\n".join(wrong)
+
+
+# ---- all functions of the specification ------------------------------------------------------------------------------
+
+LEFT_OUT = re.compile(
+    r"\b(clock_read_\w+|(capture|create|release|retain|set)_\w*event\w*|enqueue_marker|get_default_queue|ndrange_\dD|"
+    r"is_valid_\w+|get_image_num_\w+|printf)\(|msaa|intel|arm_|read_image\w+\(read_\w+ \w+, sampler_t, float\d?, float|"
+    r"write_image\w+\(\w+ \w+, int\d?, int,"
+)
+"""A pattern of declarations of functions that are left out: device enqueue, mipmaps, samples, clocks, other vendors."""
+TYPE = re.compile(
+    r"(\w+_t|(u?(char|short|int|long)|half|float|double)\d*|void|cl_mem_fence_flags|memory_\w+|atomic_\w+)$"
+)
+ATTRIBUTE = re.compile(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)")
+
+
+def declarations(clang: str) -> list[tuple[str, str, list[str]]]:
+    """Return the declarations in the header of OpenCL C that comes with clang: result, name, types of parameters."""
+    folder = subprocess.run([clang, "-print-resource-dir"], capture_output=True, text=True, check=True).stdout.strip()
+    header = Path(folder, "include", "opencl-c.h")
+    if not header.exists():
+        pytest.skip(f"{header} is not installed")
+    words = ["-target", "spir64", "-x", "cl", "-cl-std=CL3.0", "-cl-no-stdinc", "-Xclang", "-cl-ext=+all", "-E", "-P"]
+    named = ["-D__opencl_c_named_address_space_builtins=1", "-Dcl_amd_media_ops=1", "-Dcl_amd_media_ops2=1"]
+    text = subprocess.run([clang, *words, *named, str(header)], capture_output=True, text=True, check=True).stdout
+    found: dict[tuple[str, str, str], None] = {}
+    for statement in re.sub(r"^#.*$", "", ATTRIBUTE.sub("", text), flags=re.MULTILINE).split(";"):
+        parts = re.fullmatch(r"([\w *]+?)\b(\w+) ?\(([^()]*)\)", " ".join(statement.split()))
+        if parts and not parts[1].startswith("typedef"):
+            found[parts[1].strip(), parts[2], parts[3]] = None
+    return [(result, name, [_unnamed(each.strip()) for each in given.split(",")]) for result, name, given in found]
+
+
+def _unnamed(parameter: str) -> str:
+    """Return a parameter without its name, if it has one."""
+    parts = re.fullmatch(r"(.+[\s*])(\w+)", parameter)
+    return (
+        parts[1].strip() if parts and not TYPE.match(parts[2]) and parts[2] not in ("const", "volatile") else parameter
+    )
+
+
+@pytest.mark.parametrize(("name", "standard"), [("ziglang", "CL3.0"), ("clang-16", "CL2.0")])
+def test_every_name_of_the_specification_is_there(is_exhaustive: bool, name: str, standard: str) -> None:
+    """Calls of the functions that clang's own header declares: one of a name and some more, or all (13,900)."""
+    clang = next(filter(None, (shutil.which(f"clang-{number}") for number in (19, 16))), None)
+    if clang is None:
+        pytest.skip("clang with its header of OpenCL C is not installed")
+    lines, names = [], set[str]()
+    for number, (result, function, types) in enumerate(declarations(clang)):
+        if LEFT_OUT.search(f"{function}({', '.join(types)}"):
+            continue
+        if function in names and number % 16 and not is_exhaustive:
+            continue
+        names.add(function)
+        types = [each for each in types if each not in ("", "void")]
+        values = ", ".join(f"a{n}" for n in range(len(types)))
+        given = ", ".join(f"{each} a{n}" for n, each in enumerate(types)) or "void"
+        lines.append(f"{result} t{number}({given}) {{ {'return ' * (result != 'void')}{function}({values}); }}\n")
+    assert len(names) > 900
+    options = [f"-cl-std={standard}", "-fsyntax-only", "-ferror-limit=0", "-w"]
+    with pytest.raises(FileNotFoundError):  # the source is right, and clang writes no object
+        compile_opencl_bitcode("".join(lines), "gfx900", options=options, compiler=compiler(name))

@@ -66,6 +66,13 @@ __US_FN void write_mem_fence(cl_mem_fence_flags flags)
     atomic_work_item_fence(flags, memory_order_release, memory_scope_work_group);
 }
 
+#if __US_STANDARD >= 200
+__US_FN cl_mem_fence_flags get_fence(const void *p)
+{
+    return __builtin_amdgcn_is_shared(p) ? CLK_LOCAL_MEM_FENCE : CLK_GLOBAL_MEM_FENCE;
+}
+#endif
+
 // ---- OpenCL 1.2: relaxed, device scope ---------------------------------------------------------------------------------
 
 // OpenCL C before 2.0 lacks the atomic types that the compiler's functions require: it links those of linked.cl.
@@ -158,14 +165,37 @@ typedef atomic_int atomic_flag;
 #define __us_fetch_xor4(p, v, o, s) __opencl_atomic_fetch_xor(p, v, o, s)
 #define atomic_fetch_xor_explicit(...) __US_NAMED(__VA_ARGS__, 0, 0, __us_fetch_xor4, __us_fetch_xor3, 0)(__VA_ARGS__)
 #define atomic_fetch_xor(p, v) __opencl_atomic_fetch_xor(p, v, __US_ORDER)
-#define __us_fetch_min3(p, v, o) __opencl_atomic_fetch_min(p, v, o, memory_scope_device)
+#define __us_fetch_min3(p, v, o) __us_fetch_min4(p, v, o, memory_scope_device)
+#define __us_fetch_max3(p, v, o) __us_fetch_max4(p, v, o, memory_scope_device)
+#if __clang_major__ >= 17
 #define __us_fetch_min4(p, v, o, s) __opencl_atomic_fetch_min(p, v, o, s)
-#define atomic_fetch_min_explicit(...) __US_NAMED(__VA_ARGS__, 0, 0, __us_fetch_min4, __us_fetch_min3, 0)(__VA_ARGS__)
-#define atomic_fetch_min(p, v) __opencl_atomic_fetch_min(p, v, __US_ORDER)
-#define __us_fetch_max3(p, v, o) __opencl_atomic_fetch_max(p, v, o, memory_scope_device)
 #define __us_fetch_max4(p, v, o, s) __opencl_atomic_fetch_max(p, v, o, s)
+#else
+// These compilers have functions of integers only.
+#define __US_EXTREME(name, S, T)                                                                                    \
+    __US_FN T __us_fetch_##name##4(volatile S atomic_##T *p, T v, memory_order order, memory_scope scope)           \
+    {                                                                                                               \
+        return __opencl_atomic_fetch_##name(p, v, order, scope);                                                    \
+    }
+#define __US_FLOAT_EXTREME(name, S, T)                                                                              \
+    __US_FN T __us_fetch_##name##4(volatile S atomic_##T *p, T v, memory_order order, memory_scope scope)           \
+    {                                                                                                               \
+        T old = __opencl_atomic_load(p, memory_order_relaxed, scope);                                               \
+        while (!__opencl_atomic_compare_exchange_weak(p, &old, (T)__builtin_f##name((double)old, (double)v), order, \
+                                                      memory_order_relaxed, scope)) {                               \
+        }                                                                                                           \
+        return old;                                                                                                 \
+    }
+#define __US_EXTREMES(name, S)                                                                                      \
+    __US_EXTREME(name, S, int) __US_EXTREME(name, S, uint) __US_EXTREME(name, S, long) __US_EXTREME(name, S, ulong) \
+    __US_FLOAT_EXTREME(name, S, half) __US_FLOAT_EXTREME(name, S, float) __US_FLOAT_EXTREME(name, S, double)
+__US_EXTREMES(min, global) __US_EXTREMES(min, local) __US_EXTREMES(min, generic)
+__US_EXTREMES(max, global) __US_EXTREMES(max, local) __US_EXTREMES(max, generic)
+#endif
+#define atomic_fetch_min_explicit(...) __US_NAMED(__VA_ARGS__, 0, 0, __us_fetch_min4, __us_fetch_min3, 0)(__VA_ARGS__)
+#define atomic_fetch_min(p, v) __us_fetch_min4(p, v, memory_order_seq_cst, memory_scope_device)
 #define atomic_fetch_max_explicit(...) __US_NAMED(__VA_ARGS__, 0, 0, __us_fetch_max4, __us_fetch_max3, 0)(__VA_ARGS__)
-#define atomic_fetch_max(p, v) __opencl_atomic_fetch_max(p, v, __US_ORDER)
+#define atomic_fetch_max(p, v) __us_fetch_max4(p, v, memory_order_seq_cst, memory_scope_device)
 #define __us_strong5(p, e, v, o, f) __opencl_atomic_compare_exchange_strong(p, e, v, o, f, memory_scope_device)
 #define __us_strong6(p, e, v, o, f, s) __opencl_atomic_compare_exchange_strong(p, e, v, o, f, s)
 #define atomic_compare_exchange_strong_explicit(...) __US_NAMED(__VA_ARGS__, __us_strong6, __us_strong5, 0)(__VA_ARGS__)

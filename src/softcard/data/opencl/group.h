@@ -8,6 +8,10 @@
 #if __US_STANDARD >= 200
 // ---- what is done with values as bits --------------------------------------------------------------------------------------------
 
+#define __US_BITS_OF_char(x) ((ulong)(uchar)(x))
+#define __US_BITS_OF_uchar(x) ((ulong)(x))
+#define __US_BITS_OF_short(x) ((ulong)(ushort)(x))
+#define __US_BITS_OF_ushort(x) ((ulong)(x))
 #define __US_BITS_OF_half(x) ((ulong)as_ushort(x))
 #define __US_BITS_OF_float(x) ((ulong)as_uint(x))
 #define __US_BITS_OF_double(x) as_ulong(x)
@@ -15,6 +19,10 @@
 #define __US_BITS_OF_uint(x) ((ulong)(x))
 #define __US_BITS_OF_long(x) ((ulong)(x))
 #define __US_BITS_OF_ulong(x) (x)
+#define __US_OF_BITS_char(x) ((char)(x))
+#define __US_OF_BITS_uchar(x) ((uchar)(x))
+#define __US_OF_BITS_short(x) ((short)(x))
+#define __US_OF_BITS_ushort(x) ((ushort)(x))
 #define __US_OF_BITS_half(x) as_half((ushort)(x))
 #define __US_OF_BITS_float(x) as_float((uint)(x))
 #define __US_OF_BITS_double(x) as_double(x)

@@ -134,6 +134,33 @@ __US_STORE(1dbuffer, image1d_buffer_t, write_only, int, __US_GIVES1)
 __US_READ_WRITE(__US_LOAD(1dbuffer, image1d_buffer_t, read_write, int, __US_GIVES1)
                 __US_STORE(1dbuffer, image1d_buffer_t, read_write, int, __US_GIVES1))
 
+// Images of depths: a texel is one number.
+#ifdef cl_khr_depth_images
+#define __US_DEPTH_LOAD(shape, image, access, ints, gives)                                                              \
+    __US_FN float read_imagef(access image i, ints c)                                                                   \
+    {                                                                                                                   \
+        return __us_load_##shape(15, gives(c), __US_RESOURCE(i), 0, 0).x;                                               \
+    }
+#define __US_DEPTH_STORE(shape, image, access, ints, gives)                                                             \
+    __US_FN void write_imagef(access image i, ints c, float v)                                                          \
+    {                                                                                                                   \
+        __us_store_##shape((float4)(v), 15, gives(c), __US_RESOURCE(i), 0, 0);                                          \
+    }
+#define __US_DEPTH(shape, image, floats, ints, gives)                                                                   \
+    __US_FN float read_imagef(read_only image i, sampler_t s, floats c)                                                 \
+    {                                                                                                                   \
+        return __us_sample_##shape(15, gives(c), __US_RESOURCE(i), __US_SAMPLER(s), 0, 0, 0).x;                         \
+    }                                                                                                                   \
+    __US_FN float read_imagef(read_only image i, sampler_t s, ints at)                                                  \
+    {                                                                                                                   \
+        return read_imagef(i, s, convert_##floats(at));                                                                 \
+    }                                                                                                                   \
+    __US_DEPTH_LOAD(shape, image, read_only, ints, gives) __US_DEPTH_LOAD(shape, image, read_write, ints, gives)        \
+    __US_DEPTH_STORE(shape, image, write_only, ints, gives) __US_DEPTH_STORE(shape, image, read_write, ints, gives)
+__US_DEPTH(2d, image2d_depth_t, float2, int2, __US_GIVES2)
+__US_DEPTH(2darray, image2d_array_depth_t, float4, int4, __US_GIVES3)
+#endif
+
 // ---- what an image says of itself ----------------------------------------------------------------------------------------------
 
 // Types and orders of channels stand in an object by HSA's numbers: the low bytes of OpenCL's.
@@ -164,5 +191,13 @@ __US_IMAGE_SIZE(get_image_array_size, size_t, image2d_array_t, __US_IMAGE_SLICES
 __US_IMAGE_SIZE(get_image_dim, int2, image2d_t, (int2)(__US_IMAGE_WIDTH, __US_IMAGE_HEIGHT))
 __US_IMAGE_SIZE(get_image_dim, int2, image2d_array_t, (int2)(__US_IMAGE_WIDTH, __US_IMAGE_HEIGHT))
 __US_IMAGE_SIZE(get_image_dim, int4, image3d_t, (int4)(__US_IMAGE_WIDTH, __US_IMAGE_HEIGHT, __US_IMAGE_SLICES, 0))
+#ifdef cl_khr_depth_images
+__US_IMAGE_FACTS(image2d_depth_t, __US_IMAGE_WIDTH) __US_IMAGE_FACTS(image2d_array_depth_t, __US_IMAGE_WIDTH)
+__US_IMAGE_SIZE(get_image_height, int, image2d_depth_t, __US_IMAGE_HEIGHT)
+__US_IMAGE_SIZE(get_image_height, int, image2d_array_depth_t, __US_IMAGE_HEIGHT)
+__US_IMAGE_SIZE(get_image_array_size, size_t, image2d_array_depth_t, __US_IMAGE_SLICES)
+__US_IMAGE_SIZE(get_image_dim, int2, image2d_depth_t, (int2)(__US_IMAGE_WIDTH, __US_IMAGE_HEIGHT))
+__US_IMAGE_SIZE(get_image_dim, int2, image2d_array_depth_t, (int2)(__US_IMAGE_WIDTH, __US_IMAGE_HEIGHT))
+#endif
 
 #endif

@@ -3,6 +3,21 @@
 #define SOFTCARD_OPENCL_INTEGER_H
 #include "types.h"
 
+// On GFX8, LLVM from 15 to 22 loses the saturation of a sum of a uint and a literal, which it folds into an instruction
+// without clamp: there, both terms are kept in registers.
+#ifdef __GFX8__
+#define __US_KEEP_uint(a) __asm("" : "+v"(a))
+#else
+#define __US_KEEP_uint(a)
+#endif
+#define __US_KEEP_char(a)
+#define __US_KEEP_uchar(a)
+#define __US_KEEP_short(a)
+#define __US_KEEP_ushort(a)
+#define __US_KEEP_int(a)
+#define __US_KEEP_long(a)
+#define __US_KEEP_ulong(a)
+
 // T: the type, U: its unsigned form, bits: of both, least, most: values of T.
 #define __US_INTEGER(T, U, bits, least, most)                                                                         \
     __US_FN T min(T a, T b) { return b < a ? b : a; }                                                                 \
@@ -22,11 +37,15 @@
     __US_FN T add_sat(T a, T b)                                                                                       \
     {                                                                                                                 \
         T r;                                                                                                          \
+        __US_KEEP_##T(a);                                                                                             \
+        __US_KEEP_##T(b);                                                                                             \
         return __builtin_add_overflow(a, b, &r) ? (b < 0 ? least : most) : r;                                         \
     }                                                                                                                 \
     __US_FN T sub_sat(T a, T b)                                                                                       \
     {                                                                                                                 \
         T r;                                                                                                          \
+        __US_KEEP_##T(a);                                                                                             \
+        __US_KEEP_##T(b);                                                                                             \
         return __builtin_sub_overflow(a, b, &r) ? (least < 0 && b < 0 ? most : least) : r;                            \
     }
 __US_INTEGER(char, uchar, 8, CHAR_MIN, CHAR_MAX)

@@ -157,7 +157,8 @@ __US_FN double __us_sincos(double x, double *c)
         *out = q;                                                                                                   \
         return r;                                                                                                   \
     }
-#define __US_POINTED_ALL(T) __US_POINTED(T, private) __US_POINTED(T, local) __US_POINTED(T, global)
+#define __US_POINTED_ALL(T)                                                                                         \
+    __US_POINTED(T, private) __US_POINTED(T, local) __US_POINTED(T, global) __US_GENERIC(__US_POINTED(T, generic))
 __US_FLOATS(__US_POINTED_ALL)
 
 #define __US_LGAMMA(T) \

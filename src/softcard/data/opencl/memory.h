@@ -26,7 +26,8 @@
     __US_VSTORE(T, S, 2) __US_VSTORE(T, S, 3) __US_VSTORE(T, S, 4) __US_VSTORE(T, S, 8) __US_VSTORE(T, S, 16)
 #define __US_IN_MEMORY(T)                                                                                           \
     __US_VLOADS(T, global) __US_VLOADS(T, local) __US_VLOADS(T, private) __US_VLOADS(T, constant)                   \
-    __US_VSTORES(T, global) __US_VSTORES(T, local) __US_VSTORES(T, private)
+    __US_VSTORES(T, global) __US_VSTORES(T, local) __US_VSTORES(T, private)                                         \
+    __US_GENERIC(__US_VLOADS(T, generic) __US_VSTORES(T, generic))
 __US_TYPES(__US_IN_MEMORY)
 
 // ---- halfs ---------------------------------------------------------------------------------------------------------------------
@@ -46,6 +47,7 @@ __US_TYPES(__US_IN_MEMORY)
         return __builtin_convertvector(vload##n(0, p + step * at), float##n);                                       \
     }
 __US_LOAD_HALF(global) __US_LOAD_HALF(local) __US_LOAD_HALF(private) __US_LOAD_HALF(constant)
+__US_GENERIC(__US_LOAD_HALF(generic))
 
 #define __US_STORE_HALF(S, T, mode)                                                                                 \
     __US_FN void vstore_half##mode(T v, size_t at, S half *p) { p[at] = convert_half##mode(v); }                    \
@@ -68,6 +70,7 @@ __US_LOAD_HALF(global) __US_LOAD_HALF(local) __US_LOAD_HALF(private) __US_LOAD_H
     __US_STORE_HALF(S, T, _rtn)
 __US_STORE_MODES(global, float) __US_STORE_MODES(local, float) __US_STORE_MODES(private, float)
 __US_STORE_MODES(global, double) __US_STORE_MODES(local, double) __US_STORE_MODES(private, double)
+__US_GENERIC(__US_STORE_MODES(generic, float) __US_STORE_MODES(generic, double))
 
 // ---- shuffles: of 2, 4, 8 and 16 elements, by the low bits of the mask ------------------------------------------------------------
 

@@ -39,7 +39,7 @@
     __kernel __attribute__((work_group_size_hint(X, 1, 1))) __attribute__((vec_type_hint(type)))
 #define kernel_exec(X, type) __kernel_exec(X, type)
 
-// Features. Compilers before clang 22 define only a few of them.
+// Features, and what only standards with generic pointers have. Compilers before clang 22 define only a few of them.
 #if __US_STANDARD >= 200
 #ifndef __opencl_c_atomic_order_acq_rel
 #define __opencl_c_atomic_order_acq_rel 1
@@ -71,8 +71,14 @@
 #ifndef __opencl_c_work_group_collective_functions
 #define __opencl_c_work_group_collective_functions 1
 #endif
+#define __US_GENERIC(declarations) declarations
+#ifdef cl_khr_depth_images
+#pragma OPENCL EXTENSION cl_khr_depth_images : enable
+#endif
 #undef __opencl_c_device_enqueue
 #undef __opencl_c_pipes
+#else
+#define __US_GENERIC(declarations)
 #endif
 
 #if __US_STANDARD < 120

@@ -26,8 +26,10 @@ from softcard.host.hsa.opencl_c import (
     BuildOptionError,
     LinkOptions,
     SourceOptions,
+    arithmetic_options,
     check_headers,
     feature_options,
+    header_for,
     opencl_link_options,
     opencl_options,
     sorted_options,
@@ -423,7 +425,8 @@ def _included(folder: str, library: Path) -> list[str]:
     text = Path(folder, _INCLUDES).read_text("utf-8", "surrogateescape").replace("\\\n", " ")
     words = re.findall(r"(?:\\.|[^\s\\])+", text.partition(": ")[2])
     paths = {re.sub(r"\\(.)", r"\1", word).replace("$$", "$") for word in words}
-    return sorted(path for path in paths if os.path.isabs(path) and not Path(path).is_relative_to(library))
+    own = (library, Path(folder))
+    return sorted(path for path in paths if os.path.isabs(path) and not any(map(Path(path).is_relative_to, own)))
 
 
 @cache
@@ -536,13 +539,15 @@ def _workplace(compiler: Compiler, unit: _Unit, library: Path, folder: str) -> _
     base = [
         *_options(unit.processor, unit.version), "-x", "cl", f"-cl-std={DEFAULT_STANDARD}", "-cl-no-stdinc",
         f"-D__SOFTCARD_CODE_OBJECT__={VERSIONS[unit.version]}", *(["-D__SOFTCARD_PART__"] if unit.is_part else []),
-        *_WARNED_OF, _WITHOUT_FOLDER, "-fno-crash-diagnostics", *feature_options(given.rest), *given.rest,
+        *_WARNED_OF, _WITHOUT_FOLDER, "-fno-crash-diagnostics", *feature_options(given.rest),
+        *arithmetic_options(given.rest), *given.rest,
     ]  # fmt: skip
     embedded = ("-I", _EMBEDDED) if unit.headers else ()
     includes = ("-include", _MACROS, *embedded, *given.includes)
-    header = library / _HEADER
-    identity = [compiler.identity, _library_identity()]
-    found = precompiled_header(compiler.clang, compiler.name, identity, base, header)
+    header, found = header_for(given.rest, library / _HEADER, folder), None
+    if header == library / _HEADER:
+        identity = [compiler.identity, _library_identity()]
+        found = precompiled_header(compiler.clang, compiler.name, identity, base, header)
     if found is not None:
         Path(folder, _PRECOMPILED).write_bytes(found)
     return _Workplace(compiler, folder, tuple(base), str(header), includes, found is not None)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from softcard.core.errors import WireError
@@ -26,8 +28,9 @@ _FEATURES: Final = (
     "+__opencl_c_subgroups", "-__opencl_c_pipes", "-__opencl_c_device_enqueue",
 )  # fmt: skip
 """Optional features of OpenCL C 3.0, for clang: ``+`` before those that Softcard has, ``-`` before the others."""
-_EXTENSIONS: Final = ("-cl_khr_mipmap_image", "-cl_khr_mipmap_image_writes")
-"""Extensions for clang, in the same form."""
+_ABSENT: Final = ("-cl_khr_mipmap_image", "-cl_khr_mipmap_image_writes")
+_EXTENSIONS: Final = ("+cl_khr_depth_images", *_ABSENT)
+"""Extensions of OpenCL C 2.0 and 3.0 for clang, in the same form."""
 
 _WITH_VALUE: Final = frozenset({
     "-D", "-U", "-I", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-isysroot", "-Xclang", "-mllvm",
@@ -60,8 +63,47 @@ def feature_options(options: Sequence[str]) -> list[str]:
     """Return the options that make clang define the features and extensions that Softcard has.
 
     `options` are the other options for clang, which name the standard."""
-    names = (*_FEATURES, *_EXTENSIONS) if standard_of(options) >= 300 else _EXTENSIONS
+    standard = standard_of(options)
+    names = (*_FEATURES, *_EXTENSIONS) if standard >= 300 else _EXTENSIONS if standard >= 200 else _ABSENT
     return ["-Xclang", f"-cl-ext={','.join(names)}"]
+
+
+_REASSOCIATING: Final = frozenset({
+    "-cl-unsafe-math-optimizations", "-cl-fast-relaxed-math", "-ffast-math", "-funsafe-math-optimizations",
+    "-fassociative-math",
+})  # fmt: skip
+"""Options that permit compilers to change the order of sums."""
+_SINGLE_CONSTANTS: Final = "-cl-single-precision-constant"
+_DOUBLE: Final = re.compile(r"(?<![\w.])(?:0x[0-9a-f]*\.?[0-9a-f]*p[+-]?\d+|\d+\.\d+(?:e[+-]?\d+)?)(?![\w.])")
+"""A pattern of constants of type double."""
+_USERS: Final = "types.h"
+"""The header with constants for the user's code, such as M_PI, whose type depends on the user's options."""
+
+
+def arithmetic_options(options: Sequence[str]) -> list[str]:
+    """Return the option that keeps the order of sums in built-in functions where `options` permit to change it."""
+    return ["-D__SOFTCARD_REASSOCIATE__"] if any(word in _REASSOCIATING for word in options) else []
+
+
+def header_for(options: Sequence[str], header: Path, folder: str) -> Path:
+    """Return the header of the built-in functions to use with `options`: `header`, or a copy of it in `folder`.
+
+    In the copy, the constants of functions are doubles even if options make constants of the source floats."""
+    if _SINGLE_CONSTANTS not in options:
+        return header
+    for part in (header, *sorted((header.parent / header.stem).glob("*.h"))):
+        copy = Path(folder, "library", part.relative_to(header.parent))
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        text = part.read_text("utf-8")
+        copy.write_text(text if part.name == _USERS else _DOUBLE.sub(_bits_of_double, text), "utf-8")
+    return Path(folder, "library", header.name)
+
+
+def _bits_of_double(constant: re.Match[str]) -> str:
+    """Return an expression for a double constant that no option makes a float."""
+    text = constant[0]
+    value = float.fromhex(text) if text.startswith("0x") else float(text)
+    return f"__builtin_astype({struct.unpack('<Q', struct.pack('<d', value))[0]:#x}ul, double)"
 
 
 @dataclass(frozen=True, slots=True)
