@@ -6,6 +6,7 @@ from tests.gcn_kernels.bench import CASES, check, run
 from tests.gcn_kernels.test_variants import TARGETS, TELLING, jit, made  # noqa: F401
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", TELLING)
 @pytest.mark.parametrize("version", [4, 5, 6])
 def test_code_object_versions(version, name, jit):  # noqa: F811

@@ -23,7 +23,7 @@ COMBINATIONS = [
 ]
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("level", "agent", "name"), COMBINATIONS, ids=["".join(each) for each in COMBINATIONS])
 def test_every_level(level: str, agent: str, name: str) -> None:
     agents = AGENTS if level == "-O2" else (agent,)  # those of -O2 are there: other tests use them

@@ -193,11 +193,11 @@ def test_options_do_not_change_the_accuracy_of_functions(gpu: Gpu) -> None:
     x, options, found = np.linspace(0.1, 12, 64), ("-cl-single-precision-constant", "-cl-unsafe-math-optimizations"), []
     for words in ([], *([each] for each in options)):
         out = np.zeros((64, 5))
-        gpu.run(gpu.compile(ACCURATE, options=[*words, "-DCONSTANT=0.1"]), "k", 64, 64, [x, out])
+        gpu.run(gpu.compile(ACCURATE, options=[*words, "-DCONSTANT=(0.1*1.0)"]), "k", 64, 64, [x, out])
         found.append(out)
     assert np.array_equal(found[1][:, :4], found[0][:, :4])
     np.testing.assert_allclose(found[2], found[0], rtol=5e-16)
-    assert (found[1][:, 4] == np.float32(0.1)).all()
+    assert (found[1][:, 4] == float(np.float32(0.1))).all()
 
 
 # ---- embedded headers, and parts -------------------------------------------------------------------------------------
