@@ -620,7 +620,7 @@ def _values(call: Call, kernel: Kernel, block: bytes) -> list[Given | ArgumentOb
     return values
 
 
-class SvmPointer(ArgumentObject):
+class SvmPointer(Object):
     """A pointer to shared virtual memory as an argument."""
 
     def __init__(self, kernel: Kernel, pointer: int) -> None:

@@ -24,7 +24,7 @@ from softcard.host.opencl.calls import Call, Made, Performed, entry, query, u32,
 from softcard.host.opencl.device_info import device_info
 from softcard.host.opencl.errors import OpenClError, require
 from softcard.host.opencl.events import Command, CommandQueue, Event
-from softcard.host.opencl.objects import ArgumentObject, Callback, Context, Copy, Device
+from softcard.host.opencl.objects import Callback, Context, Copy, Device, Object
 from softcard.image.hsa.metadata import Argument
 
 Sizes = tuple[int, int, int]
@@ -59,7 +59,7 @@ class Mapping:
     back: Sequence[Copy]
 
 
-class Memory(ArgumentObject):
+class Memory(Object):
     """A buffer or image: `size` bytes at the program's address `address`.
 
     `flags` are those of the creation. `host` is the program's own memory with CL_MEM_USE_HOST_PTR, else 0. A sub-buffer

@@ -10,13 +10,12 @@ import queue
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from mmap import mmap
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,10 +158,10 @@ class Object:
         """Handle the end of the handle: the program and its other objects have no reference any more."""
 
 
-class ArgumentObject(Object, ABC):
+@runtime_checkable
+class ArgumentObject(Protocol):
     """An object that can be an argument of a kernel."""
 
-    @abstractmethod
     def argument(self, device: Device) -> Given:
         """Return the value of the argument in a launch on a device."""
 

@@ -9,7 +9,7 @@ from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, u32, u64, words
 from softcard.host.opencl.errors import require
 from softcard.host.opencl.images import check_support
-from softcard.host.opencl.objects import ArgumentObject, Context, Device
+from softcard.host.opencl.objects import Context, Device, Object
 from softcard.image.amdcl2.objects import Addressing, Filter, SamplerObject
 
 ADDRESSINGS: Final = {
@@ -30,7 +30,7 @@ DEFAULTS: Final = {
 """The properties of samplers, and the values of those that the program does not pass."""
 
 
-class Sampler(ArgumentObject):
+class Sampler(Object):
     """A sampler. `normalized`, `addressing` and `filter` have OpenCL's numbers; `properties` are those of the call."""
 
     kind = "sampler"
