@@ -36,8 +36,9 @@ enter() {
     fi
 }
 
-has_all() {  # has the folder's own Makefile a target of that name? `-pq :` prints the rules and makes nothing
-    enter make -pq : "KDIR=$kdir" 2>/dev/null |
+# Has the folder's own Makefile a target `all`? The argument is what make says of its rules.
+has_all() {
+    printf '%s\n' "$1" |
         awk '/^all:/ && before !~ /^# Not a target/ { found = 1 } { before = $0 } END { exit !found }'
 }
 
@@ -50,10 +51,11 @@ if grep -qsE '^[^#]*obj-(m|\$)' "$work/$name/Kbuild" "$work/$name/$makefile"; th
     enter make --no-print-directory -C "$kdir" "M=$inside" modules || status=1
 fi
 if [ -n "$makefile" ] && [ $status = 0 ]; then
+    rules=$(enter make -pq : "KDIR=$kdir" 2>/dev/null) || true  # prints the rules and makes nothing
     goal=
-    if has_all; then goal=all; fi
+    if has_all "$rules"; then goal=all; fi
     # A Makefile that only names what the kernel is to build has no target of its own.
-    if enter make -pq : "KDIR=$kdir" 2>/dev/null | grep -q '^\.DEFAULT_GOAL := .'; then
+    if printf '%s\n' "$rules" | grep '^\.DEFAULT_GOAL := .' >/dev/null; then
         enter make --no-print-directory "KDIR=$kdir" "KERNELDIR=$kdir" "KERNEL_SRC=$kdir" $goal || status=1
     fi
 fi

@@ -73,6 +73,7 @@ CONTENTS = {
     ],
     "Reference": [
         "exact",
+        "opencl-conformance",
         "rules",
         "public",
         "api",

@@ -12,8 +12,7 @@ from softcard.core.errors import BeyondModel
 from softcard.core.space import Ram
 from softcard.device.refsi.device import RefSiDevice
 from softcard.device.refsi.interfaces import HOST
-from softcard.device.refsi.spec.memory import SpecMemory
-from softcard.device.refsi.spec.shadow import parts
+from softcard.device.refsi.spec.memory import SpecMemory, parts
 from softcard.device.refsi.toolkit.builder import CommandBuffer
 from softcard.host.refsi.compile import compile_kernels, riscv_compilers
 from softcard.host.refsi.refsi import RefSi, demo_kernels

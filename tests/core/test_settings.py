@@ -21,8 +21,7 @@ from softcard.device.fletcher.device import FletcherDevice
 from softcard.device.fletcher.kernels import BUILT_IN, find
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.refsi.device import RefSiDevice
-from softcard.host.acceldev.acceldev import Acceldev
-from softcard.host.acceldev.buffer import DriverError
+from softcard.host.acceldev.acceldev import Acceldev, DriverError
 from softcard.host.amdcl2.demo import demo_program
 from softcard.host.amdcl2.program import load
 from softcard.host.fletcher.platform import Platform

@@ -10,7 +10,7 @@ import pytest
 import softcard
 from softcard.check.waits import BASE, Code, code_object_waits, codes_of, program_waits
 from softcard.core.findings import Level
-from softcard.engine.gcn.waits.flow import missed, reachable
+from softcard.engine.gcn.waits.checker import missed, reachable
 from softcard.engine.gcn.waits.issue import Issue
 from softcard.image.hsa.code_object import read_code_object
 from tests.gcn_kernels.toolchain import build

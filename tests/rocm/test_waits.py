@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from softcard.check.waits import codes_of, waits
-from softcard.engine.gcn.waits.flow import reachable
+from softcard.engine.gcn.waits.checker import reachable
 from softcard.image.hsa.code_object import read_code_object
 from tests.rocm.libraries import PROCESSORS, SMALL, members, read
 

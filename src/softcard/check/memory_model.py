@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from softcard.core.errors import SoftcardError
+from softcard.device.hsa.memory.device_memory import obstacle
 from softcard.device.hsa.memory.memory_model import Order
-from softcard.device.hsa.memory.memory_types import obstacle
 from softcard.engine.gcn.effects import Effects, effects
 from softcard.isa.gcn.asm.printer import text
 from softcard.isa.gcn.coherence import CACHE_OPERATIONS, Scope, access_scope, is_coherent_load

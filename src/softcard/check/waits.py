@@ -10,7 +10,7 @@ from softcard.core.diagnostics import Diagnostic
 from softcard.core.errors import WireError
 from softcard.core.findings import Level
 from softcard.engine.gcn.waits.board import CHECK, finding
-from softcard.engine.gcn.waits.flow import LIMIT, missed, reachable
+from softcard.engine.gcn.waits.checker import LIMIT, missed, reachable
 from softcard.image.amdcl2.container import read_container
 from softcard.image.amdcl2.load import load
 from softcard.image.hsa import targets

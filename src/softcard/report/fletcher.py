@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from softcard.core.errors import RuleError
 from softcard.core.register import Access, Field, Register, RegisterMap
-from softcard.device.fletcher.map.build import fletcher_map
+from softcard.device.fletcher.map.build import YAML_WORDS, fletcher_map
 from softcard.device.fletcher.map.layout import FletcherMap, MmioField
-from softcard.device.fletcher.map.names import YAML_WORDS
 from softcard.device.fletcher.map.registers import DEFAULT, REGISTER_BITS, REGISTER_BYTES
 from softcard.image.arrow_schema import read_arrow
 from softcard.report.markdown import cell, table

@@ -18,9 +18,8 @@ from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.events import PacketStarted, QueueErrored, QueueInactivated
 from softcard.device.hsa.launch.first_state import Scratch
 from softcard.device.hsa.queues.aql_queue import Queue
-from softcard.device.hsa.queues.doorbells import legacy_value
 from softcard.device.hsa.queues.records import AmdQueue, AmdSignal, HsaQueue
-from softcard.device.hsa.queues.signals import Condition
+from softcard.device.hsa.queues.signals import Condition, legacy_value
 from softcard.image.hsa.records import KernelDescriptor
 from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch, flat_scratch
 

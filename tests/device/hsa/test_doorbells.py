@@ -9,8 +9,8 @@ import pytest
 from softcard.core.errors import AccessFault, RuleError
 from softcard.device.hsa.events import DoorbellRung, Lint
 from softcard.device.hsa.queues import signals
-from softcard.device.hsa.queues.doorbells import DoorbellPage, legacy_value, limit_of
 from softcard.device.hsa.queues.records import AmdQueue, HsaQueue
+from softcard.device.hsa.queues.signals import DoorbellPage, legacy_value, limit_of
 from tests.device.hsa.rig import Bench, barrier, dispatch
 
 Make = Callable[..., Bench]

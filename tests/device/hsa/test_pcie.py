@@ -13,7 +13,7 @@ from softcard.device.hsa.agents import SH_MEM_CONFIG, sh_mem_config
 from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.exceptions import QueueError
 from softcard.device.hsa.memory.atomics import Word
-from softcard.device.hsa.memory.memory_types import MemoryTypes
+from softcard.device.hsa.memory.device_memory import MemoryTypes
 from softcard.engine.gcn.memory import COARSE, Mtype
 from tests.device.hsa.rig import Bench, dispatch
 

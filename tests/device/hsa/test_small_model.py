@@ -14,8 +14,8 @@ from softcard.device.hsa.device import HsaDevice
 from softcard.device.hsa.events import DoorbellRung, Lint
 from softcard.device.hsa.exceptions import QueueError
 from softcard.device.hsa.memory.segments import Segment, is_in, null, sh_mem_bases, swizzled, to_flat, to_segment
-from softcard.device.hsa.queues.doorbells import legacy_value
 from softcard.device.hsa.queues.records import AmdSignal, QueueProperties
+from softcard.device.hsa.queues.signals import legacy_value
 from softcard.device.hsa.rules import IS_PTR64
 from tests.device.hsa.rig import COUNT, FLAT_SCRATCH, KERNARG, WAVE_OFFSET, Bench, dispatch, flat_scratch
 

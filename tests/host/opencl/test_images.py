@@ -490,6 +490,19 @@ def test_unwritten_texels_are_undefined():
     world.program.close()
 
 
+def test_image_instructions_run_under_the_check_of_races():
+    """Work-groups that run speculatively specialise image instructions too."""
+    world = World(check="races")
+    texels = random((1, 33, 50))
+    source = world.image(cl.MEM_OBJECT_IMAGE2D, (1, 33, 50), flags=cl.MEM_COPY_HOST_PTR, host=texels)
+    target = world.image(cl.MEM_OBJECT_IMAGE2D, (1, 33, 50))
+    more = value(np.ones(4, np.uint32).tobytes())
+    world.launch(f"add_{cl.MEM_OBJECT_IMAGE2D:x}", (50, 33), handle(source), handle(target), more)
+    assert (world.read(target, (1, 33, 50)) == texels + 1).all()
+    assert not world.program.shown
+    world.program.close()
+
+
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 

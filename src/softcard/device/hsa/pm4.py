@@ -1,7 +1,7 @@
 """PM4, the native commands of the packet processor: their encoding, and their execution from indirect buffers.
 
 The commands and their fields are those of GFX9 in the kernel driver's header files. The rings of PM4 queues are in
-`device.kfd.compute_queue`. A program can also put commands between the packets of an AQL queue: AMD's runtime
+`device.kfd.queues`. A program can also put commands between the packets of an AQL queue: AMD's runtime
 invalidates caches with ACQUIRE_MEM before it runs code that it has just written, and tinygrad waits for memory and
 stores to it. On GFX9 a vendor packet contains the address of a buffer with commands. On GFX7 and GFX8 the 16 dwords
 of a ring slot are commands: NOP, INDIRECT_BUFFER, and a RELEASE_MEM whose event frees the slot."""

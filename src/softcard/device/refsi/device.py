@@ -48,7 +48,7 @@ from softcard.isa.riscv.port import HartPort
 from softcard.isa.riscv.state import Hart
 
 if TYPE_CHECKING:
-    from softcard.device.refsi.spec.shadow import MemoryShadow
+    from softcard.device.refsi.spec.memory import MemoryShadow
     from softcard.engine.riscv.evaluate import Evaluator
     from softcard.engine.riscv.hooks import Shadow
     from softcard.engine.riscv.tracepoints import HartTracepoints
@@ -684,7 +684,7 @@ def _memory_shadow(shadow: Shadow) -> MemoryShadow:
     """Return the shadow memory (definedness) of a device's memory.
 
     The module is imported here, because few devices need it."""
-    from softcard.device.refsi.spec.shadow import MemoryShadow
+    from softcard.device.refsi.spec.memory import MemoryShadow
 
     return MemoryShadow(shadow)
 

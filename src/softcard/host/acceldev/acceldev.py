@@ -16,38 +16,279 @@ in C.
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Final, Self, TypeVar, Unpack, overload
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from softcard.core.display import RichDisplay, Rows, count
-from softcard.core.words import U32
+from softcard.core.errors import SoftcardError
+from softcard.core.record import Record
+from softcard.core.rule import Rule
+from softcard.core.words import U32, align_up
 from softcard.device.acceldev import registers as r
 from softcard.device.acceldev.commands import (
+    BUFFER_BYTES,
     FENCE_COUNTER,
     STATUS,
     STATUS_ERROR,
     WORD_BYTES,
     BindSlotCommand,
     ContextConfig,
+    FenceCommand,
     Fill,
     NopCommand,
     RunCommand,
     UserCommand,
+    page_table,
     user_code,
+    words_of,
 )
-from softcard.device.acceldev.registers import Interrupt
+from softcard.device.acceldev.registers import ACCELDEV_PAGE_SIZE, Interrupt
 from softcard.device.acceldev.settings import AcceldevOptions
-from softcard.host.acceldev.buffer import CODE, DATA, Buffer, DriverError, make_buffer
 from softcard.host.acceldev.port import MEMORY_BYTES, AcceldevPort, LocalPort
-from softcard.host.acceldev.queue import CommandQueue, reached
 from softcard.host.run_statistics import RunStatistics, logged
 
 __all__ = ["CODE", "DATA", "Acceldev", "Buffer", "Context", "DriverError"]
 
+
+# ---- submission of commands ------------------------------------------------------------------------------------------
+# Submission of commands as in a kernel driver: fences, and a software queue that feeds the device's queue.
+#
+# The device's queue holds 255 commands and drops further ones. Its interrupt for fences compares the fence counter
+# with one value only, CMD_FENCE_WAIT. So commands wait in the software queue, and are submitted in batches that each
+# end with a FENCE. CMD_FENCE_WAIT always contains the number of the oldest unfinished batch's fence.
+
+
+Done = Callable[[], None]
+
+
+def reached(counter: int, fence: int) -> bool:
+    """Return True if a 32-bit fence counter has reached or passed `fence`, allowing for wrap-around.
+
+    The counter counts as past the fence if it is ahead by less than half of the range.
+    """
+    return counter - fence & U32 < 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    words: tuple[int, ...]
+    done: Done | None
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A batch of commands in the device's queue. It ends with the FENCE whose number is `number`."""
+
+    number: int
+    entries: list[_Entry] = field(default_factory=list)
+
+
+class CommandQueue:
+    """The queue of commands that were submitted and that the device has not finished.
+
+    Callers must hold the driver's lock."""
+
+    def __init__(self, port: AcceldevPort) -> None:
+        self._port = port
+        self._waiting: deque[_Entry] = deque()
+        self._batches: deque[_Batch] = deque()
+        self._number = 0
+        self.submitted = 0
+        """The number of commands submitted so far."""
+        self.finished = 0
+        """The number of commands that the device has finished; it finishes them in order."""
+        self._is_feeding = False
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the device has finished all submitted commands."""
+        return not self._waiting and not self._batches
+
+    def put(self, command: Record, done: Done | None = None) -> None:
+        """Add a command to the software queue, from which it moves to the device's queue when that has room.
+
+        `done` is called when the device has finished the command."""
+        self._waiting.append(_Entry(words_of(command), done))
+        self.submitted += 1
+        self.feed()
+
+    def feed(self) -> None:
+        """Move waiting commands into the device's queue.
+
+        A nested call, from an interrupt handler, does nothing: the outer call goes on to move commands.
+        """
+        if self._is_feeding:
+            return
+        self._is_feeding = True
+        try:
+            while self._waiting and (room := self._port.read(r.CMD_MANUAL_FREE.offset)) >= 2:
+                self._feed_batch(room - 1)
+        finally:
+            self._is_feeding = False
+
+    def complete(self) -> None:
+        """Handle the FENCE_WAIT interrupt: remove finished batches, and set CMD_FENCE_WAIT for the next one."""
+        while True:
+            last = self._port.read(r.CMD_FENCE_LAST.offset)
+            while self._batches and reached(last, self._batches[0].number):
+                for entry in self._batches.popleft().entries:
+                    self.finished += 1
+                    if entry.done is not None:
+                        entry.done()
+            if not self._batches:
+                return
+            # The batch may finish just before this write; only reading CMD_FENCE_LAST after it shows that.
+            self._port.write(r.CMD_FENCE_WAIT.offset, self._batches[0].number)
+            if not reached(self._port.read(r.CMD_FENCE_LAST.offset), self._batches[0].number):
+                return
+
+    def drop(self) -> None:
+        """Treat all unfinished commands as done, because the device is closed and does not use memory any more."""
+        entries = [*(entry for batch in self._batches for entry in batch.entries), *self._waiting]
+        self._batches.clear()
+        self._waiting.clear()
+        for entry in entries:
+            if entry.done is not None:
+                entry.done()
+
+    def _feed_batch(self, most: int) -> None:
+        self._number = self._number + 1 & U32
+        batch = _Batch(self._number, [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))])
+        if not self._batches:
+            self._port.write(r.CMD_FENCE_WAIT.offset, batch.number)
+        self._batches.append(batch)
+        for entry in batch.entries:
+            self._feed_words(entry.words)
+        self._feed_words(words_of(FenceCommand(value=batch.number)))
+
+    def _feed_words(self, words: tuple[int, ...]) -> None:
+        for offset, word in zip(range(r.CMD_MANUAL_FEED.offset, r.FEED_END, r.REGISTER_BYTES), words, strict=True):
+            self._port.write(offset, word)
+
+
+# ---- buffers ---------------------------------------------------------------------------------------------------------
+# Buffers: memory pages that the device accesses through a page table and Python sees as contiguous bytes.
+
+
+CODE: Final = "code"
+DATA: Final = "data"
+
+
+class DriverError(SoftcardError):
+    """A failed call of the driver; `errno` is the error number that the C driver's system call would return."""
+
+    def __init__(self, number: int, message: str, *, rule: Rule | None = None) -> None:
+        name = "EDEADLK" if number == errno.EDEADLK else errno.errorcode[number]  # errorcode names it EDEADLOCK
+        super().__init__(f"{name} ({os.strerror(number)}): {message}", rule=rule)
+        self.errno = number
+
+
+Closer = Callable[["Buffer", Callable[[], None]], None]
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class Buffer:
+    """A code or data buffer of `size` bytes.
+
+    `slot` is the slot of a data buffer, None for a code buffer. `table` is the address of its page table.
+    """
+
+    def __init__(self, port: AcceldevPort, size: int, slot: int | None, table: int, pages: int, closer: Closer) -> None:
+        self.size = size
+        self.slot = slot
+        self.table, self._pages = table, pages
+        self._port = port
+        self._closer = closer
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        kind = "code" if self.slot is None else f"slot {self.slot}"
+        return f"<buffer of {self.size:,} bytes, {'closed' if self._is_closed else kind}>"
+
+    @property
+    def view(self) -> memoryview:
+        """The bytes of the buffer, writable and shared with the device; invalid after `close`."""
+        self._check_open()
+        return self._port.view(self._pages, self.size)
+
+    @overload
+    def array(self) -> NDArray[np.uint8]: ...
+
+    @overload
+    def array(self, dtype: type[Scalar] | np.dtype[Scalar]) -> NDArray[Scalar]: ...
+
+    @overload
+    def array(self, dtype: DTypeLike) -> NDArray[np.generic]: ...
+
+    def array(self, dtype: DTypeLike = np.uint8) -> NDArray[np.generic]:
+        """Return the buffer's bytes as an array that shares its memory, with as many whole elements as fit."""
+        kind = np.dtype(dtype)
+        return np.frombuffer(self.view, dtype=kind, count=self.size // kind.itemsize)
+
+    def write(self, data: bytes, offset: int = 0) -> None:
+        """Store `data` at `offset`; raise `DriverError` EINVAL if it does not fit."""
+        if not 0 <= offset <= self.size - len(data):
+            raise DriverError(
+                errno.EINVAL, f"{len(data)} bytes at {offset:#x} do not fit the buffer of {self.size} bytes"
+            )
+        self.view[offset : offset + len(data)] = data
+
+    def close(self) -> None:
+        """Unbind the buffer, and free its pages when the device has finished with them.
+
+        Further calls have no effect.
+        """
+        if not self._is_closed:
+            self._is_closed = True
+            self._closer(self, self._release)
+
+    def _release(self) -> None:
+        self._port.free(self._pages)
+        self._port.free(self.table)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise DriverError(errno.EBADF, "the buffer is closed")
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def make_buffer(port: AcceldevPort, size: int, kind: str, slot: int | None, closer: Closer) -> Buffer:
+    """Return a zeroed buffer of `size` bytes: allocate its pages, and write its page table.
+
+    `closer` is the function that the buffer's `close` calls with the buffer and a function that frees its
+    memory. Raise `DriverError` EINVAL for a wrong size or kind, and ENOMEM if there is not enough free memory."""
+    if kind not in (CODE, DATA):
+        raise DriverError(errno.EINVAL, f"the kind of buffer is {kind!r}, expected {CODE!r} or {DATA!r}")
+    if not 1 <= size <= BUFFER_BYTES:
+        raise DriverError(errno.EINVAL, f"the size of the buffer is {size} bytes, expected 1 to {BUFFER_BYTES}")
+    pages = port.allocate(size)
+    table = port.allocate(ACCELDEV_PAGE_SIZE) if pages else 0
+    if not table:
+        port.free(pages)
+        raise DriverError(errno.ENOMEM, f"cannot allocate memory for a buffer of {size} bytes")
+    end = pages + align_up(size, ACCELDEV_PAGE_SIZE)
+    port.view(table, ACCELDEV_PAGE_SIZE)[:] = page_table(range(pages, end, ACCELDEV_PAGE_SIZE))
+    return Buffer(port, size, slot, table, pages, closer)
+
+
+# ---- the driver ------------------------------------------------------------------------------------------------------
 GRACE_SECONDS: Final = 0.1
 """The time in seconds that a device has to finish its work when it is closed."""
 POLL_SECONDS: Final = 0.1

@@ -11,8 +11,10 @@ profile. A program that stays within it runs on every such device.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
@@ -54,6 +56,19 @@ class Named(NamedTuple):
         return _uint(numeric_version(self.version)) + self.name.encode().ljust(cl.NAME_VERSION_MAX_NAME_SIZE, b"\0")
 
 
+_MACRO: Final = re.compile(r"^#(?:define|ifdef) (cl_\w+|__opencl_c_\w+)(?: 1)?$", re.MULTILINE)
+
+
+def _macros() -> frozenset[str]:
+    """Return the macros of extensions and features that the headers of OpenCL C implement.
+
+    A header defines the macro, or tests the one of the compiler before the functions of an extension.
+    """
+    headers = files("softcard").joinpath("data", "opencl").iterdir()
+    return frozenset(name for each in headers for name in _MACRO.findall(each.read_text("utf-8")))
+
+
+_OF_HEADERS: Final = _macros()
 LANGUAGE_EXTENSIONS: Final = (
     Named("cl_khr_byte_addressable_store"),
     Named("cl_khr_global_int32_base_atomics"),
@@ -68,8 +83,28 @@ LANGUAGE_EXTENSIONS: Final = (
     Named("cl_khr_subgroups"),
     Named("cl_amd_media_ops"),
     Named("cl_amd_media_ops2"),
+    *(
+        each
+        for each in (
+            Named("cl_khr_depth_images"),
+            Named("cl_khr_subgroup_extended_types"),
+            Named("cl_khr_subgroup_non_uniform_vote"),
+            Named("cl_khr_subgroup_ballot"),
+            Named("cl_khr_subgroup_non_uniform_arithmetic"),
+            Named("cl_khr_subgroup_shuffle"),
+            Named("cl_khr_subgroup_shuffle_relative"),
+            Named("cl_khr_subgroup_clustered_reduce"),
+            Named("cl_khr_subgroup_rotate"),
+            Named("cl_khr_extended_bit_ops"),
+            Named("cl_khr_integer_dot_product", (2, 0, 0)),
+        )
+        if each.name in _OF_HEADERS
+    ),
 )
-"""The extensions of OpenCL C; the compiler defines a macro with the name of each of them."""
+"""The extensions of OpenCL C: those of compilers, and those that our headers implement.
+
+The compiler or a header defines a macro with the name of each of them.
+"""
 HOST_EXTENSIONS: Final = (
     Named("cl_khr_icd"),
     Named("cl_khr_extended_versioning"),
@@ -82,14 +117,13 @@ HOST_EXTENSIONS: Final = (
 EXTENSIONS: Final = (*HOST_EXTENSIONS, *LANGUAGE_EXTENSIONS)
 """The extensions of the platform and of each of its devices."""
 FEATURES: Final = tuple(
-    Named(f"__opencl_c_{name}", OPENCL)
-    for name in (
-        "3d_image_writes", "atomic_order_acq_rel", "atomic_order_seq_cst", "atomic_scope_all_devices",
-        "atomic_scope_device", "fp64", "generic_address_space", "images", "int64",
-        "program_scope_global_variables", "read_write_images", "subgroups", "work_group_collective_functions",
+    Named(name, OPENCL)
+    for name in sorted(
+        {"__opencl_c_3d_image_writes", "__opencl_c_fp64", "__opencl_c_int64"}
+        | {name for name in _OF_HEADERS if name.startswith("__opencl_c_")}
     )
-)  # fmt: skip
-"""The optional features of OpenCL C 3.0 that devices have; the compiler defines a macro for each of them."""
+)
+"""The optional features of OpenCL C 3.0 that devices have: those of compilers, and those that headers define."""
 
 IMAGE_NAMES: Final = frozenset({
     "cl_khr_3d_image_writes", "cl_khr_depth_images", "cl_khr_image2d_from_buffer", "__opencl_c_images",

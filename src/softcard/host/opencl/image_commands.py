@@ -130,8 +130,7 @@ def enqueue_fill_image(
     texel = texel_of(found.image.texels.format, color[:COLOR_BYTES].ljust(COLOR_BYTES, b"\0"))
 
     def fill() -> None:
-        view = found.view
-        view.reshape(*view.shape[:2], -1, len(texel))[...] = texel
+        found.view[...] = np.tile(texel, found.size[0])  # rows are copied faster than single texels
         image.host_accesses(found, writes=True)
 
     queue.enqueue(Command(queue, waits, queue.event(event), fill, uses=[image]))

@@ -7,6 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final, cast
 
+import numpy as np
+
 from softcard.core.words import align_up
 from softcard.host.hsa.arguments import LOCAL_ALIGNMENT, Given, Local, Packed
 from softcard.host.hsa.executable import Kernel as DeviceKernel
@@ -32,6 +34,8 @@ DEFAULT_ITEMS: Final = 256
 """The maximum number of work-items of a group of other kernels, for which the compiler allocates registers."""
 MOST_PLANS: Final = 64
 """The number of launches of a kernel whose plans are cached."""
+COMPARED_BYTES: Final = 1 << 16
+"""The number of bytes at the start of a read-only buffer that are compared after a kernel that may store to it."""
 _SPACES: Final = {
     "global": cl.KERNEL_ARG_ADDRESS_GLOBAL,
     "constant": cl.KERNEL_ARG_ADDRESS_CONSTANT,
@@ -423,6 +427,11 @@ class Plan:
         self.kernel = kernel
         self.memory = [each for each in values if isinstance(each, Memory)]
         self.uses: list[Used] = [kernel.program, *self.memory]
+        self._read_only = [
+            value
+            for argument, value in zip(kernel.arguments, values, strict=True)
+            if isinstance(value, Memory) and value.flags & cl.MEM_READ_ONLY and _may_be_stored_to(argument)
+        ]
         self._queue = queue
         self._grid = _size(grid)
         self._group = _size(group)
@@ -454,6 +463,7 @@ class Plan:
             self._given = self._arguments(device, target)
         findings = gpu.device.findings
         mark = len(findings)
+        before = [each.data[:COMPARED_BYTES].copy() for each in self._read_only]
         try:
             result = gpu.run_kernel(
                 target, self._grid, self._group, self._given, group_bytes=self._local_bytes, offset=self._start
@@ -461,6 +471,9 @@ class Plan:
         finally:
             if len(findings) > mark:
                 context.platform.report_findings(findings[mark:], context)
+        for memory, data in zip(self._read_only, before, strict=True):
+            if not np.array_equal(memory.data[: len(data)], data):
+                _warn_of_store(self.kernel, memory)
         if result.text:
             context.platform.print(result.text)
 
@@ -513,6 +526,23 @@ def enqueue_nd_range_kernel(
     plan.enqueue(waits, event)
     if not waits:
         call.repeat = plan
+
+
+def _may_be_stored_to(argument: Argument) -> bool:
+    return argument.kind == "global_buffer" and argument.address_space == "global" and not argument.is_const
+
+
+def _warn_of_store(kernel: Kernel, memory: Memory) -> None:
+    """Warn of a kernel that has stored to a buffer with CL_MEM_READ_ONLY (OpenCL 3.0, 5.2.1).
+
+    The store takes effect, as on real devices: programs such as hashcat fill such buffers by a kernel.
+    """
+    memory.platform.warn(
+        "read-only-written",
+        f"kernel {kernel.name} has stored to the {memory.title}",
+        memory.context,
+        "create the buffer with CL_MEM_READ_WRITE: the result of the store is undefined (OpenCL 3.0, 5.2.1)",
+    )
 
 
 def _check_maps(kernel: Kernel, memory: Memory) -> None:

@@ -132,7 +132,7 @@ class Memory(ArgumentObject):
         """Map the memory on a device; return its address there."""
         whole = self.platform.arena.bytes(self.address, align_up(self.size, PAGE_SIZE))
         gpu = device.gpu.device
-        address = gpu.map(whole, not self.flags & cl.MEM_READ_ONLY, self.title, used=self.size)
+        address = gpu.map(whole, True, self.title, used=self.size)
         if gpu.checks.every and not self.flags & (cl.MEM_COPY_HOST_PTR | cl.MEM_USE_HOST_PTR):
             gpu.checks.host_allocates(address, self.size, is_blank=not self._on)  # another device may have written it
             for offset, size in self._written:

@@ -57,9 +57,8 @@ from softcard.image.hsa.writer import (
     pack_object,
     section_places,
 )
-from softcard.isa.gcn.asm.assembler import assemble_one
+from softcard.isa.gcn.asm.assembler import assemble_one, split
 from softcard.isa.gcn.asm.constants import register
-from softcard.isa.gcn.asm.parser import split
 from softcard.isa.gcn.target import GFX8, GFX9, TARGETS, Target
 
 # ---- headers of kernels ----------------------------------------------------------------------------------------------

@@ -20,10 +20,9 @@ from softcard.isa.riscv.vector.configuration import CONFIGURATION
 from softcard.isa.riscv.vector.fixed import FIXED
 from softcard.isa.riscv.vector.floating import FLOATING
 from softcard.isa.riscv.vector.integer import INTEGER as VECTOR_INTEGER
-from softcard.isa.riscv.vector.mask import MASK
+from softcard.isa.riscv.vector.mask import MASK, REDUCTION
 from softcard.isa.riscv.vector.memory import MEMORY
 from softcard.isa.riscv.vector.permutation import PERMUTATION
-from softcard.isa.riscv.vector.reduction import REDUCTION
 
 # ---- the C extension -------------------------------------------------------------------------------------------------
 # RISC-V C extension: compressed instructions (ISA manual volume I, chapter "C"), with their expansions.

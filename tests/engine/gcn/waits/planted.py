@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from softcard.engine.gcn.waits.board import Missed
-from softcard.engine.gcn.waits.flow import missed, reachable
+from softcard.engine.gcn.waits.checker import missed, reachable
 from softcard.isa.gcn.asm.assembler import assemble
 from softcard.isa.gcn.encoding.decode import decode
 from softcard.isa.gcn.encoding.formats import LONGEST

@@ -20,7 +20,6 @@ from softcard.device.hsa.executor import Executor
 from softcard.device.hsa.memory.device_memory import DeviceMemory
 from softcard.device.hsa.native_packets import Q
 from softcard.device.hsa.queues.aql_queue import MIN_SIZE, PacketProcessor, Queue, QueueOwner
-from softcard.device.hsa.queues.doorbells import DOORBELL_BYTES, DOORBELLS, DoorbellPage, limit_of
 from softcard.device.hsa.queues.packets import PACKET_BYTES, PacketType
 from softcard.device.hsa.queues.queue_scratch import QueueScratch
 from softcard.device.hsa.queues.records import (
@@ -33,6 +32,7 @@ from softcard.device.hsa.queues.records import (
     QueueType,
     SignalKind,
 )
+from softcard.device.hsa.queues.signals import DOORBELL_BYTES, DOORBELLS, DoorbellPage, limit_of
 from softcard.isa.gcn.target import GFX9
 
 _LIMIT: Final = Q["limit"]

@@ -1,4 +1,4 @@
-"""Signals: amd_signal_t in guest memory, and the host's operations of "Signal kernel machine code".
+"""Signals and doorbells: amd_signal_t in guest memory, and the host's operations of "Signal kernel machine code".
 
 All state is in guest memory. Kernels change it, too, so the operations are atomic. An operation on a doorbell
 signal is a store to the address that the signal contains."""
@@ -11,16 +11,94 @@ from enum import IntEnum
 from typing import Any, Final, NoReturn
 
 from softcard.core.errors import AccessFault, RuleError, SoftcardError, WireError
-from softcard.core.words import U64, signed
+from softcard.core.space import Unit
+from softcard.core.words import U32, U64, signed
 from softcard.device.hsa import rules
 from softcard.device.hsa.interfaces import World
 from softcard.device.hsa.memory.atomics import Word
 from softcard.device.hsa.native_packets import Q
-from softcard.device.hsa.queues.doorbells import legacy_value
+from softcard.device.hsa.queues.packets import PACKET_BYTES
 from softcard.device.hsa.queues.records import SIGNAL_ALIGNMENT, SIGNAL_BYTES, AmdQueue, AmdSignal, HsaQueue, SignalKind
 from softcard.device.hsa.settings import HOST, Settings
 from softcard.engine.gcn.host_clock import HostClock
+from softcard.isa.gcn.target import GFX7, GFX9
 
+# ---- doorbells -------------------------------------------------------------------------------------------------------
+# Hardware doorbells: a write-only page with one doorbell per queue, and the encoding of doorbell values.
+
+
+DOORBELL_BYTES: Final = 8
+"""The distance in bytes between the addresses of two doorbells."""
+DOORBELL_PAGES: Final = 2
+DOORBELLS: Final = DOORBELL_PAGES * 4096 // DOORBELL_BYTES
+
+
+class DoorbellPage:
+    """The memory region of doorbells. A store calls `ring` with the doorbell's number and the stored value."""
+
+    def __init__(self, level: int, ring: Callable[[int, int], None]) -> None:
+        self.level = level
+        self.size = DOORBELLS * DOORBELL_BYTES
+        self._ring = ring
+        self.width = 8 if level == GFX9 else 4
+
+    def host_address(self, offset: int, unit: Unit) -> int | None:
+        """Return None, so that code does not access this region directly: stores to it have side effects."""
+        return None
+
+    def read(self, offset: int, size: int, unit: Unit) -> bytes:
+        """Raise `AccessFault`: doorbells are write-only."""
+        raise AccessFault(
+            f"read of {size} bytes from doorbell {offset // DOORBELL_BYTES}, which is write-only",
+            address=offset, access="read", rule=rules.DOORBELL_WRITE_ONLY,
+        )  # fmt: skip
+
+    def write(self, offset: int, data: bytes, unit: Unit) -> None:
+        """Ring a doorbell; raise `AccessFault` for stores of another width or between doorbells."""
+        number, rest = divmod(offset, DOORBELL_BYTES)
+        if rest or len(data) != self.width:
+            raise AccessFault(
+                f"store of {len(data)} bytes at byte {rest} of doorbell {number}, expected {self.width} at byte 0",
+                address=offset, access="write", rule=rules.DOORBELL_WIDTH,
+            )  # fmt: skip
+        self._ring(number, int.from_bytes(data, "little"))
+
+
+# ---- values of doorbells ---------------------------------------------------------------------------------------------
+# The values of hardware doorbells, and the packets that they announce: plain arithmetic for both sides.
+#
+# "Signal kernel machine code", AMD_SIGNAL_KIND_LEGACY_DOORBELL.
+
+
+DWORDS = PACKET_BYTES // 4
+
+
+def legacy_value(index: int, size: int, level: int) -> int:
+    """Return the value to write to a legacy doorbell in order to announce all packets before `index`.
+
+    On GFX7 the value counts dwords, modulo twice the ring size `size`. Doorbells have 32 bits, whatever size a
+    damaged queue has."""
+    if level == GFX7:
+        return (index & (size << 1) - 1) * DWORDS & U32
+    return index & U32
+
+
+def limit_of(value: int, level: int, read_id: int, size: int) -> int:
+    """Return the index after the last packet that the doorbell value `value` announces.
+
+    A GFX7 value counts dwords modulo twice the ring size `size`, a GFX8 value counts packets modulo 2**32. Such a
+    value stands for several indices; the result is the one nearest to `read_id`, the packet processor's read
+    index. A GFX9 value is the id of the last packet."""
+    if level > 8:
+        return value + 1 & U64
+    if level == GFX7:
+        span, index = 2 * size, value // DWORDS
+    else:
+        span, index = 1 << 32, value
+    return read_id + (index - read_id) % span & U64
+
+
+# ---- signals ---------------------------------------------------------------------------------------------------------
 VALUE_AT: Final = AmdSignal.offset_of("value")
 _KIND, _VALUE, _MAILBOX, _EVENT = (
     AmdSignal.offset_of(name) // 8 for name in ("kind", "value", "event_mailbox_ptr", "event_id")

@@ -85,6 +85,10 @@ class ObservedLanes(Lanes):
         for each in self._observers:
             each.begin(view, self.current.group, insn, lanes)
 
+    def prepare(self, view: View, insn: Insn) -> None:
+        """Prepare for reading the registers of an instruction that is not executed: the observers are not called."""
+        super().begin(view, insn)
+
     def order(self, what: str, n: int = 0) -> None:
         """Call the observers for a wait or a cache operation, and perform it."""
         super().order(what, n)
@@ -308,7 +312,11 @@ class Stepper:
         insn = self.fetch(wave.pc)
         if insn.op.selectors is None:
             return insn
-        self.lanes.begin(self.view(wave), insn, None)
+        view = self.view(wave)
+        if isinstance(self.lanes, ObservedLanes):
+            self.lanes.prepare(view, insn)
+        else:
+            self.lanes.begin(view, insn, None)
         return specialised(self.lanes, insn)
 
     def _step(self, view: View, lanes: int | None) -> Insn:

@@ -11,7 +11,7 @@ from typing import Final
 from softcard.core.errors import WireError
 from softcard.isa.gcn.asm import macros
 from softcard.isa.gcn.asm.constants import integer, number
-from softcard.isa.gcn.asm.insn_builder import InsnBuilder, is_mix
+from softcard.isa.gcn.asm.operands import InsnBuilder, is_mix
 from softcard.isa.gcn.encoding.decode import ACC_NAMES
 from softcard.isa.gcn.encoding.operands import LANE_PATTERNS, NEW_BROADCASTS, SELECT, UNUSED
 from softcard.isa.gcn.encoding.shape import slots, truth_table

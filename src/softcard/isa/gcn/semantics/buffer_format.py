@@ -14,8 +14,7 @@ from softcard.isa.gcn.builder import Builder
 from softcard.isa.gcn.insn import Execution, Insn, SpecialisedExecution
 from softcard.isa.gcn.semantics import memory_formats as formats
 from softcard.isa.gcn.semantics.access import merge, set_vregs, sregs, vregs
-from softcard.isa.gcn.semantics.buffer_address import Places, places, resource
-from softcard.isa.gcn.semantics.buffer_plain import give
+from softcard.isa.gcn.semantics.buffer_plain import Places, give, places, resource
 from softcard.isa.gcn.target import GFX8
 from softcard.isa.gcn.word import Word
 
