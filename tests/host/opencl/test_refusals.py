@@ -280,7 +280,7 @@ CASES = [
      lambda w: ("clCompileProgram", w["fresh"], None, None, [w["fresh"]], None, NONE)),
     (cl.INVALID_VALUE, "clLinkProgram: no programs were passed",
      lambda w: ("clLinkProgram", w["context"], None, None, None, NONE)),
-    (cl.INVALID_LINKER_OPTIONS, "-enable-link-options is only for -create-library",
+    (cl.INVALID_LINKER_OPTIONS, "-enable-link-options requires the option -create-library",
      lambda w: ("clLinkProgram", w["context"], None, b"-enable-link-options", [w["fresh"]], NONE)),
     (cl.INVALID_OPERATION, "no device has compiled objects of all programs: compile them first",
      lambda w: ("clLinkProgram", w["context"], None, None, [w["fresh"]], NONE)),

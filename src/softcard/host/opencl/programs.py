@@ -26,7 +26,7 @@ from softcard.host.hsa.compile import (
     link_opencl_library,
 )
 from softcard.host.hsa.executable import Executable, Kernel
-from softcard.host.hsa.opencl_c import opencl_options
+from softcard.host.hsa.opencl_c import opencl_link_options, opencl_options
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.calls import Call, Made, entry, query, text, u32, u64
 from softcard.host.opencl.errors import OpenClError, require
@@ -38,7 +38,6 @@ ELF_MAGIC: Final = b"\x7fELF"
 SOURCE_MAGIC: Final = b"softcard source\n"
 """The last bytes of a binary that ends with a source."""
 _SOURCE_SIZES: Final = struct.Struct("<3I")
-LIBRARY_OPTIONS: Final = ("-create-library", "-enable-link-options")
 ARGUMENT_NAMES: Final = "-cl-kernel-arg-info"
 """The option that puts the names of arguments into code objects; messages about arguments need them."""
 SOURCE_SUFFIX: Final = ".cl"
@@ -393,18 +392,10 @@ def link_program(
     require(devices is None or devices, cl.INVALID_VALUE, "device_list has no devices, expected NULL or devices")
     assert parts is not None
     given = (options or b"").decode("utf-8", "replace")
-    words = given.split()
-    is_library = LIBRARY_OPTIONS[0] in words
-    require(
-        LIBRARY_OPTIONS[1] not in words or is_library,
-        cl.INVALID_LINKER_OPTIONS,
-        "-enable-link-options is only for -create-library",
-    )
     try:
-        clang = opencl_options(" ".join(each for each in words if each not in LIBRARY_OPTIONS))
+        linking = opencl_link_options(given)
     except SoftcardError as error:
         raise OpenClError(cl.INVALID_LINKER_OPTIONS, str(error)) from None
-    clang = [each for each in clang if not each.startswith(("-cl-std", "-D", "-I"))]
     for each in devices or ():
         context.device(each)
     linkable = (cl.PROGRAM_BINARY_TYPE_COMPILED_OBJECT, cl.PROGRAM_BINARY_TYPE_LIBRARY)
@@ -418,10 +409,10 @@ def link_program(
 
     def make(device: Device) -> tuple[int, bytes]:
         codes = [bitcode_of(each.builds[device].binary) for each in parts]
-        if is_library:
+        if linking.is_library:
             library = link_opencl_library(codes, device.agent)
             return cl.PROGRAM_BINARY_TYPE_LIBRARY, wrapped(library, cl.PROGRAM_BINARY_TYPE_LIBRARY)
-        return cl.PROGRAM_BINARY_TYPE_EXECUTABLE, link_opencl(codes, device.agent, options=clang)
+        return cl.PROGRAM_BINARY_TYPE_EXECUTABLE, link_opencl(codes, device.agent, options=linking.words)
 
     call.proceed()
     if notify[0]:
