@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from softcard import acceldev, amdcl2, fletcher, gcn, hsa, refsi, riscv
+    from softcard.core import __version__
     from softcard.core.errors import (
         AccessFault,
         BeyondModel,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     )
     from softcard.core.findings import FindingError
     from softcard.core.lint import FindingWarning, LintError, LintWarning
-    from softcard.core.version import __version__
     from softcard.host.acceldev.acceldev import Acceldev
     from softcard.host.amdcl2.program import load
     from softcard.host.fletcher.platform import Platform
@@ -68,7 +68,7 @@ _HOMES = {
     ),
     "core.findings": ("FindingError",),
     "core.lint": ("FindingWarning", "LintError", "LintWarning"),
-    "core.version": ("__version__",),
+    "core": ("__version__",),
     "ir.llvm": ("SlowHostWarning",),
     "host.acceldev.acceldev": ("Acceldev",),
     "host.amdcl2.program": ("load",),

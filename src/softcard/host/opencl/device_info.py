@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
-from softcard.core.version import __version__
+from softcard.core import __version__
 from softcard.device.hsa.agents import SIMDS_PER_CU
 from softcard.device.kfd.node import COMPUTE_QUEUES, MEMORY_BUS_BITS, VENDOR, Node, nodes
 from softcard.host import printf

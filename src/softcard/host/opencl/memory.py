@@ -298,7 +298,7 @@ def largest(context: Context) -> int:
 def svm_block(context: Context, pointer: int, size: int = 1) -> SvmBlock | None:
     """Return the block of shared virtual memory that contains `size` bytes at a pointer, or None."""
     for each in context.svm.values():
-        if each.address <= pointer and pointer + size <= each.address + each.size:
+        if each.address <= pointer and pointer + size <= each.address + each.size and isinstance(each, SvmBlock):
             return each
     return None
 

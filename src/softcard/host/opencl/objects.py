@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from mmap import mmap
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,6 @@ from softcard.host.hsa.arguments import Given
 from softcard.host.hsa.gpu import Gpu
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.errors import OpenClError
-
-if TYPE_CHECKING:
-    from softcard.host.opencl.memory import SvmBlock
 
 Callback = tuple[int, int]
 """A function of the host program and its user data, as addresses; the function is 0 if there is none."""
@@ -213,6 +210,19 @@ class PlatformObject(Object):
     kind = "platform"
 
 
+class SharedBlock(Protocol):
+    """A block of shared virtual memory: `size` bytes at `address`."""
+
+    address: int
+    size: int
+
+    def on(self, device: Device) -> int:
+        """Return the address on a device, where the block is mapped first if that is necessary."""
+
+    def end_use(self) -> None:
+        """Handle the end of a use of the block."""
+
+
 class Context(Object):
     """A context: devices that share objects. `properties` are the words that the program passed, without the 0."""
 
@@ -231,7 +241,7 @@ class Context(Object):
         self.properties = properties
         self.notify = notify
         self.destructors: list[Callback] = []
-        self.svm: dict[int, SvmBlock] = {}
+        self.svm: dict[int, SharedBlock] = {}
         """The blocks of shared virtual memory by address."""
 
     def forgotten(self) -> None:
