@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from softcard.attach.opencl.library import build_library
+from softcard.attach.opencl.server import gpu_options
 
 PRELUDE = """
 import ctypes, os, signal, sys, threading, time
@@ -227,6 +228,13 @@ def test_a_program_that_is_killed_leaves_nothing(library: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     # The standard error of the server is that of the program: `run` has waited for its end.
     assert not done.stderr
+
+
+def test_a_kernel_may_run_for_any_number_of_instructions() -> None:
+    """As for the GPUs of ROCm programs, only the time limit ends a kernel."""
+    options = gpu_options({"SOFTCARD_OPENCL_ENGINE": "reference"})
+    assert (options["step_limit"], options["engine"], options["check"]) == (None, "reference", "memory")
+    assert gpu_options({"SOFTCARD_CHECK": ""})["check"] == ""
 
 
 def test_mistakes_in_the_environment_are_named(library: Path) -> None:

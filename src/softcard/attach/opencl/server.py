@@ -26,6 +26,7 @@ from softcard.attach.opencl.variables import AGENTS_VARIABLE, REFUSALS_VARIABLE,
 from softcard.core.checks import CHECKS, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
+from softcard.device.hsa.settings import GpuOptions
 from softcard.host.compiling import stop_all
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl import contexts, image_commands, images, kernels, memory, programs, samplers
@@ -232,10 +233,7 @@ class Server:
         for file in files:
             os.close(file)
         names = self._environment.get(AGENTS_VARIABLE) or ",".join(DEFAULT_AGENTS)
-        options = settings(self._environment)
-        options["check"] = self._environment.get(VARIABLE, DEFAULT_CHECKS)
-        checks_of(options["check"])  # here, since a device is opened only when a kernel runs
-        options["on_finding"] = "keep"
+        options = gpu_options(self._environment)
         places = [(devices + number * device_size, name) for number, name in enumerate(names.split(","))]
         return Platform(
             self._client, Arena(arena, base), memoryview(slots), places, handle, options, self._show, self._find_file
@@ -468,6 +466,17 @@ class Session:
             for is_error, text in self._server.platform.take_texts()
         )
         self._socket.sendall(notes + REPLY.pack(status & 0xFFFFFFFF, 0, value, len(data)) + data)
+
+
+def gpu_options(environment: Mapping[str, str]) -> GpuOptions:
+    """Return the settings of the GPUs; raise `WireError` for a variable with an invalid value.
+
+    A kernel may run for any number of instructions, as on a card; only the time limit ends it.
+    """
+    options: GpuOptions = {"step_limit": None, "on_finding": "keep", **settings(environment)}
+    options["check"] = environment.get(VARIABLE, DEFAULT_CHECKS)
+    checks_of(options["check"])  # here, since a device is opened only when a kernel runs
+    return options
 
 
 def context_of(found: object) -> Context | None:
