@@ -91,6 +91,8 @@ WRITES = {
 SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket"), ("serve refsi", "socket")}
 FOLDERS = {("fletcher new", "folder")}
 """Made where they are not there."""
+OPENCL = {("opencl install", "prefix"), ("opencl uninstall", "prefix"), ("opencl env", "suppressions")}
+"""Folders that must exist, and a file that only other programs read: tests/cli/test_opencl.py."""
 CAMPAIGNS = {
     ("campaign", "output"),
     ("compare", "folder"),
@@ -117,7 +119,13 @@ def parameters(group: typer.Typer, name: str = "") -> Iterator[tuple[str, str]]:
 
 def test_every_command_that_takes_a_file_is_in_the_tables() -> None:
     found = set(parameters(tree(list(COMMANDS))))
-    listed = {(command, what.partition(",")[0]) for command, what in [*READS, *WRITES]} | SOCKETS | FOLDERS | CAMPAIGNS
+    listed = (
+        {(command, what.partition(",")[0]) for command, what in [*READS, *WRITES]}
+        | SOCKETS
+        | FOLDERS
+        | CAMPAIGNS
+        | OPENCL
+    )
     assert found | NAMED_BY_TEXT == listed
 
 

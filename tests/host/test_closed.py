@@ -44,6 +44,7 @@ def gpu() -> tuple[Any, Calls]:
         "compile": lambda: device.compile("kernel void f() {}"), "load": lambda: device.load(code),
         "dispatch": lambda: device.dispatch(kernel, 4, args=args),
         "run": lambda: device.run(code, "saxpy", 4, args=args),
+        "run_kernel": lambda: device.run_kernel(kernel, 4, args=args),
         "pack": lambda: device.pack(kernel, 4, args=args), "queue": device.queue, "signal": device.signal,
         "reset": device.reset, "restore": lambda: device.restore(state), "snapshot": device.snapshot,
         "share": lambda: device.share(VALUES), "zeros": lambda: device.zeros(4),

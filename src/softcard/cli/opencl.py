@@ -29,7 +29,7 @@ from softcard.core.checks import default_checks
 if TYPE_CHECKING:
     from softcard.attach.opencl.installing import Place
 
-app = typer.Typer(help="OpenCL: install the platform for unmodified programs, or print its environment variables.")
+app = typer.Typer(help="OpenCL: install the platform for programs, or print its environment variables.")
 
 SystemOption = Annotated[
     bool, typer.Option("--system", help="All programs of this machine; the command needs the rights of root.")
@@ -45,7 +45,7 @@ PyopenclOption = Annotated[
 
 @app.callback()
 def _opencl() -> None:
-    """OpenCL: install the platform for unmodified programs, or print its environment variables."""
+    """OpenCL: install the platform for programs, or print its environment variables."""
 
 
 @app.command()

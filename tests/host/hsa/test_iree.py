@@ -158,7 +158,7 @@ def test_a_dynamic_size_is_two_numbers(compiled: Callable[[str], Compiled]) -> N
 def test_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The commands of the page print what it says; the kernel requires a size of work-groups."""
     page = PAGE.read_text("utf-8")
-    (program,) = re.findall(r"```mlir\n(.*?)```", page, re.DOTALL)
+    (program,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
     (console,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     compiles, runs, *said = console.splitlines()
     (tmp_path / "program.mlir").write_text(program)
