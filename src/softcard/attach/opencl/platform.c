@@ -12,7 +12,7 @@
 #define SERVER "the OpenCL platform"
 #define GONE "read the error above, and start this program again"
 #define OF_THREAD _Thread_local
-#define SPIN_SECONDS 0 /* the server needs the processor: a launch takes longer than waking up */
+#define SPIN_SECONDS 100e-6 /* a launch and its end take half as long; a processor that slept needs tens of microseconds to wake */
 #include "host.h"
 
 #include <link.h>
