@@ -169,7 +169,7 @@ def test_unknown_devices_and_checks(capfd: Capture) -> None:
 )  # fmt: skip
 def test_options_that_concern_gpus_of_the_command(capfd: Capture, option: list[str]) -> None:
     assert main(["exec", "--device", "opencl", *option, "true"]) == 2
-    message = f"{option[0]} cannot be used with --device opencl, whose GPUs are in a process that the program starts"
+    message = f"{option[0]} does not support --device opencl, because its GPUs run in another process: omit {option[0]}"
     assert message in " ".join(capfd.readouterr().err.split())
 
 
@@ -199,7 +199,7 @@ def test_exec_sets_variables_and_counts_findings(
         f"SOFTCARD_OPENCL_PYTHON={sys.executable}",
     } <= set(out.splitlines())  # fmt: skip
     assert err.startswith(
-        "warning: no program has made an OpenCL context on a device of the platform Softcard: nothing"
+        "warning: the program has not created an OpenCL context on a device of the platform Softcard: nothing"
     )
 
     server = [sys.executable, "-c", SERVER]

@@ -268,12 +268,12 @@ def test_embedded_headers(gpu: Gpu) -> None:
     with pytest.raises(CompileError, match=r"'one/all\.h' file not found"):
         compile_opencl(source, "gfx900", options=options)
     for name in ("/etc/x.h", "../x.h", "a//b.h", ""):
-        with pytest.raises(WireError, match=f"include name '{name}' of a header, expected a relative path"):
+        with pytest.raises(WireError, match=f"the include name of a header is '{name}', expected a relative path"):
             compile_opencl(source, "gfx900", headers={name: ""})
 
 
 def test_links_that_are_refused() -> None:
-    with pytest.raises(WireError, match="link of 0 parts, expected at least one"):
+    with pytest.raises(WireError, match="the list of parts to link is empty, expected one part or more"):
         link_opencl([], "gfx900")
     with pytest.raises(WireError, match="part 0 of a link is not LLVM bitcode, expected a result of compile_opencl_b"):
         link_opencl_library([b"\x7fELF"], "gfx900")
@@ -424,9 +424,9 @@ def test_options_of_a_build(text: str, words: Sequence[str]) -> None:
         ("kernel.cl", "kernel.cl", "unknown option kernel.cl of a build call"),
         ("-cl-std=CL4.0", "-cl-std=CL4.0", "unknown standard in -cl-std=CL4.0, expected one of CL1.0, CL1.1"),
         ("-w -D", "-D", "build option -D has no value, expected one after it"),
-        ("-D 1=2", "-D 1=2", "build option -D 1=2, expected a name or NAME=VALUE"),
-        ("-x spir", "-x spir", "build option -x spir, expected -x cl or -x clc: programs are source"),
-        ("-D 'A", "-D 'A", 'build options "-D \'A": No closing quotation, expected closed quotes'),
+        ("-D 1=2", "-D 1=2", "build option -D has the value '1=2', expected NAME or NAME=VALUE"),
+        ("-x spir", "-x spir", "build option -x has the value spir, expected cl or clc"),
+        ("-D 'A", "-D 'A", 'cannot split the build options "-D \'A" (No closing quotation): close each quote'),
     ],
 )
 def test_wrong_options_of_a_build(text: str, option: str, message: str) -> None:

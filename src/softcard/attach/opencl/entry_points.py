@@ -1,7 +1,7 @@
 """The table of OpenCL's entry points, the C functions that are generated from it, and the decoding of their calls.
 
 ``entry_points.toml`` describes the table. Each C function encodes its arguments as 64-bit words and padded bytes, sends
-them to the server and returns what the reply contains. `Call` decodes the same words for the Python function.
+them to the server and returns what the reply contains. `Reader` decodes the same words for the Python function.
 """
 
 from __future__ import annotations

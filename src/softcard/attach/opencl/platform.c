@@ -1,6 +1,6 @@
 /* The OpenCL platform in a host program: an installable client driver that sends each call to a server process.
  *
- * The server is a child of the program, and starts when the program makes its first context. It has the objects; an
+ * The server starts when the program makes its first context. It has the objects; an
  * object here is a handle with its reference counts, the values of queries that never change, and, for kernels, the
  * arguments. Buffers lie in one shared memory file, the arena, which both processes map; the status of events lies in
  * another one. The table entry_points.toml lists all entry points; most functions are generated from it.
@@ -198,7 +198,8 @@ static void *shared_file(uint64_t size, int *file, const char *name) {
     return NULL;
 }
 
-/* Start the server with one end of a socket as its standard input. It is not a child that the program could wait for. */
+/* Start the server with one end of a socket as its standard input. A process between both ends at once, so that the
+ * program cannot wait for the server. */
 static int start_process(int file) {
     const char *python = getenv(PYTHON_VARIABLE);
     if (!python || !*python) python = PYTHON;

@@ -24,7 +24,7 @@ PATIENCE_SECONDS: Final = 60.0
 
 
 class Sender:
-    """The end of a server; it does nothing if no command has started the program."""
+    """The server's side of the connection. It sends diagnostics only if `RECORDS_VARIABLE` is set."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._socket: socket.socket | None = None
@@ -53,17 +53,19 @@ class Sender:
 
 
 class Receiver:
-    """The end of the command: a socket at `path`, from which threads read. `hear` is called with each diagnostic.
+    """The command's side of the connection: a socket at `path`, from which threads read.
+
+    `on_diagnostic` is called with each diagnostic.
 
     Only processes of this user can connect, since the path is in a private folder. They run the same program as this
     process, so their data are trusted.
     """
 
-    def __init__(self, path: Path, hear: Callable[[Diagnostic], None]) -> None:
+    def __init__(self, path: Path, on_diagnostic: Callable[[Diagnostic], None]) -> None:
         self._path = str(path)
         self.count = 0
         """The number of servers that have connected."""
-        self._hear = hear
+        self._on_diagnostic = on_diagnostic
         self._readers: list[threading.Thread] = []
         self._is_closing = False
         self._socket = socket.socket(socket.AF_UNIX)
@@ -101,6 +103,6 @@ class Receiver:
         with connection, connection.makefile("rb") as file:
             while len(size := file.read(_SIZE_BYTES)) == _SIZE_BYTES:
                 if data := file.read(int.from_bytes(size, "little")):
-                    self._hear(pickle.loads(data))
+                    self._on_diagnostic(pickle.loads(data))
                 else:
                     self.count += 1

@@ -252,7 +252,7 @@ class Server:
             return "", 0
 
     def _end(self) -> None:
-        """Write what the program has not read, after its end, and end this process."""
+        """Write the diagnostics that the program has not received to standard error, and end this process."""
         for is_error, text in self._platform.take_texts():
             if is_error:
                 sys.stderr.buffer.write(text)
@@ -430,9 +430,9 @@ class Session:
             fail(queue, cast(tuple[int, int], arguments.get("event", (0, 0))), status)
 
     def _refused(self, name: str, arguments: Mapping[str, object], error: OpenClError) -> None:
-        """Tell the context's callback why a call was refused, and the user if the environment asks for it.
+        """Pass the reason of a refusal to the context's callback, and to standard error if the environment requests it.
 
-        Programs make calls that they expect to be refused, so the user is not told by default."""
+        Programs make calls that they expect to be refused, so standard error does not get the reason by default."""
         context = next((found for each in arguments.values() if (found := context_of(each)) is not None), None)
         if context is not None:
             context.report(f"{name}: {error}")

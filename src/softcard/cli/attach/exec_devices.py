@@ -369,8 +369,8 @@ def opencl(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
 
 
 NO_CONTEXT: Final = (
-    "no program has made an OpenCL context on a device of the platform Softcard: nothing was emulated (a program with "
-    "a loader of its own, or as another user, ignores the variables)"
+    "the program has not created an OpenCL context on a device of the platform Softcard: nothing was emulated (a "
+    "program with a loader of its own, or as another user, ignores the variables)"
 )
 
 

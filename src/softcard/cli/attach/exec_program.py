@@ -248,7 +248,7 @@ def _check_opencl(options: Mapping[str, object]) -> None:
     for name, value in options.items():
         if value:
             raise UsageError(
-                f"{name} cannot be used with --device opencl, whose GPUs are in a process that the program starts"
+                f"{name} does not support --device opencl, because its GPUs run in another process: omit {name}"
             )
 
 

@@ -125,7 +125,10 @@ _PARTS: Final = "opencl"
 _LINKED: Final = "linked.c"
 """The name of a C file with functions that OpenCL C cannot express, linked with every source as bitcode."""
 _LINKED_ATOMICS: Final = "linked.cl"
-"""The name of a file with functions that OpenCL C before 2.0 cannot express, linked with sources of that age."""
+"""The name of a file with functions that OpenCL C before 2.0 cannot express.
+
+They are linked with sources of these versions.
+"""
 _MACROS: Final = "macros.h"
 """The name of the file with the macros of the options -D and -U, which is included after the main header."""
 _PRECOMPILED: Final = "softcard.pch"
@@ -468,7 +471,7 @@ def _options(processor: str, version: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A translation unit of OpenCL C: its source and all that changes its code but the compiler."""
+    """A translation unit of OpenCL C: its source, and all inputs of the compilation except the compiler."""
 
     source: str
     processor: str
@@ -479,10 +482,10 @@ class _Unit:
     """True for a unit that is linked with others."""
 
     def words(self) -> list[str]:
-        """Return words that differ for units with other results."""
+        """Return the words that identify the unit in the cache."""
         embedded = [word for name in sorted(self.headers) for word in ("header", name, self.headers[name])]
-        given = [*self.options.rest, "macros", self.options.macros, *self.options.includes]
-        return [self.source, *_options(self.processor, self.version), *given, *embedded]
+        option_words = [*self.options.rest, "macros", self.options.macros, *self.options.includes]
+        return [self.source, *_options(self.processor, self.version), *option_words, *embedded]
 
 
 def _unit(
@@ -528,10 +531,10 @@ class _Workplace:
 
 
 def _workplace(compiler: Compiler, unit: _Unit, library: Path, folder: str) -> _Workplace:
-    """Return `folder` as the workplace of a unit; `library` is the folder of Softcard's headers."""
-    given = unit.options
+    """Write the files of a unit to `folder`, and return it; `library` is the folder of Softcard's headers."""
+    unit_options = unit.options
     Path(folder, SOURCE).write_text(unit.source, "utf-8")
-    Path(folder, _MACROS).write_text(given.macros, "utf-8")
+    Path(folder, _MACROS).write_text(unit_options.macros, "utf-8")
     for name, text in unit.headers.items():
         path = Path(folder, _EMBEDDED, name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -539,12 +542,12 @@ def _workplace(compiler: Compiler, unit: _Unit, library: Path, folder: str) -> _
     base = [
         *_options(unit.processor, unit.version), "-x", "cl", f"-cl-std={DEFAULT_STANDARD}", "-cl-no-stdinc",
         f"-D__SOFTCARD_CODE_OBJECT__={VERSIONS[unit.version]}", *(["-D__SOFTCARD_PART__"] if unit.is_part else []),
-        *_WARNED_OF, _WITHOUT_FOLDER, "-fno-crash-diagnostics", *feature_options(given.rest),
-        *arithmetic_options(given.rest), *given.rest,
+        *_WARNED_OF, _WITHOUT_FOLDER, "-fno-crash-diagnostics", *feature_options(unit_options.rest),
+        *arithmetic_options(unit_options.rest), *unit_options.rest,
     ]  # fmt: skip
     embedded = ("-I", _EMBEDDED) if unit.headers else ()
-    includes = ("-include", _MACROS, *embedded, *given.includes)
-    header, found = header_for(given.rest, library / _HEADER, folder), None
+    includes = ("-include", _MACROS, *embedded, *unit_options.includes)
+    header, found = header_for(unit_options.rest, library / _HEADER, folder), None
     if header == library / _HEADER:
         identity = [compiler.identity, _library_identity()]
         found = precompiled_header(compiler.clang, compiler.name, identity, base, header)
@@ -616,9 +619,9 @@ def _bitcode_of(compiler: Compiler, unit: _Unit, library: Path) -> tuple[bytes, 
 
 
 def _digests(parts: Sequence[bytes]) -> list[str]:
-    """Return a digest of each part; raise `WireError` if there is none, or if one is not bitcode."""
+    """Return a digest of each part; raise `WireError` if `parts` is empty or a part is not bitcode."""
     if not parts:
-        raise WireError("link of 0 parts, expected at least one")
+        raise WireError("the list of parts to link is empty, expected one part or more")
     for number, part in enumerate(parts):
         if not part.startswith(_BITCODE):
             raise WireError(f"part {number} of a link is not LLVM bitcode, expected a result of compile_opencl_bitcode")

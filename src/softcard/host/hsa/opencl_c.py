@@ -43,7 +43,7 @@ _MACRO: Final = re.compile(r"([A-Za-z_$][\w$]*)(\([^)]*\))?(?:=(.*))?", re.DOTAL
 
 
 class BuildOptionError(WireError):
-    """Raised for a build option that is wrong or unknown; `option` is that option."""
+    """The error for a build option that is wrong or unknown; `option` is that option."""
 
     def __init__(self, message: str, option: str = "") -> None:
         super().__init__(message)
@@ -81,7 +81,7 @@ _USERS: Final = "types.h"
 
 
 def arithmetic_options(options: Sequence[str]) -> list[str]:
-    """Return the option that keeps the order of sums in built-in functions where `options` permit to change it."""
+    """Return the option that keeps the order of sums in built-in functions if `options` permit other orders."""
     return ["-D__SOFTCARD_REASSOCIATE__"] if any(word in _REASSOCIATING for word in options) else []
 
 
@@ -263,7 +263,7 @@ def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise BuildOptionError(f"build options {text!r}: {error}, expected closed quotes", text) from None
+        raise BuildOptionError(f"cannot split the build options {text!r} ({error}): close each quote", text) from None
 
 
 def _unknown(word: str, call: str) -> BuildOptionError:
@@ -277,12 +277,14 @@ def _unknown(word: str, call: str) -> BuildOptionError:
 def _check_macro(option: str, text: str) -> None:
     """Raise `BuildOptionError` if the value of -D or -U does not begin with the name of a macro."""
     if _MACRO.fullmatch(text) is None:
-        raise BuildOptionError(f"build option {option} {text}, expected a name or NAME=VALUE", f"{option} {text}")
+        raise BuildOptionError(
+            f"build option {option} has the value {text!r}, expected NAME or NAME=VALUE", f"{option} {text}"
+        )
 
 
 def _check_language(value: str) -> None:
     if value not in ("cl", "clc"):
-        raise BuildOptionError(f"build option -x {value}, expected -x cl or -x clc: programs are source", f"-x {value}")
+        raise BuildOptionError(f"build option -x has the value {value}, expected cl or clc", f"-x {value}")
 
 
 def _checked_standard(option: str) -> str:
@@ -301,4 +303,6 @@ def check_headers(headers: Mapping[str, str]) -> None:
     for name in headers:
         parts = name.replace("\\", "/").split("/")
         if not name or name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
-            raise WireError(f"include name {name!r} of a header, expected a relative path such as 'common/types.h'")
+            raise WireError(
+                f"the include name of a header is {name!r}, expected a relative path such as 'common/types.h'"
+            )

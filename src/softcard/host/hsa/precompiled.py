@@ -1,6 +1,6 @@
 """Precompiled headers of OpenCL C: the built-in functions, read once per compiler, standard and options.
 
-Reading the headers takes clang 0.45 seconds, and their precompiled form 0.02. A precompiled header depends on the
+Clang reads the headers in 0.45 seconds, and their precompiled form in 0.02 seconds. A precompiled header depends on the
 compiler, the headers and all options that may change how the headers are read. It is cached like compiled objects, in
 a folder of its own. Without it, a source is compiled with the headers themselves, to the same object.
 """

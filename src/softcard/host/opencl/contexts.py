@@ -1,4 +1,4 @@
-"""The entry points for contexts, queues, events, samplers' owners and timers."""
+"""The entry points for contexts, command queues and events."""
 
 from __future__ import annotations
 
@@ -31,13 +31,18 @@ def create_context(
     call: Call, properties: tuple[int, ...] | None, devices: list[Device] | None, notify: Callback
 ) -> Made:
     """Make a context."""
-    require(devices, cl.INVALID_VALUE, "clCreateContext: no devices were passed, expected one or more")
+    require(devices, cl.INVALID_VALUE, "clCreateContext: the list of devices is empty, expected one or more")
     require(notify[0] or not notify[1], cl.INVALID_VALUE, "clCreateContext: user_data was passed without pfn_notify")
     for name, value in pairs(properties).items():
         if name == cl.CONTEXT_PLATFORM:
             require(value == call.platform.handle, cl.INVALID_PLATFORM, "CL_CONTEXT_PLATFORM is not this platform")
         else:
-            require(name == cl.CONTEXT_INTEROP_USER_SYNC, cl.INVALID_PROPERTY, f"unknown context property {name:#x}")
+            require(
+                name == cl.CONTEXT_INTEROP_USER_SYNC,
+                cl.INVALID_PROPERTY,
+                f"the context property {name:#x} is unknown, expected CL_CONTEXT_PLATFORM or "
+                "CL_CONTEXT_INTEROP_USER_SYNC",
+            )
             is_bool = value in (0, 1)
             require(
                 is_bool, cl.INVALID_PROPERTY, f"CL_CONTEXT_INTEROP_USER_SYNC is {value}, expected CL_TRUE or CL_FALSE"
@@ -72,16 +77,22 @@ def set_context_destructor_callback(call: Call, context: Context, notify: Callba
 # ---- queues ----------------------------------------------------------------------------------------------------------
 
 
-def _queue(call: Call, context: Context, device: Device, properties: int, given: tuple[int, ...] | None) -> Made:
+def _queue(
+    call: Call, context: Context, device: Device, properties: int, property_list: tuple[int, ...] | None
+) -> Made:
     context.device(device)
     known = QUEUE_PROPERTIES | DEVICE_QUEUE
-    require(not properties & ~known, cl.INVALID_VALUE, f"the queue properties {properties:#x} have unknown bits")
+    require(
+        not properties & ~known,
+        cl.INVALID_VALUE,
+        f"the queue properties {properties:#x} have unknown bits, expected CL_QUEUE_* flags",
+    )
     require(
         not properties & DEVICE_QUEUE,
         cl.INVALID_QUEUE_PROPERTIES,
-        "the devices have no queues on the device: create a queue without CL_QUEUE_ON_DEVICE",
+        "the devices do not support on-device queues: create a queue without CL_QUEUE_ON_DEVICE",
     )
-    return Made(CommandQueue(context, call.made, device, properties, given))
+    return Made(CommandQueue(context, call.made, device, properties, property_list))
 
 
 @entry("clCreateCommandQueue")
@@ -97,7 +108,11 @@ def create_command_queue_with_properties(
     """Make a queue."""
     found = pairs(properties)
     for name in found:
-        require(name == cl.QUEUE_PROPERTIES or name == cl.QUEUE_SIZE, cl.INVALID_VALUE, f"unknown property {name:#x}")
+        require(
+            name == cl.QUEUE_PROPERTIES or name == cl.QUEUE_SIZE,
+            cl.INVALID_VALUE,
+            f"the queue property {name:#x} is unknown, expected CL_QUEUE_PROPERTIES or CL_QUEUE_SIZE",
+        )
     bits = found.get(cl.QUEUE_PROPERTIES, 0)
     require(
         cl.QUEUE_SIZE not in found or bits & cl.QUEUE_ON_DEVICE,
@@ -132,7 +147,9 @@ def get_command_queue_info(call: Call, queue: CommandQueue, name: int) -> bytes:
 def set_command_queue_property(call: Call, queue: CommandQueue, properties: int, enable: int) -> tuple[int]:
     """Change properties of a queue, as OpenCL 1.0 can; return the old ones."""
     require(
-        not properties & ~QUEUE_PROPERTIES, cl.INVALID_VALUE, f"the queue properties {properties:#x} have unknown bits"
+        not properties & ~QUEUE_PROPERTIES,
+        cl.INVALID_VALUE,
+        f"the queue properties {properties:#x} have unknown bits, expected CL_QUEUE_* flags",
     )
     call.proceed()
     queue.finish()
@@ -145,8 +162,10 @@ def set_command_queue_property(call: Call, queue: CommandQueue, properties: int,
 
 @entry("clSetDefaultDeviceCommandQueue")
 def set_default_device_command_queue(call: Call, context: Context, device: Device, queue: CommandQueue | None) -> None:
-    """Refuse: the devices have no queues on the device."""
-    raise OpenClError(cl.INVALID_OPERATION, f"device {device.agent} has no queues on the device")
+    """Refuse the call, because the devices do not support on-device queues."""
+    raise OpenClError(
+        cl.INVALID_OPERATION, f"device {device.agent} does not support on-device queues: use a host queue"
+    )
 
 
 @entry("clFlush")
@@ -194,7 +213,7 @@ def enqueue_barrier(call: Call, queue: CommandQueue) -> None:
 @entry("clEnqueueWaitForEvents")
 def enqueue_wait_for_events(call: Call, queue: CommandQueue, waits: list[Event] | None) -> None:
     """Enqueue a barrier that waits for events, with the function of OpenCL 1.0."""
-    require(waits, cl.INVALID_VALUE, "clEnqueueWaitForEvents: no events were passed, expected one or more")
+    require(waits, cl.INVALID_VALUE, "clEnqueueWaitForEvents: the list of events is empty, expected one or more")
     enqueue_barrier_with_wait_list(call, queue, waits)
 
 
@@ -217,10 +236,18 @@ def create_user_event(call: Call, context: Context, event: tuple[int, int]) -> N
 @entry("clSetUserEventStatus")
 def set_user_event_status(call: Call, event: Event, status: int) -> None:
     """Set the status of a user event, which is possible once."""
-    require(not isinstance(event.owner, CommandQueue), cl.INVALID_EVENT, "the event is one of a command, not a user's")
+    require(
+        not isinstance(event.owner, CommandQueue),
+        cl.INVALID_EVENT,
+        "the event belongs to a command, expected a user event",
+    )
     require(status <= cl.COMPLETE, cl.INVALID_VALUE, f"the status is {status}, expected CL_COMPLETE or an error code")
     with call.platform.changed:
-        require(not event.is_complete, cl.INVALID_OPERATION, "the status of the event was set before")
+        require(
+            not event.is_complete,
+            cl.INVALID_OPERATION,
+            "the status of the user event is already set, expected one call per event",
+        )
         event.set_status(status)
         call.platform.changed.notify_all()
 

@@ -113,7 +113,7 @@ HOST_EXTENSIONS: Final = (
     Named("cl_khr_image2d_from_buffer"),
     Named("cl_amd_device_attribute_query"),
 )
-"""The extensions of the API: queries, and 2D images from buffers."""
+"""The extensions of the API: the loader interface, queries, and 2D images from buffers."""
 EXTENSIONS: Final = (*HOST_EXTENSIONS, *LANGUAGE_EXTENSIONS)
 """The extensions of the platform and of each of its devices."""
 FEATURES: Final = tuple(
@@ -253,14 +253,14 @@ def _execution(node: Node) -> dict[int, bytes]:
         cl.DEVICE_BUILT_IN_KERNELS: _text(""),
         cl.DEVICE_BUILT_IN_KERNELS_WITH_VERSION: b"",
         cl.DEVICE_PRINTF_BUFFER_SIZE: _ulong(printf.SIZE_BYTES),
-        # Kernels do not enqueue kernels.
+        # Kernels cannot enqueue kernels.
         cl.DEVICE_DEVICE_ENQUEUE_CAPABILITIES: _ulong(0),
         cl.DEVICE_QUEUE_ON_DEVICE_PROPERTIES: _ulong(0),
         cl.DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE: _uint(0),
         cl.DEVICE_QUEUE_ON_DEVICE_MAX_SIZE: _uint(0),
         cl.DEVICE_MAX_ON_DEVICE_QUEUES: _uint(0),
         cl.DEVICE_MAX_ON_DEVICE_EVENTS: _uint(0),
-        # There are no pipes.
+        # The devices do not support pipes.
         cl.DEVICE_PIPE_SUPPORT: _uint(cl.FALSE),
         cl.DEVICE_MAX_PIPE_ARGS: _uint(0),
         cl.DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS: _uint(0),
@@ -362,7 +362,7 @@ def _language(node: Node) -> dict[int, bytes]:
         cl.DEVICE_OPENCL_C_NUMERIC_VERSION_KHR: _uint(numeric_version(OPENCL_C)),
         cl.DEVICE_OPENCL_C_ALL_VERSIONS: _table(Named("OpenCL C", version) for version in OPENCL_C_VERSIONS),
         cl.DEVICE_OPENCL_C_FEATURES: _table(_of_agent(FEATURES, node)),
-        # There is no intermediate language.
+        # The devices do not accept intermediate languages.
         cl.DEVICE_IL_VERSION: _text(""),
         cl.DEVICE_ILS_WITH_VERSION: b"",
         cl.DEVICE_SINGLE_FP_CONFIG: _ulong(of_float),

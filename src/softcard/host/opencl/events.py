@@ -21,7 +21,7 @@ from softcard.host.opencl.objects import SLOT_WORDS, Callback, Context, Copy, De
 QUEUED_AT, SUBMITTED_AT, STARTED_AT, ENDED_AT, COMPLETED_AT = range(1, 6)
 """The words of a slot that hold times."""
 MOST_PENDING: Final = 4096
-"""The number of commands in a queue from which the queue's thread runs them without being told."""
+"""The maximum number of pending commands; the queue is flushed when it has more."""
 
 
 class Event(Object):
@@ -60,7 +60,7 @@ class Event(Object):
             self._call(callback, status if status < 0 else wanted)
 
     def forgotten(self) -> None:
-        """Write no more to the slot, which may be that of another event from now on."""
+        """Stop writing to the slot, because the program may use it for another event."""
         with self.platform.changed:
             self._at = 0
 
@@ -176,7 +176,7 @@ class CommandQueue(Object):
         self._pending: deque[Command] = deque()
         self._is_flushed = False
         self._flushed = threading.Condition(self.platform.lock)
-        """The condition on which the queue's thread waits. Its own: the thread need not wake at each change."""
+        """The condition on which only the queue's thread waits, so that other changes do not wake it."""
         self._waiting = 0
         """The number of threads that wait in `work` until a command can run."""
         self._thread: threading.Thread | None = None
@@ -293,7 +293,7 @@ class CommandQueue(Object):
         return None
 
     def _begin(self, command: Command) -> None:
-        """Mark a command as running; the program's turn comes if it performs the command."""
+        """Mark a command as running; let the program perform it if `performs` is set."""
         event = command.event
         if event is not None:
             event.set_time(SUBMITTED_AT)

@@ -138,7 +138,7 @@ def set_kernel_arg(call: Call, kernel: Kernel, index: int, size: int, value: byt
     if argument.kind in OBJECTS:
         return _object_argument(call, kernel, argument, title, size, value)
     if argument.kind == "queue":
-        raise OpenClError(cl.INVALID_DEVICE_QUEUE, f"{title} is a queue on the device, and the devices have none")
+        raise OpenClError(cl.INVALID_DEVICE_QUEUE, f"{title} is an on-device queue, which the devices do not support")
     require(value is not None, cl.INVALID_ARG_VALUE, f"{title} is a value: NULL was passed, expected its address")
     is_vector_of_3 = size * 4 == argument.size * 3
     require(
@@ -197,7 +197,12 @@ def set_kernel_exec_info(call: Call, kernel: Kernel, name: int, value: bytes | N
     if name == cl.KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM:
         require(not any(value), cl.INVALID_OPERATION, "the devices do not share the whole memory of the program")
         return
-    require(name == cl.KERNEL_EXEC_INFO_SVM_PTRS and len(value) % 8 == 0, cl.INVALID_VALUE, f"unknown name {name:#x}")
+    require(
+        name == cl.KERNEL_EXEC_INFO_SVM_PTRS and len(value) % 8 == 0,
+        cl.INVALID_VALUE,
+        f"the name is {name:#x} with {len(value)} bytes, expected CL_KERNEL_EXEC_INFO_SVM_PTRS with 8 bytes for each"
+        " pointer",
+    )
     for pointer in struct.unpack(f"<{len(value) // 8}Q", value):
         block = svm_block(kernel.context, pointer)
         require(block is not None, cl.INVALID_VALUE, f"{pointer:#x} is not shared virtual memory")
@@ -271,7 +276,11 @@ def _device(kernel: Kernel, device: Device | None) -> Device:
     """Return the device of a query; the only one if none was passed."""
     found = device if device is not None else next(iter(kernel.on)) if len(kernel.on) == 1 else None
     if found is None or found not in kernel.on:
-        raise OpenClError(cl.INVALID_DEVICE, f"kernel {kernel.name} was not built for this device, or none was passed")
+        raise OpenClError(
+            cl.INVALID_DEVICE,
+            f"kernel {kernel.name} has several devices or was not built for this one: pass a device for which the "
+            "program was built",
+        )
     return found
 
 
@@ -308,13 +317,13 @@ def get_kernel_sub_group_info(
 
     def sized() -> tuple[int, ...]:
         valid = sizes is not None and len(sizes) in (8, 16, 24)
-        require(valid, cl.INVALID_VALUE, "the query needs the sizes of a group as input")
+        require(valid, cl.INVALID_VALUE, "the input has a wrong size, expected 1 to 3 sizes of a group")
         assert sizes is not None
         return struct.unpack(f"<{len(sizes) // 8}Q", sizes)
 
     def group() -> bytes:
         valid = sizes is not None and len(sizes) == 8
-        require(valid, cl.INVALID_VALUE, "the query needs a number of sub-groups as input")
+        require(valid, cl.INVALID_VALUE, "the input has a wrong size, expected one number of sub-groups")
         assert sizes is not None
         items = struct.unpack("<Q", sizes)[0] * LANES
         return u64(*((items, 1, 1) if items <= largest else (0, 0, 0)))
@@ -344,8 +353,10 @@ def get_kernel_suggested_local_work_size(
 ) -> tuple[int, ...]:
     """Return the group size that a launch without a group size gets."""
     require(1 <= work_dim <= 3, cl.INVALID_WORK_DIMENSION, f"work_dim is {work_dim}, expected 1 to 3")
-    require(size and all(size), cl.INVALID_GLOBAL_WORK_SIZE, "the global work size is missing or 0")
-    require(suggested, cl.INVALID_VALUE, "the place for the suggested size is NULL")
+    require(
+        size and all(size), cl.INVALID_GLOBAL_WORK_SIZE, f"the global work size is {size}, expected sizes of 1 or more"
+    )
+    require(suggested, cl.INVALID_VALUE, "suggested_local_work_size is NULL, expected an address")
     assert size is not None
     return group_size(kernel, _device(kernel, queue.device), size)
 
@@ -354,7 +365,7 @@ def get_kernel_suggested_local_work_size(
 
 
 def group_size(kernel: Kernel, device: Device, size: Sequence[int]) -> tuple[int, ...]:
-    """Return the size of groups of a launch that names none: the required one, or divisors of the global size."""
+    """Return the group size of a launch without one: the required size, or divisors of the global size."""
     required = kernel.required(device)
     if required:
         return tuple(required)[: len(size)]
@@ -479,15 +490,15 @@ class Plan:
 
     def _arguments(self, device: Device, target: DeviceKernel) -> Sequence[Given] | Packed:
         """Return the arguments on a device: as bytes, unless one of them is an image or sampler."""
-        given = [each.argument(device) if isinstance(each, ArgumentObject) else each for each in self._values]
+        device_values = [each.argument(device) if isinstance(each, ArgumentObject) else each for each in self._values]
         explicit = self.kernel.arguments
         if any(each.kind in ("image", "sampler") for each in explicit):
-            return given
+            return device_values
         end, top = max((each.offset + each.size for each in explicit), default=0), target.image.group_bytes
         if any(each.offset < end for each in self.kernel.metadata.hidden):
-            return given
+            return device_values
         data = bytearray(end)
-        for argument, value in zip(explicit, given, strict=True):
+        for argument, value in zip(explicit, device_values, strict=True):
             if isinstance(value, Local):
                 top = align_up(top, max(argument.pointee_align, LOCAL_ALIGNMENT))
                 word = top.to_bytes(argument.size, "little")

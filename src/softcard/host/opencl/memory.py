@@ -99,7 +99,7 @@ class Memory(Object):
         self.host = 0 if self.svm is not None else self.host_pointer
         self._on: dict[Device, int] = {}
         self._written: list[Span] = []
-        """The bytes that the host has written before a device has mapped the memory; checks are told of them then."""
+        """The bytes that the host has written before the memory was mapped; the checks record them at the mapping."""
         self._uses = 1
         self._lock = threading.Lock()
         if parent is not None:
@@ -183,7 +183,7 @@ class Memory(Object):
     # ---- accesses by the host, for checks --------------------------------------------------------------------------
 
     def host_writes(self, offset: int = 0, size: int | None = None) -> None:
-        """Tell the checks that the host has written bytes of the object."""
+        """Record a write by the host to bytes of the object for the checks."""
         count = self.size - offset if size is None else size
         if self.parent is not None:
             self.parent.host_writes(self.origin + offset, count)
@@ -195,13 +195,13 @@ class Memory(Object):
             device.gpu.device.checks.host_writes(self.on(device) + offset, count)
 
     def host_reads(self, offset: int = 0, size: int | None = None) -> None:
-        """Tell the checks that the host reads bytes of the object."""
+        """Record a read by the host of bytes of the object for the checks."""
         for device in self._checked():
             count = self.size - offset if size is None else size
             device.gpu.device.checks.host_reads(self.on(device) + offset, count)
 
     def host_accesses(self, spans: Iterable[Span], *, writes: bool) -> None:
-        """Tell the checks that the host has written or reads parts of the object."""
+        """Record accesses of the host to parts of the object for the checks."""
         if self._checked() or (writes and not self._is_mapped):
             for offset, size in spans:
                 self.host_writes(offset, size) if writes else self.host_reads(offset, size)
@@ -386,14 +386,16 @@ def create_sub_buffer(call: Call, buffer: Memory, flags: int, kind: int, region:
 def create_pipe(
     call: Call, context: Context, flags: int, packet_size: int, packets: int, properties: tuple[int, ...] | None
 ) -> Made:
-    """Refuse: the devices have no pipes."""
-    raise OpenClError(cl.INVALID_OPERATION, "the devices have no pipes")
+    """Refuse the call, because the devices do not support pipes."""
+    raise OpenClError(cl.INVALID_OPERATION, "the devices do not support pipes: use a buffer")
 
 
 @entry("clGetPipeInfo")
 def get_pipe_info(call: Call, pipe: Memory, name: int) -> bytes:
-    """Refuse: no object is a pipe."""
-    raise OpenClError(cl.INVALID_MEM_OBJECT, "the object is not a pipe")
+    """Refuse the call, because the devices do not support pipes."""
+    raise OpenClError(
+        cl.INVALID_MEM_OBJECT, "the object is a buffer or an image, expected a pipe, which the devices do not support"
+    )
 
 
 @entry("clGetMemObjectInfo")
@@ -734,7 +736,11 @@ def check_map_flags(memory: Memory, flags: int) -> None:
     """Raise `OpenClError` for flags of a map command that are wrong for the object."""
     known = cl.MAP_READ | WRITING
     only = not flags & cl.MAP_WRITE_INVALIDATE_REGION or flags == cl.MAP_WRITE_INVALIDATE_REGION
-    require(not flags & ~known and only, cl.INVALID_VALUE, f"the map flags {flags:#x} are invalid")
+    require(
+        not flags & ~known and only,
+        cl.INVALID_VALUE,
+        f"the map flags are {flags:#x}, expected CL_MAP_READ and CL_MAP_WRITE, or only CL_MAP_WRITE_INVALIDATE_REGION",
+    )
     if flags & cl.MAP_READ:
         check_host_access(memory, writes=False)
     if flags & WRITING:
@@ -845,7 +851,7 @@ def enqueue_migrate_mem_objects(
     event: Place,
 ) -> None:
     """Enqueue a command without effect: all devices share the memory of the objects."""
-    require(objects, cl.INVALID_VALUE, "clEnqueueMigrateMemObjects: no objects were passed, expected one or more")
+    require(objects, cl.INVALID_VALUE, "clEnqueueMigrateMemObjects: the list of objects is empty, expected one or more")
     known = cl.MIGRATE_MEM_OBJECT_HOST | cl.MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED
     require(not flags & ~known, cl.INVALID_VALUE, f"the migration flags {flags:#x} have unknown bits")
     check_context(queue, *(objects or ()))
@@ -970,7 +976,11 @@ def enqueue_svm_map(
 ) -> Performed | None:
     """Map shared virtual memory, which the program can always access: wait for earlier commands."""
     require(pointer and size, cl.INVALID_VALUE, "clEnqueueSVMMap: expected a pointer and 1 byte or more")
-    require(flags and not flags & ~(cl.MAP_READ | WRITING), cl.INVALID_VALUE, f"the map flags {flags:#x} are invalid")
+    require(
+        flags and not flags & ~(cl.MAP_READ | WRITING),
+        cl.INVALID_VALUE,
+        f"the map flags are {flags:#x}, expected CL_MAP_READ and CL_MAP_WRITE, or only CL_MAP_WRITE_INVALIDATE_REGION",
+    )
     command = Command(queue, waits, queue.event(event), performs=bool(blocking))
     queue.enqueue(command)
     return performed(call, command) if blocking else None
@@ -994,7 +1004,7 @@ def enqueue_svm_migrate_mem(
     event: Place,
 ) -> None:
     """Enqueue a command without effect: all devices share the memory."""
-    require(pointers, cl.INVALID_VALUE, "clEnqueueSVMMigrateMem: no pointers were passed, expected one or more")
+    require(pointers, cl.INVALID_VALUE, "clEnqueueSVMMigrateMem: the list of pointers is empty, expected one or more")
     for number, each in enumerate(pointers or ()):
         known = svm_block(queue.context, each, sizes[number] if sizes else 1)
         require(known is not None, cl.INVALID_VALUE, f"{each:#x} is not shared virtual memory")

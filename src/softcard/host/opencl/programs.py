@@ -198,7 +198,11 @@ def create_program_with_binary(
     call: Call, context: Context, devices: list[Device] | None, binaries: list[bytes] | None
 ) -> Made:
     """Make a program with binaries."""
-    require(devices and binaries, cl.INVALID_VALUE, "clCreateProgramWithBinary: no binaries were passed")
+    require(
+        devices and binaries,
+        cl.INVALID_VALUE,
+        "clCreateProgramWithBinary: the list of binaries is empty, expected one for each device",
+    )
     assert devices is not None
     assert binaries is not None
     for each in devices:
@@ -220,26 +224,28 @@ def create_program_with_binary(
 def create_program_with_built_in_kernels(
     call: Call, context: Context, devices: list[Device] | None, names: bytes | None
 ) -> Made:
-    """Refuse: the devices have no built-in kernels."""
+    """Refuse the call, because the devices do not have built-in kernels."""
     require(devices and names is not None, cl.INVALID_VALUE, "expected devices and names of kernels")
-    raise OpenClError(cl.INVALID_VALUE, "the devices have no built-in kernels")
+    raise OpenClError(cl.INVALID_VALUE, "the devices do not have built-in kernels: call clCreateProgramWithSource")
 
 
 @entry("clCreateProgramWithIL")
 def create_program_with_il(call: Call, context: Context, code: bytes | None) -> Made:
-    """Refuse: the devices accept no intermediate language."""
-    raise OpenClError(cl.INVALID_OPERATION, "the devices accept no intermediate language: pass OpenCL C source")
+    """Refuse the call, because the devices accept only OpenCL C source and binaries."""
+    raise OpenClError(
+        cl.INVALID_OPERATION, "the devices accept only OpenCL C source and binaries: call clCreateProgramWithSource"
+    )
 
 
 @entry("clSetProgramSpecializationConstant")
 def set_program_specialization_constant(call: Call, program: Program, number: int, value: bytes | None) -> None:
-    """Refuse: only programs in an intermediate language have specialization constants."""
+    """Refuse the call, because only programs in an intermediate language have specialization constants."""
     raise OpenClError(cl.INVALID_OPERATION, "the devices accept no intermediate language, so constants cannot be set")
 
 
 @entry("clSetProgramReleaseCallback")
 def set_program_release_callback(call: Call, program: Program, notify: Callback) -> None:
-    """Refuse: programs have no program-scope objects with destructors."""
+    """Refuse the call, because programs cannot have program-scope objects with destructors."""
     require(notify[0], cl.INVALID_VALUE, "clSetProgramReleaseCallback: pfn_notify is NULL, expected a function")
     raise OpenClError(cl.INVALID_OPERATION, "the devices do not support clSetProgramReleaseCallback")
 
@@ -249,9 +255,9 @@ def set_program_release_callback(call: Call, program: Program, notify: Callback)
 
 def _options(options: bytes | None, program: Program | None, status: int) -> tuple[str, list[str]]:
     """Return options as text and as options of clang; raise `OpenClError` with `status` for unknown ones."""
-    given = (options or b"").decode("utf-8", "replace")
+    option_text = (options or b"").decode("utf-8", "replace")
     try:
-        return given, [*LINE_TABLES, ARGUMENT_NAMES, *opencl_options(given)]
+        return option_text, [*LINE_TABLES, ARGUMENT_NAMES, *opencl_options(option_text)]
     except SoftcardError as error:
         raise OpenClError(status, str(error)) from None
 
@@ -329,7 +335,7 @@ def build_program(
 ) -> None:
     """Compile and link a program, or link its binaries."""
     chosen = _begin(program, devices, notify)
-    given, words = _options(options, program, cl.INVALID_BUILD_OPTIONS)
+    option_text, words = _options(options, program, cl.INVALID_BUILD_OPTIONS)
 
     def make(device: Device) -> tuple[int, bytes]:
         build = program.builds[device]
@@ -343,7 +349,7 @@ def build_program(
             raise OpenClError(cl.INVALID_BINARY, f"the program has no source, and no binary for {device.agent}")
         return cl.PROGRAM_BINARY_TYPE_EXECUTABLE, binary
 
-    _run(call, program, chosen, notify, cl.BUILD_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make))
+    _run(call, program, chosen, notify, cl.BUILD_PROGRAM_FAILURE, lambda: _each(program, chosen, option_text, make))
 
 
 @entry("clCompileProgram")
@@ -364,7 +370,7 @@ def compile_program(
         cl.INVALID_VALUE,
         "clCompileProgram: headers and their names must be passed together",
     )
-    given, words = _options(options, program, cl.INVALID_COMPILER_OPTIONS)
+    option_text, words = _options(options, program, cl.INVALID_COMPILER_OPTIONS)
     texts = {
         name.decode("utf-8", "replace"): each.source.decode("utf-8", "replace")
         for name, each in zip(names or (), headers or (), strict=True)
@@ -374,7 +380,7 @@ def compile_program(
         code = compile_opencl_bitcode(_text(program), device.agent, options=words, headers=texts)
         return cl.PROGRAM_BINARY_TYPE_COMPILED_OBJECT, wrapped(code, cl.PROGRAM_BINARY_TYPE_COMPILED_OBJECT)
 
-    _run(call, program, chosen, notify, cl.COMPILE_PROGRAM_FAILURE, lambda: _each(program, chosen, given, make))
+    _run(call, program, chosen, notify, cl.COMPILE_PROGRAM_FAILURE, lambda: _each(program, chosen, option_text, make))
 
 
 @entry("clLinkProgram")
@@ -388,12 +394,12 @@ def link_program(
 ) -> Made:
     """Link compiled objects and libraries to a new program."""
     require(notify[0] or not notify[1], cl.INVALID_VALUE, "user_data was passed without pfn_notify")
-    require(parts, cl.INVALID_VALUE, "clLinkProgram: no programs were passed, expected one or more")
+    require(parts, cl.INVALID_VALUE, "clLinkProgram: the list of programs is empty, expected one or more")
     require(devices is None or devices, cl.INVALID_VALUE, "device_list has no devices, expected NULL or devices")
     assert parts is not None
-    given = (options or b"").decode("utf-8", "replace")
+    option_text = (options or b"").decode("utf-8", "replace")
     try:
-        linking = opencl_link_options(given)
+        linking = opencl_link_options(option_text)
     except SoftcardError as error:
         raise OpenClError(cl.INVALID_LINKER_OPTIONS, str(error)) from None
     for each in devices or ():
@@ -416,9 +422,9 @@ def link_program(
 
     call.proceed()
     if notify[0]:
-        _run(call, made, chosen, notify, 0, lambda: _each(made, chosen, given, make))
+        _run(call, made, chosen, notify, 0, lambda: _each(made, chosen, option_text, make))
         return Made(made)
-    is_right = _each(made, chosen, given, make)
+    is_right = _each(made, chosen, option_text, make)
     return Made(made, int(not is_right), cl.SUCCESS if is_right else cl.LINK_PROGRAM_FAILURE)
 
 
