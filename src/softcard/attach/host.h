@@ -133,7 +133,7 @@ LOCAL double now(void) {
 /* A reply comes within microseconds, and waking up takes longer: look for it a while before sleeping. Where that was in
  * vain (a busy machine, a long slice of work) the next replies are waited for asleep. */
 LOCAL void await_reply(void) {
-    static unsigned sleeps;
+    static OF_THREAD unsigned sleeps;
     char first;
     if (sleeps) {
         sleeps--;

@@ -152,6 +152,41 @@ def test_launches_and_callbacks(library: Path) -> None:
     )
 
 
+def test_the_event_of_a_blocking_call_is_complete(library: Path) -> None:
+    check(
+        library,
+        """
+        buffer, event = new("clCreateBuffer", context, 1, 256, None), P()
+        found = (I * 64)()
+        for _ in range(200):
+            assert cl.clEnqueueReadBuffer(queue, buffer, 1, 0, 256, found, 0, None, ctypes.byref(event)) == 0
+            assert ask("clGetEventInfo", event, 0x11D3) == 0
+            assert cl.clReleaseEvent(event) == 0
+        for name in (b"clCreateFromGLBuffer", b"clCreateEventFromGLsyncKHR"):
+            assert not library.clGetExtensionFunctionAddress(name)
+        """,
+    )
+
+
+def test_a_program_lives_until_its_callback(library: Path) -> None:
+    check(
+        library,
+        """
+        called = threading.Event()
+        @ctypes.CFUNCTYPE(None, P, P)
+        def notify(program, data):
+            assert data == 0x99
+            assert ask("clGetProgramInfo", P(program), 0x1162) == 1  # the number of devices
+            called.set()
+        text = ctypes.c_char_p(SOURCE)
+        program = new("clCreateProgramWithSource", context, 1, ctypes.byref(text), None)
+        assert cl.clBuildProgram(program, 0, None, None, notify, P(0x99)) == 0
+        assert cl.clReleaseProgram(program) == 0
+        assert called.wait(60)
+        """,
+    )
+
+
 def test_threads_share_a_queue(library: Path) -> None:
     check(
         library,

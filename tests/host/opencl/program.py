@@ -67,6 +67,9 @@ class Program:
     def call_object(self, callback: Callback, handle: int) -> None:
         self.log.append(("object", callback, handle))
 
+    def call_built(self, callback: Callback, handle: int) -> None:
+        self.log.append(("built", callback, handle))
+
     def call_native(self, function: int, arguments: bytes) -> None:
         self.log.append(("native", function, arguments))
 
@@ -95,6 +98,12 @@ class Program:
         self.handles += 1
         self.slot += 1
         return self.handles, self.slot
+
+    def forget(self, handle: int) -> None:
+        """End a handle, as the library does when the program has no reference any more."""
+        rest = self.platform.forget(handle)
+        if rest is not None:
+            rest()
 
     def context(self, notify: Callback = (0, 0)) -> Context:
         """Return a context with all devices."""

@@ -204,7 +204,7 @@ def test_memory_lives_as_long_as_its_commands(program, context, queue):
     found = np.zeros(4096, np.uint8)
     program.call("clEnqueueReadBuffer", queue, buffer, 0, 0, 4096, host_address(found), [event], (0, 0))
     program.platform.release(buffer.handle)
-    program.platform.forget(buffer.handle)
+    program.forget(buffer.handle)
     assert not program.log
     program.call("clSetUserEventStatus", event, cl.COMPLETE)
     program.call("clFinish", queue)
@@ -338,7 +338,7 @@ def test_the_log_names_the_mistake(program, context):
 def test_building_calls_back(program, context):
     made = program.call("clCreateProgramWithSource", context, SOURCE)
     done = threading.Event()
-    program.call_object = lambda callback, handle: (program.log.append((callback, handle)), done.set())
+    program.call_built = lambda callback, handle: (program.log.append((callback, handle)), done.set())
     program.call("clBuildProgram", made, None, None, (5, 6))
     assert done.wait(60)
     assert program.log == [((5, 6), made.handle)]
@@ -406,7 +406,7 @@ def test_contexts_and_queues_tell_about_themselves(program, context, queue):
     )
     assert not queue.is_profiling
     program.call("clSetContextDestructorCallback", context, (1, 2))
-    program.platform.forget(context.handle)
+    program.forget(context.handle)
     settle(program)
     assert program.log == [("object", (1, 2), context.handle)]
 
@@ -470,7 +470,7 @@ def test_the_check_for_leaks_names_what_was_not_released():
     program = Program(check="memory,leaks")
     context = program.context()
     buffers = [program.buffer(context, 4) for _ in range(3)]
-    program.platform.forget(buffers[0].handle)
+    program.forget(buffers[0].handle)
     program.platform.report_leaks()
     assert [each.message for each in program.shown] == [
         "the program has ended without releasing 1 context, 2 memory objects"
@@ -505,3 +505,50 @@ def test_attributes_of_a_kernel_are_those_of_its_source(program, context):
         b"hints": b"vec_type_hint(uchar3) work_group_size_hint(8,2,1)\0",
         b"sized": b"vec_type_hint(float4) reqd_work_group_size(4,1,1)\0",
     }
+
+
+def test_a_bug_in_a_command_does_not_block_the_queue(program, context, queue):
+    """The event fails, a report names the bug, and the next command runs."""
+    places = [program.event() for _ in range(2)]
+    wrong = [lambda: 1 // 0, lambda: None]
+    for place, action, after in zip(places, wrong, wrong[::-1], strict=True):
+        queue.enqueue(Command(queue, None, queue.event(place), action, after=after))
+    queue.enqueue(Command(queue, None, None, lambda: program.log.append("next")))
+    program.call("clFinish", queue)
+    assert program.log == ["next"]
+    assert [program.platform.objects[handle].status for handle, _ in places] == [cl.OUT_OF_RESOURCES] * 2
+    assert all("ZeroDivisionError" in each.message for each in program.shown)
+    assert len(program.shown) == 2
+
+
+def test_a_program_with_pending_launches_is_not_built_again(program, context, queue, kernel):
+    gate = program.event()
+    program.call("clCreateUserEvent", context, gate)
+    event = program.platform.objects[gate[0]]
+    scale = kernel("scale")
+    buffer = program.buffer(context, 256, host=np.ones(64, np.int32))
+    block = arguments(handle(buffer), value(np.int32(3).tobytes()))
+    launch(program, queue, scale, block, 64, waits=[event])
+    program.forget(scale.handle)
+    with pytest.raises(OpenClError, match="launches of the program have not ended: wait for them before you build it"):
+        program.call("clBuildProgram", scale.program, None, None, (0, 0))
+    program.call("clSetUserEventStatus", event, cl.COMPLETE)
+    assert (read(program, queue, buffer, 64) == 3).all()
+    program.call("clBuildProgram", scale.program, None, None, (0, 0))
+
+
+def test_a_source_may_be_empty(program, context):
+    made = program.call("clCreateProgramWithSource", context, b"")
+    program.call("clBuildProgram", made, None, None, (0, 0))
+    assert program.call("clGetProgramInfo", made, cl.PROGRAM_NUM_KERNELS) == bytes(8)
+
+
+def test_a_region_that_could_not_be_mapped_is_not_mapped(program, context, queue):
+    gate = program.event()
+    program.call("clCreateUserEvent", context, gate)
+    event = program.platform.objects[gate[0]]
+    program.call("clSetUserEventStatus", event, -5)
+    buffer = program.buffer(context, 256)
+    with pytest.raises(OpenClError, match="the command did not run"):
+        program.call("clEnqueueMapBuffer", queue, buffer, 1, cl.MAP_READ, 0, 64, [event], (0, 0))
+    assert not buffer.maps

@@ -109,7 +109,7 @@ class World:
 
     def forget(self, made):
         self.finish()
-        self.program.platform.forget(made.handle)
+        self.program.forget(made.handle)
 
 
 def description(kind, shape, pitches=(0, 0), source=0, levels=0, samples=0):
@@ -269,7 +269,7 @@ def test_an_image_shares_the_memory_of_a_buffer(world, kind):
         "clGetMemObjectInfo", image, cl.MEM_ASSOCIATED_MEMOBJECT
     )
     assert struct.unpack("<QQ", info) == (buffer.handle, buffer.handle)
-    world.program.platform.forget(buffer.handle)
+    world.program.forget(buffer.handle)
     assert (world.read(image, shape)[0, 0, :200] == 5).all()  # the image keeps the buffer's memory
 
 

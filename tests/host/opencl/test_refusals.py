@@ -237,7 +237,7 @@ CASES = [
      lambda w: ("clEnqueueSVMMemFill", w["queue"], 0x80, b"a", 4, None, NONE)),
     (cl.INVALID_VALUE, "clEnqueueSVMMap: expected a pointer",
      lambda w: ("clEnqueueSVMMap", w["queue"], 1, 1, 0, 4, None, NONE)),
-    (cl.INVALID_VALUE, "the map flags 0x0 are invalid",
+    (cl.INVALID_VALUE, "the map flags are 0x0, expected CL_MAP_READ",
      lambda w: ("clEnqueueSVMMap", w["queue"], 1, 0, 8, 4, None, NONE)),
     (cl.INVALID_VALUE, "clEnqueueSVMUnmap: the pointer is NULL",
      lambda w: ("clEnqueueSVMUnmap", w["queue"], 0, None, NONE)),

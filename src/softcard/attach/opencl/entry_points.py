@@ -142,6 +142,10 @@ def _parameter(name: str, kind: str) -> tuple[str, str]:
         "desc": (f"const void *{name}", f"put_description(&m, {name}, {DESC_BYTES});"),
         "region": (f"const void *{name}", f"put_bytes(&m, {name}, {REGION_BYTES});"),
         "callback": (f"void *{name}, void *user_data", f"put_callback(&m, (uintptr_t){name}, (uintptr_t)user_data);"),
+        "build_callback": (
+            f"void *{name}, void *user_data",
+            f"put_build_callback(&m, (uintptr_t){name}, (uintptr_t)user_data);",
+        ),
         "new_event": (f"void **{name}", f"put_event(&m, queue, {name});"),
         "info": ("size_t size, void *value, size_t *size_ret", ""),
         "fixed_info": ("size_t size, void *value, size_t *size_ret", ""),
@@ -197,7 +201,9 @@ def c_dispatch() -> str:
     """Return the C code of the dispatch table, and of the table of functions by name."""
     slots = table().slots
     lines = ["/* Generated from entry_points.toml. */", "static void *const dispatch_table[DISPATCH_SLOTS] = {"]
-    lines += [f"    (void *){name or 'absent_function'}," for name in slots.values()]
+    for slot, name in slots.items():
+        absent = "absent_object" if slot.startswith("clCreate") else "absent_function"
+        lines.append(f"    (void *){name or absent},")
     lines += ["};", "static const struct {const char *name; void *function;} function_names[] = {"]
     lines += [f'    {{"{slot}", (void *){name}}},' for slot, name in slots.items() if name]
     lines += ['    {"clIcdGetPlatformIDsKHR", (void *)clIcdGetPlatformIDsKHR},', "};"]
@@ -308,7 +314,7 @@ class Reader:
             return self.word()
         if kind in ("sizes", "dims", "properties", "pointers", "sizes_of"):
             return self.array()
-        if kind in ("callback", "new_event"):
+        if kind in ("callback", "build_callback", "new_event"):
             return self.words(2)
         return self.blobs() if kind == "texts" else self.blob()
 

@@ -28,6 +28,7 @@ PLATFORM: Final = HostLibrary(
     Path(__file__).with_name("platform.c"),
     "SOFTCARD_OPENCL_SOCKET",
     {"lib": (NAME,)},
+    flags=("-Wl,-z,nodelete",),  # threads of the library run until the program ends
     generated=_headers,
 )
 

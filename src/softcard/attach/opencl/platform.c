@@ -33,19 +33,21 @@
 #define SLOT_COUNT (1u << 18)
 #define LEAST_FREE 1024 /* objects, and slots, that stay unused for a while after they were freed */
 #define NULL_LIST UINT64_MAX
+#define STATE_AT 48 /* the bit position of an argument's state in its word, above its size */
+#define PATIENCE_US 1000000 /* for a connection while the program cannot open another one */
 #define MOST_ARGUMENT 65536 /* bytes of a value; no argument has as many, and the server refuses larger ones */
 
 enum { VERSION = 1 };
 enum { START = 0x1000, JOIN, SERVE_COPIES, SERVE_CALLBACKS, RELEASED, FORGOTTEN, COPIED, GOODBYE };
 enum { ONE_WAY = 1 };                     /* the value of a request without a reply */
 enum { FIXED = 1, COPIES = 2 };           /* flags in the value of a reply */
-enum { COPY = 1, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE }; /* what the server requests */
+enum { COPY = 1, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE, CALL_BUILT }; /* what the server requests */
 enum { UNSET = 0, BY_VALUE, OBJECT, LOCAL_MEMORY, SVM_POINTER };        /* the states of an argument */
 
 /* OpenCL's numbers that this file needs. */
 enum { SUCCESS = 0, PLATFORM_NOT_FOUND = -1001, DEVICE_NOT_FOUND = -1, OUT_OF_RESOURCES = -5, OUT_OF_HOST_MEMORY = -6 };
 enum { PROFILING_INFO_NOT_AVAILABLE = -7, EVENT_FAILED = -14, INVALID_VALUE = -30, INVALID_DEVICE_TYPE = -31 };
-enum { INVALID_PLATFORM = -32, INVALID_CONTEXT = -34, INVALID_ARG_INDEX = -49, INVALID_EVENT_WAIT_LIST = -57 };
+enum { INVALID_PLATFORM = -32, INVALID_CONTEXT = -34, INVALID_ARG_INDEX = -49, INVALID_ARG_SIZE = -51, INVALID_EVENT_WAIT_LIST = -57 };
 enum { INVALID_EVENT = -58, INVALID_OPERATION = -59, INVALID_PROPERTY = -64 };
 
 /* ---- Objects ---- */
@@ -160,6 +162,8 @@ struct link {
 };
 
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER, starting = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER; /* of devices */
+static _Thread_local int is_serving; /* in a thread that carries out the server's requests */
 static struct link *free_links;
 static int control = -1; /* new connections are sent through this one */
 static _Atomic int is_lost; /* the server has ended */
@@ -176,6 +180,7 @@ static void forget_server(void) {
     pthread_mutex_init(&objects_lock, NULL);
     pthread_mutex_init(&links_lock, NULL);
     pthread_mutex_init(&starting, NULL);
+    pthread_mutex_init(&finding, NULL);
     for (struct link *each = free_links; each; each = each->next) close(each->file);
     free_links = NULL;
     if (control >= 0) close(control);
@@ -195,6 +200,7 @@ static void *shared_file(uint64_t size, int *file, const char *name) {
                                                : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *file, 0);
     if (made != MAP_FAILED) return made;
     close(*file);
+    *file = -1;
     return NULL;
 }
 
@@ -230,18 +236,27 @@ static int start_process(int file) {
 }
 
 /* The connection of the calling thread is `connection`, as for host.h, from `take_link` to `leave_link`. */
-static int take_link(void) {
+static int take_free_link(void) {
     pthread_mutex_lock(&links_lock);
     struct link *found = free_links;
     if (found) free_links = found->next;
     pthread_mutex_unlock(&links_lock);
-    if (found) {
-        connection = found->file;
-        free(found);
-        return 1;
+    if (!found) return 0;
+    connection = found->file;
+    free(found);
+    return 1;
+}
+
+static int take_link(void) {
+    int pair[2], waited = 0;
+    for (;;) {
+        if (take_free_link()) return 1;
+        if (is_lost || control < 0) return 0;
+        if (!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) break;
+        /* The program has too many open files: wait for the connection of another thread. */
+        if ((waited += 100) > PATIENCE_US) return 0;
+        usleep(100);
     }
-    int pair[2];
-    if (is_lost || control < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return 0;
     pthread_mutex_lock(&links_lock);
     connection = control;
     int is_sent = send_file(pair[1]);
@@ -296,12 +311,13 @@ static int start_server(void) {
             int is_running = start_process(pair[1]);
             close(pair[1]);
             control = connection = pair[0];
-            const uint64_t words[] = {(uintptr_t)arena, arena_size, SLOT_COUNT, (uintptr_t)&platform, (uintptr_t)devices,
-                                      sizeof *devices};
-            const struct request hello = {START, VERSION, PROTOCOL_MAGIC, sizeof words};
+            uint64_t words[6 + MOST_DEVICES] = {(uintptr_t)arena, arena_size, SLOT_COUNT, (uintptr_t)&platform,
+                                                (uintptr_t)devices, sizeof *devices};
+            for (unsigned each = 0; each < device_count; each++) words[6 + each] = devices[each].number;
+            const struct request hello = {START, VERSION, PROTOCOL_MAGIC, (6 + device_count) * sizeof *words};
             struct reply reply;
             is_started = is_running && send_all(&hello, sizeof hello) &&
-                         send_all(words, sizeof words) && send_file(files[0]) && send_file(files[1]) &&
+                         send_all(words, hello.size) && send_file(files[0]) && send_file(files[1]) &&
                          receive_reply(&reply) && !reply.status;
             connection = -1;
             is_started = is_started && start_thread(SERVE_COPIES) && start_thread(SERVE_CALLBACKS);
@@ -327,6 +343,7 @@ struct message {
     int32_t status; /* of the first error of an argument */
     size_t size, room;
     char *long_bytes;
+    int calls_back; /* a function is called with the object that is built */
     struct object *parents[2], *event, *made;
     void **event_out;
     char bytes[OWN_BYTES];
@@ -394,6 +411,11 @@ static void put_texts(struct message *m, uint32_t count, const char *const *text
 static void put_callback(struct message *m, uintptr_t function, uintptr_t user_data) {
     put_word(m, function);
     put_word(m, user_data);
+}
+
+static void put_build_callback(struct message *m, uintptr_t function, uintptr_t user_data) {
+    m->calls_back = function != 0;
+    put_callback(m, function, user_data);
 }
 
 static void put_object(struct message *m, void *handle, uint32_t kind, int is_optional) {
@@ -506,6 +528,7 @@ static void perform_copy(const struct copy *copy) {
 
 static int32_t lose_server(void) {
     if (!atomic_exchange(&is_lost, 1)) say("error", GONE, "the OpenCL server has ended");
+    shutdown(control, SHUT_RDWR); /* calls of other threads may wait for a request that was not sent */
     hang_up();
     return OUT_OF_RESOURCES;
 }
@@ -542,7 +565,7 @@ static void free_answer(struct answer *answer) {
 }
 
 /* Send a request, perform the copies that its reply lists, and return its status. */
-static int32_t ask(uint32_t op, const void *data, size_t size, struct answer *answer) {
+static int32_t ask(uint32_t op, const void *data, size_t size, struct answer *answer, int has_event) {
     answer->data = answer->own;
     answer->size = 0;
     answer->value = 0;
@@ -584,7 +607,10 @@ static int32_t ask(uint32_t op, const void *data, size_t size, struct answer *an
             memcpy(&copy, answer->data + at, sizeof copy);
             perform_copy(&copy);
         }
-        if (command) post(COPIED, &command, sizeof command);
+        struct answer copied;
+        if (command && !has_event) post(COPIED, &command, sizeof command);
+        /* The event of a call that blocks is complete when the call returns. */
+        else if (command && !ask(COPIED, &command, sizeof command, &copied, 0)) free_answer(&copied);
     }
     return status;
 }
@@ -592,7 +618,12 @@ static int32_t ask(uint32_t op, const void *data, size_t size, struct answer *an
 /* Send the call in `m`, and free its memory. The event is returned to the program, or freed after an error. */
 static int32_t ask_message(struct message *m, struct answer *answer) {
     answer->data = answer->own;
-    int32_t status = m->status ? m->status : start_server() ? ask(m->op, message_bytes(m), m->size, answer) : OUT_OF_RESOURCES;
+    int32_t status = m->status;
+    struct object *held = !status && m->calls_back ? m->made ? m->made : m->parents[0] : NULL;
+    if (held) hold(held); /* until the callback has been called */
+    if (!status)
+        status = start_server() ? ask(m->op, message_bytes(m), m->size, answer, m->event != NULL) : OUT_OF_RESOURCES;
+    if (held && status) let_go(held);
     free(m->long_bytes);
     if (m->event) {
         if (status && status != EVENT_FAILED) let_go(m->event);
@@ -729,7 +760,11 @@ static int32_t finish_list(struct message *m, uint32_t room, void *entries, uint
 /* The thread that performs copies, or the one that calls the program's functions. Both take requests one by one. */
 static void *serve(void *argument) {
     const uint32_t kind = (uint32_t)(uintptr_t)argument;
-    if (!take_link()) return NULL;
+    is_serving = 1;
+    if (!take_link()) {
+        lose_server();
+        return NULL;
+    }
     const struct request join = {kind, VERSION, PROTOCOL_MAGIC, 0};
     struct request request;
     char *data = NULL;
@@ -760,6 +795,10 @@ static void *serve(void *argument) {
         case CALL_OBJECT:
             ((void (*)(void *, void *))function)((void *)words[1], (void *)words[0]);
             break;
+        case CALL_BUILT:
+            ((void (*)(void *, void *))function)((void *)words[1], (void *)words[0]);
+            let_go((void *)words[1]);
+            break;
         case CALL_NATIVE:
             ((void (*)(void *))function)(data);
             break;
@@ -780,7 +819,6 @@ static void *serve(void *argument) {
 /* ---- Platform and devices ---- */
 
 static void find_devices(void) {
-    static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
     static int is_done;
     pthread_mutex_lock(&finding);
     const char *names = is_done ? NULL : getenv(AGENTS_VARIABLE);
@@ -1053,6 +1091,7 @@ static int32_t clSetKernelArg(void *handle, uint32_t index, size_t size, const v
     struct object *kernel = handle;
     if (!is_valid(kernel, KERNEL)) return invalid_status[KERNEL];
     if (index >= kernel->number) return INVALID_ARG_INDEX;
+    if (size >> STATE_AT) return INVALID_ARG_SIZE;
     struct argument *argument = &kernel->arguments[index];
     if (is_accepted(argument, value, size))
         return store_argument(argument, argument->accepted, value, size) ? SUCCESS : OUT_OF_HOST_MEMORY;
@@ -1171,7 +1210,7 @@ static int32_t clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dimens
     for (uint32_t each = 0; each < kernel->number; each++) {
         const struct argument *argument = &kernel->arguments[each];
         is_complete &= argument->state != UNSET;
-        put_word(&m, (uint64_t)argument->state << 48 | argument->size);
+        put_word(&m, (uint64_t)argument->state << STATE_AT | argument->size);
         if (argument->state != LOCAL_MEMORY && argument->state != UNSET) {
             char *room = message_room(&m, (argument->size + 7) / 8 * 8);
             if (room) memcpy(room, argument->bytes, argument->size);
@@ -1206,7 +1245,7 @@ static int32_t clEnqueueNativeKernel(void *queue, void *function, void *argument
         (!count && (memory || places)))
         fail_message(&m, INVALID_VALUE);
     put_word(&m, (uintptr_t)function);
-    put_bytes(&m, arguments ? arguments : "", size);
+    put_bytes(&m, arguments ? arguments : "", arguments ? size : 0);
     put_objects(&m, MEM, count, count ? memory : NULL);
     put_word(&m, count);
     for (uint32_t each = 0; !m.status && each < count; each++) put_word(&m, (uint64_t)((char *)places[each] - (char *)arguments));
@@ -1348,6 +1387,7 @@ static void clSVMFree(void *context, void *pointer) {
 /* ---- Loading ---- */
 
 static int32_t absent_function(void) { return INVALID_OPERATION; }
+static void *absent_object(void) { return NULL; }
 
 /* Return 1 and set `is_second` if an object of the process has this library's name: 0 for this library itself. */
 static int find_copy(struct dl_phdr_info *object, size_t size, void *is_second) {
@@ -1383,8 +1423,8 @@ static void *clGetExtensionFunctionAddressForPlatform(void *handle, const char *
 /* Let the program's commands end, and print what they print, when the program ends. */
 __attribute__((destructor)) static void say_goodbye(void) {
     struct answer answer;
-    if (control < 0 || is_lost) return;
-    ask(GOODBYE, NULL, 0, &answer);
+    if (control < 0 || is_lost || is_serving) return; /* a function that the server has called may end the program */
+    ask(GOODBYE, NULL, 0, &answer, 0);
     free_answer(&answer);
 }
 

@@ -22,16 +22,16 @@ from typing import Final, cast
 from softcard.attach.host_session import NOTE_ERR, NOTE_OUT, REPLY, REQUEST
 from softcard.attach.opencl.entry_points import HANDLES, INVALID, Entry, Reader, decoded, table
 from softcard.attach.opencl.records import Sender
-from softcard.attach.opencl.variables import AGENTS_VARIABLE, REFUSALS_VARIABLE, settings
+from softcard.attach.opencl.variables import REFUSALS_VARIABLE, settings
 from softcard.core.checks import CHECKS, VARIABLE, checks_of
 from softcard.core.diagnostics import Diagnostic, of_error
 from softcard.core.errors import ModelBug, SoftcardError, WireError
 from softcard.device.hsa.settings import GpuOptions
+from softcard.device.kfd.node import PRODUCTS
 from softcard.host.compiling import stop_all
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl import contexts, image_commands, images, kernels, memory, programs, samplers
 from softcard.host.opencl.calls import FUNCTIONS, Made, Performed, Repeat
-from softcard.host.opencl.device_info import DEFAULT_AGENTS
 from softcard.host.opencl.errors import OpenClError
 from softcard.host.opencl.events import Command, CommandQueue, Event, finish_all
 from softcard.host.opencl.objects import Arena, Callback, Context, Copy, Object, Platform
@@ -54,7 +54,7 @@ FIXED, COPIES = 1, 2
 NUMBER_AT: Final = 8
 DEFAULT_CHECKS: Final = ",".join(name for name, kind in CHECKS.items() if kind.guards_allocations and not kind.at_close)
 """The checks of programs whose environment selects none: those of the bounds of buffers."""
-COPY, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE = range(1, 7)
+COPY, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE, CALL_BUILT = range(1, 8)
 """The requests of the server to the library."""
 _COPY: Final = struct.Struct("<9Q")
 _WORDS: Final = struct.Struct("<4Q")
@@ -120,6 +120,10 @@ class ProgramClient:
     def call_object(self, callback: Callback, handle: int) -> None:
         """Call a function of the program with an object."""
         self.calls.ask(CALL_OBJECT, callback[0], _WORDS.pack(callback[1], handle, 0, 0))
+
+    def call_built(self, callback: Callback, handle: int) -> None:
+        """Call a function of the program with a program that was built."""
+        self.calls.ask(CALL_BUILT, callback[0], _WORDS.pack(callback[1], handle, 0, 0))
 
     def call_native(self, function: int, arguments: bytes) -> None:
         """Call a native kernel."""
@@ -225,16 +229,15 @@ class Server:
                 f"the first request is {op:#x} of version {version}, expected {START:#x} of version {VERSION}: install "
                 "the OpenCL platform again"
             )
-        base, room, slot_count, handle, devices, device_size = struct.unpack(
-            f"<{size // 8}Q", receive(self._control, size)
-        )
+        words = struct.unpack(f"<{size // 8}Q", receive(self._control, size))
+        base, room, slot_count, handle, devices, device_size, *numbers = words
         files = [socket.recv_fds(self._control, 1, 1)[1][0] for _ in range(2)]
         arena, slots = mmap(files[0], room), mmap(files[1], slot_count * 64)
         for file in files:
             os.close(file)
-        names = self._environment.get(AGENTS_VARIABLE) or ",".join(DEFAULT_AGENTS)
         options = gpu_options(self._environment)
-        places = [(devices + number * device_size, name) for number, name in enumerate(names.split(","))]
+        names = list(PRODUCTS)  # in the order of the generated table
+        places = [(devices + place * device_size, names[number]) for place, number in enumerate(numbers)]
         return Platform(
             self._client, Arena(arena, base), memoryview(slots), places, handle, options, self._show, self._find_file
         )
@@ -370,30 +373,51 @@ class Session:
                 return self._socket.recv_into(room)
 
     def _carry_out(self, op: int, value: int, ticket: int, data: bytes) -> None:
-        server = self._server
-        server.turns.wait(ticket)
-        if op < START:
-            if value == ONE_WAY and (known := self._repeats.get(data[:-EVENT_BYTES])) is not None:
-                queue = known.repeat(_EVENT.unpack_from(data, len(data) - EVENT_BYTES))
-                if queue is not None:
-                    self._touched[queue] = None
-                    server.turns.proceed()
-                    return
-            self._call(server.entry(op), value == ONE_WAY, data)
-            return
-        words = struct.unpack(f"<{len(data) // 8}Q", data)
+        self._server.turns.wait(ticket)
+        if op >= START:
+            self._manage(op, value == ONE_WAY, data)
+        elif value != ONE_WAY or not self._repeat(data):
+            self._call(self._server.entry(op), value == ONE_WAY, data)
+
+    def _repeat(self, data: bytes) -> bool:
+        """Carry out a launch that is like an earlier one; return False if the request must be decoded."""
+        known = self._repeats.get(data[:-EVENT_BYTES])
+        if known is None:
+            return False
+        try:
+            queue = known.repeat(_EVENT.unpack_from(data, len(data) - EVENT_BYTES))
+        except SoftcardError:
+            queue = None  # the decoded call reports the error
+        if queue is None:
+            return False
+        self._touched[queue] = None
+        self._server.turns.proceed()
+        return True
+
+    def _manage(self, op: int, is_one_way: bool, data: bytes) -> None:
+        """Carry out a request of the library that is not a call of an entry point."""
+        server, words, rest = self._server, struct.unpack(f"<{len(data) // 8}Q", data), None
+        platform = server.platform
         try:
             if op == RELEASED:
-                server.platform.release(words[0])
+                platform.release(words[0])
             elif op == FORGOTTEN:
-                server.platform.forget(words[0])
+                rest = platform.forget(words[0])
             elif op == COPIED:
                 server.performed(words[0])
+        except Exception:  # noqa: BLE001  # a bug must not end the connection
+            platform.report(of_error(ModelBug(f"request {op:#x} failed: {traceback.format_exc()}")))
         finally:
             server.turns.proceed()
-        if op == GOODBYE:
-            finish_all(server.platform)
-            server.platform.report_leaks()
+        try:
+            if rest is not None:
+                rest()
+            if op == GOODBYE:
+                finish_all(platform)
+                platform.report_leaks()
+        except Exception:  # noqa: BLE001  # a bug must not end the connection
+            platform.report(of_error(ModelBug(f"request {op:#x} failed: {traceback.format_exc()}")))
+        if not is_one_way:
             self._reply(0)
 
     def _call(self, entry: Entry, is_one_way: bool, data: bytes) -> None:

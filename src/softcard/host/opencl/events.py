@@ -8,12 +8,13 @@ its memory, keeps its queue busy until the program has performed it.
 from __future__ import annotations
 
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from softcard.core.display import count
-from softcard.core.errors import SoftcardError
+from softcard.core.errors import ModelBug, SoftcardError
 from softcard.host.opencl import constants as cl
 from softcard.host.opencl.errors import OpenClError, require
 from softcard.host.opencl.objects import SLOT_WORDS, Callback, Context, Copy, Device, Object, Platform, now
@@ -139,13 +140,36 @@ class Command:
         """True if an event of the wait list has failed, so that the command must not run."""
         return any(each.status < 0 for each in self.waits)
 
+    def perform(self) -> None:
+        """Carry out the command in this process, or let the program perform its copies."""
+        if self.action is not None:
+            self.action()
+        if self.copies:
+            self.queue.platform.client.copy(self.copies)
+
+    def guarded(self, action: Callable[[], object]) -> int:
+        """Call a function that is a part of the command; report its error, and return the status of the command."""
+        platform, context = self.queue.platform, self.queue.context
+        try:
+            action()
+        except OpenClError as error:
+            platform.report_error(error, context)
+            return error.status
+        except SoftcardError as error:
+            platform.report_error(error, context)
+        except Exception:  # noqa: BLE001  # else the queue would be busy for ever
+            platform.report_error(ModelBug(f"a command failed: {traceback.format_exc()}"), context)
+        else:
+            return cl.COMPLETE
+        return cl.OUT_OF_RESOURCES
+
     def complete(self, status: int = cl.COMPLETE) -> None:
         """End the command with a status, and let the queue go on. The caller does not hold the lock `changed`."""
         if status == cl.COMPLETE and self.after is not None:
-            self.after()
+            status = self.guarded(self.after)
         with self.queue.platform.changed:
             self.is_complete = True
-            self.queue.is_busy = False
+            self.queue.end_command()
             if self.event is not None:
                 self.event.set_time(ENDED_AT)
                 self.event.set_time(COMPLETED_AT)
@@ -187,6 +211,12 @@ class CommandQueue(Object):
         self.flush()
         with self._flushed:
             self._flushed.notify_all()  # the thread ends if nothing is pending
+
+    def end_command(self) -> None:
+        """Let the next command run. The caller holds the lock `changed`."""
+        self.is_busy = False
+        if self.is_released:
+            self._flushed.notify_all()  # the queue's thread ends
 
     def enqueue(self, command: Command) -> None:
         """Append a command."""
@@ -305,22 +335,10 @@ class CommandQueue(Object):
 
     def _carry_out(self, command: Command) -> None:
         """Carry out a command that has begun, unless an event that it waited for has failed."""
-        status = cl.COMPLETE
         if command.has_failed:
-            status = cl.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+            command.complete(cl.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
         else:
-            try:
-                if command.action is not None:
-                    command.action()
-                if command.copies:
-                    self.platform.client.copy(command.copies)
-            except OpenClError as error:
-                status = error.status
-                self.platform.report_error(error, self.context)
-            except SoftcardError as error:
-                status = cl.OUT_OF_RESOURCES
-                self.platform.report_error(error, self.context)
-        command.complete(status)
+            command.complete(command.guarded(command.perform))
 
 
 def finish_all(platform: Platform) -> None:

@@ -641,7 +641,7 @@ class SvmPointer(Object):
 
     def argument(self, device: Device) -> int:
         """Return the pointer, after all shared virtual memory was mapped on the device."""
-        for each in self._context.svm.values():
+        for each in tuple(self._context.svm.values()):
             each.on(device)
         return self._pointer
 

@@ -297,7 +297,7 @@ def largest(context: Context) -> int:
 
 def svm_block(context: Context, pointer: int, size: int = 1) -> SvmBlock | None:
     """Return the block of shared virtual memory that contains `size` bytes at a pointer, or None."""
-    for each in context.svm.values():
+    for each in tuple(context.svm.values()):
         if each.address <= pointer and pointer + size <= each.address + each.size and isinstance(each, SvmBlock):
             return each
     return None
@@ -786,7 +786,6 @@ def map_memory(
 ) -> Performed:
     """Enqueue a command that maps a region, and return the pointer and the pitches."""
     _check_overlap(memory, mapping)
-    memory.maps.append(mapping)
 
     def after() -> None:
         if mapping.flags & cl.MAP_READ:
@@ -796,8 +795,15 @@ def map_memory(
         queue, waits, queue.event(event), uses=[memory], copies=copies, after=after, performs=bool(blocking)
     )
     queue.enqueue(command)
+    memory.maps.append(mapping)
     extra = (mapping.pointer, *pitches)
-    return performed(call, command, extra) if blocking else Performed(None, (), extra)
+    if not blocking:
+        return Performed(None, (), extra)
+    try:
+        return performed(call, command, extra)
+    except OpenClError:
+        memory.maps.remove(mapping)
+        raise
 
 
 @entry("clEnqueueMapBuffer")
@@ -832,13 +838,13 @@ def enqueue_unmap_mem_object(
     found = next((each for each in memory.maps if each.pointer == mapped), None)
     if found is None:
         raise OpenClError(cl.INVALID_VALUE, f"{mapped:#x} is not a pointer to a mapped region of the {memory.title}")
-    memory.maps.remove(found)
 
     def after() -> None:
         if found.flags & WRITING:
             memory.host_accesses(found.spans, writes=True)
 
     queue.enqueue(Command(queue, waits, queue.event(event), uses=[memory], copies=found.back, after=after))
+    memory.maps.remove(found)
 
 
 @entry("clEnqueueMigrateMemObjects")

@@ -40,6 +40,8 @@ SLOT_WORDS: Final = 8
 """The size of an event's slot in 64-bit words: the status, six words of which five are times, and an unused word."""
 
 
+WITH_MEMORY: Final = ("mem", "program")
+"""The kinds of objects that have memory on devices."""
 TRANSIENT: Final = ("event",)
 """The kinds of objects that are never arguments of kernels."""
 ROOTS: Final = ("platform", "device")
@@ -83,6 +85,12 @@ class Client(Protocol):
 
     def call_object(self, callback: Callback, handle: int) -> None:
         """Call a function of the program with an object, and wait until it returns."""
+
+    def call_built(self, callback: Callback, handle: int) -> None:
+        """Call a function of the program with a program that was built, and wait until it returns.
+
+        The program's handle stays valid until then.
+        """
 
     def call_native(self, function: int, arguments: bytes) -> None:
         """Call a native kernel of the program with a copy of its arguments, and wait until it returns."""
@@ -334,13 +342,20 @@ class Platform:
         if found is not None:
             found.released()
 
-    def forget(self, handle: int) -> None:
-        """Remove an object, whose handle may denote another one from now on."""
+    def forget(self, handle: int) -> Callable[[], None] | None:
+        """Remove an object, whose handle may denote another one from now on.
+
+        Return a function that frees the memory of the object, which may wait for a running kernel; None if it has none.
+        """
         found = self.objects.pop(handle, None)
-        if found is not None and found.kind not in TRANSIENT:
+        if found is None:
+            return None
+        if found.kind not in TRANSIENT:
             self.version += 1
-        if found is not None:
-            found.forgotten()
+        if found.kind in WITH_MEMORY:
+            return found.forgotten
+        found.forgotten()
+        return None
 
     def source_place(self, source: bytes) -> tuple[str, int]:
         """Return the name of a program's source in messages, and the number of its first line there.

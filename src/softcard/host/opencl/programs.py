@@ -67,12 +67,13 @@ class Program(Object):
 
     kind = "program"
 
-    def __init__(self, context: Context, handle: int, devices: Sequence[Device], source: bytes = b"") -> None:
+    def __init__(self, context: Context, handle: int, devices: Sequence[Device], source: bytes | None = None) -> None:
         super().__init__(context.platform, handle)
         self.context = context
         self.devices = tuple(devices)
-        self.source = source
-        self.text = source
+        self.has_source = source is not None
+        self.source = source or b""
+        self.text = self.source
         """The source, also that of a binary."""
         self.builds = {each: Build() for each in devices}
         self.destructors: list[Callback] = []
@@ -123,6 +124,11 @@ class Program(Object):
         raise OpenClError(
             cl.INVALID_PROGRAM_EXECUTABLE, "the program was not built: call clBuildProgram or clLinkProgram first"
         )
+
+    @property
+    def has_launches(self) -> bool:
+        """True if launches of the program's kernels have not ended."""
+        return self._uses > 1
 
     def begin_use(self) -> None:
         """Handle the enqueueing of a launch of one of the kernels."""
@@ -240,7 +246,7 @@ def create_program_with_il(call: Call, context: Context, code: bytes | None) -> 
 @entry("clSetProgramSpecializationConstant")
 def set_program_specialization_constant(call: Call, program: Program, number: int, value: bytes | None) -> None:
     """Refuse the call, because only programs in an intermediate language have specialization constants."""
-    raise OpenClError(cl.INVALID_OPERATION, "the devices accept no intermediate language, so constants cannot be set")
+    raise OpenClError(cl.INVALID_OPERATION, "the devices accept only OpenCL C source and binaries, so constants cannot be set")
 
 
 @entry("clSetProgramReleaseCallback")
@@ -275,6 +281,11 @@ def _begin(program: Program, devices: list[Device] | None, notify: Callback) -> 
     require(notify[0] or not notify[1], cl.INVALID_VALUE, "user_data was passed without pfn_notify")
     chosen = _selected(program, devices)
     require(not program.kernel_count, cl.INVALID_OPERATION, "the program has kernels: release them before you build it")
+    require(
+        not program.has_launches,
+        cl.INVALID_OPERATION,
+        "launches of the program have not ended: wait for them before you build it",
+    )
     return chosen
 
 
@@ -315,10 +326,10 @@ def _run(
     def build() -> None:
         try:
             work()
-        except OpenClError as error:
+        except Exception as error:  # noqa: BLE001  # the program waits for the callback
             for each in devices:
                 program.builds[each].status, program.builds[each].log = cl.BUILD_ERROR, str(error)
-        program.platform.later(lambda: program.platform.client.call_object(notify, program.handle))
+        program.platform.later(lambda: program.platform.client.call_built(notify, program.handle))
 
     threading.Thread(target=build, name="build", daemon=True).start()
 
@@ -339,7 +350,7 @@ def build_program(
 
     def make(device: Device) -> tuple[int, bytes]:
         build = program.builds[device]
-        if program.source:
+        if program.has_source:
             binary = with_source(compile_opencl(_text(program), device.agent, options=words), program)
         elif build.type == cl.PROGRAM_BINARY_TYPE_EXECUTABLE:
             binary = build.binary
@@ -364,7 +375,7 @@ def compile_program(
 ) -> None:
     """Compile a program to an object that clLinkProgram links."""
     chosen = _begin(program, devices, notify)
-    require(program.source, cl.INVALID_OPERATION, "the program was not made from source, so it cannot be compiled")
+    require(program.has_source, cl.INVALID_OPERATION, "the program was not made from source, so it cannot be compiled")
     require(
         (headers is None) == (names is None) and headers != [],
         cl.INVALID_VALUE,
@@ -422,6 +433,7 @@ def link_program(
 
     call.proceed()
     if notify[0]:
+        call.platform.add(made)  # before the callback can use it
         _run(call, made, chosen, notify, 0, lambda: _each(made, chosen, option_text, make))
         return Made(made)
     is_right = _each(made, chosen, option_text, make)
