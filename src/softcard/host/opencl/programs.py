@@ -246,7 +246,9 @@ def create_program_with_il(call: Call, context: Context, code: bytes | None) -> 
 @entry("clSetProgramSpecializationConstant")
 def set_program_specialization_constant(call: Call, program: Program, number: int, value: bytes | None) -> None:
     """Refuse the call, because only programs in an intermediate language have specialization constants."""
-    raise OpenClError(cl.INVALID_OPERATION, "the devices accept only OpenCL C source and binaries, so constants cannot be set")
+    raise OpenClError(
+        cl.INVALID_OPERATION, "the devices accept only OpenCL C source and binaries, so constants cannot be set"
+    )
 
 
 @entry("clSetProgramReleaseCallback")
