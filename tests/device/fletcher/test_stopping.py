@@ -20,10 +20,13 @@ from tests.interrupting import SOON, interrupted, soon
 
 READ = {"P": [("a", pa.int8())]}
 AFTER_SECONDS = 0.5
+BEGUN = threading.Event()
+"""Set by each kernel that never ends: a loaded machine may take long until it begins."""
 
 
 @kernel("whole", read=READ)
 def whole(job: Job) -> None:
+    BEGUN.set()
     count = 0
     while True:
         count += 1
@@ -31,12 +34,14 @@ def whole(job: Job) -> None:
 
 @kernel("sliced", read=READ)
 def sliced(job: Job) -> Iterator[None]:
+    BEGUN.set()
     while True:
         yield
 
 
 @kernel("stubborn", read=READ)
 def stubborn(job: Job) -> None:
+    BEGUN.set()
     count = 0
     while True:
         try:
@@ -117,7 +122,13 @@ def test_after_ctrl_c_another_kernel_may_run(name: str, execution: str, more: di
 def test_close_on_another_thread(name: str, execution: str, more: dict[str, None]) -> None:
     before = set(threading.enumerate())
     platform = platform_of(KERNELS[name], execution, more)
-    closer = threading.Timer(AFTER_SECONDS, platform.terminate)
+
+    def close() -> None:
+        BEGUN.wait(SOON)
+        platform.terminate()
+
+    BEGUN.clear()
+    closer = threading.Thread(target=close)
     closer.start()
     with soon(), pytest.raises(Stopped) as caught:
         run(platform)
