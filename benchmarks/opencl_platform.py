@@ -1,7 +1,7 @@
-"""What does a call of the OpenCL platform cost an unmodified program, beside pocl in the same process?
+"""Time of the OpenCL platform's calls in an unmodified program, beside pocl in the same process.
 
-The program calls OpenCL through the loader of the system. Kernels run with the platform's default check, and without
-checks where the row says so. The cost of a call from Python is subtracted from the row of a query.
+The program calls OpenCL through the loader of the system. Kernels run with the default check of the platform, or with
+those that SOFTCARD_CHECK selects. The row of a query is without the time of a call from Python.
 """
 
 from __future__ import annotations

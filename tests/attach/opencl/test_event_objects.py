@@ -86,14 +86,7 @@ def test_commands_have_failed_if_the_server_has_ended(library) -> None:
         + """
 event = marker(queue, new("clCreateUserEvent", context))
 assert status_of(event) > 0
-for each in os.listdir("/proc"):
-    try:
-        words = open(f"/proc/{each}/cmdline").read().split("\\0")
-        owner = open(f"/proc/{each}/environ").read()
-    except OSError:
-        continue
-    if "softcard.attach.opencl.server" in words and "TEST_MARK=44" in owner:
-        os.kill(int(each), signal.SIGKILL)
+kill_server()
 assert wait(lambda: status_of(event) == -5)
 assert cl.clWaitForEvents(1, ctypes.byref(event)) == -5
 """,

@@ -61,6 +61,16 @@ def launch(queue, kernel, buffer, number, size=64, event=None):
     assert cl.clSetKernelArg(kernel, 1, 4, ctypes.byref(n)) == 0
     return cl.clEnqueueNDRangeKernel(queue, kernel, 1, None, ctypes.byref(N(size)), None, 0, None, event)
 
+def kill_server():
+    for each in os.listdir("/proc"):
+        try:
+            words = open(f"/proc/{each}/cmdline").read().split("\\0")
+            owner = open(f"/proc/{each}/environ").read().split("\\0")
+        except OSError:
+            continue
+        if "softcard.attach.opencl.server" in words and f"TEST_MARK={os.environ['TEST_MARK']}" in owner:
+            os.kill(int(each), signal.SIGKILL)
+
 def read(queue, buffer, count=64):
     found = (I * count)()
     assert cl.clEnqueueReadBuffer(queue, buffer, 1, 0, 4 * count, found, 0, None, None) == 0
@@ -240,14 +250,7 @@ def test_a_server_that_ends_is_an_error_code(library: Path) -> None:
         library,
         """
         buffer = new("clCreateBuffer", context, 1, 256, None)
-        for each in os.listdir("/proc"):
-            try:
-                words = open(f"/proc/{each}/cmdline").read().split("\\0")
-                owner = open(f"/proc/{each}/environ").read()
-            except OSError:
-                continue
-            if "softcard.attach.opencl.server" in words and "TEST_MARK=42" in owner:
-                os.kill(int(each), signal.SIGKILL)
+        kill_server()
         assert cl.clFinish(queue) == -5
         assert cl.clFinish(queue) == -5
         assert cl.clReleaseMemObject(buffer) == 0

@@ -96,7 +96,7 @@ for wrong in (depth, given, cl.Buffer(context, 0, 64)):  # after a right one, wh
 
 
 REFUSED = "INVALID_MEM_OBJECT INVALID_ARG_VALUE INVALID_MEM_OBJECT "
-"""What the last loop of `IMAGES` prints."""
+"""The output of the last loop of `IMAGES`."""
 
 
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ import functools
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,8 @@ from softcard.host.compiling import CompileError, run
 from softcard.host.hsa import compile, precompiled
 from softcard.host.hsa.compile import (
     BuildOptionError,
-    Compiler,
     compile_opencl,
     compile_opencl_bitcode,
-    compilers,
     link_opencl,
     link_opencl_library,
     opencl_link_options,
@@ -29,25 +27,12 @@ from softcard.host.hsa.compile import (
 )
 from softcard.host.hsa.gpu import Gpu, Local
 from softcard.ir.object_cache import ObjectCache
+from tests.host.hsa.test_compile import compiler, gpu
 
+__all__ = ["gpu"]
 pytestmark = pytest.mark.oracle
 STANDARDS = ("CL1.0", "CL1.1", "CL1.2", "CL2.0", "CL3.0", "CLC++", "CLC++2021")
 NAMES = ("ziglang", "clang-15", "clang-16")
-
-
-def compiler(name: str) -> Compiler:
-    for each in compilers():
-        if each.name == name:
-            return each
-    pytest.skip(f"{name} is not installed")
-
-
-@pytest.fixture(scope="module")
-def gpu() -> Iterator[Gpu]:
-    if not compilers():
-        pytest.skip("no compiler for OpenCL C is installed")
-    with Gpu.open("gfx900", threads=1) as opened:
-        yield opened
 
 
 # ---- standards -------------------------------------------------------------------------------------------------------
@@ -356,7 +341,7 @@ def test_options_that_change_the_header_have_headers_of_their_own(monkeypatch: p
 
 
 def test_a_broken_precompiled_header_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where clang refuses it, the header itself is read; diagnostics are those of the source."""
+    """If clang refuses the precompiled header, it reads the header, and its diagnostics are those of the source."""
     commands = Commands(monkeypatch)
     right = commands.compile(SHORT)[0]
     real = compile.precompiled_header

@@ -15,7 +15,7 @@ from softcard.host.opencl.programs import file_with, source_of, with_source
 SOURCE = b"kernel void f(global int *x)\n{\n    *x = 1;\n}\n"
 SCRIPT = b'SOURCE = """\n' + SOURCE + b'"""\n'
 ADDED = b"\n\n__constant int pyopencl_defeat_cache_0123456789abcdef0123456789abcdef = 0;"
-"""What pyopencl appends."""
+"""The line that pyopencl appends to a source."""
 
 
 @pytest.mark.parametrize("added", [b"", ADDED])

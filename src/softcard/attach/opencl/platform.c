@@ -38,9 +38,9 @@
 #define MOST_ARGUMENT 65536 /* bytes of a value; no argument has as many, and the server refuses larger ones */
 
 enum { VERSION = 1 };
-enum { START = 0x1000, JOIN, SERVE_COPIES, SERVE_CALLBACKS, RELEASED, FORGOTTEN, COPIED, GOODBYE };
+enum { START = 0x1000, SERVE_COPIES, SERVE_CALLBACKS, RELEASED, FORGOTTEN, COPIED, GOODBYE };
 enum { ONE_WAY = 1 };                     /* the value of a request without a reply */
-enum { FIXED = 1, COPIES = 2 };           /* flags in the value of a reply */
+enum { COPIES = 2 };                      /* the flag in the value of a reply with copies */
 enum { COPY = 1, CALL_EVENT, CALL_CONTEXT, CALL_OBJECT, CALL_NATIVE, CALL_FREE, CALL_BUILT }; /* what the server requests */
 enum { UNSET = 0, BY_VALUE, OBJECT, LOCAL_MEMORY, SVM_POINTER };        /* the states of an argument */
 
@@ -48,7 +48,7 @@ enum { UNSET = 0, BY_VALUE, OBJECT, LOCAL_MEMORY, SVM_POINTER };        /* the s
 enum { SUCCESS = 0, PLATFORM_NOT_FOUND = -1001, DEVICE_NOT_FOUND = -1, OUT_OF_RESOURCES = -5, OUT_OF_HOST_MEMORY = -6 };
 enum { PROFILING_INFO_NOT_AVAILABLE = -7, EVENT_FAILED = -14, INVALID_VALUE = -30, INVALID_DEVICE_TYPE = -31 };
 enum { INVALID_PLATFORM = -32, INVALID_CONTEXT = -34, INVALID_ARG_INDEX = -49, INVALID_ARG_SIZE = -51, INVALID_EVENT_WAIT_LIST = -57 };
-enum { INVALID_EVENT = -58, INVALID_OPERATION = -59, INVALID_PROPERTY = -64 };
+enum { INVALID_EVENT = -58, INVALID_OPERATION = -59 };
 
 /* ---- Objects ---- */
 
@@ -873,7 +873,7 @@ static int32_t clGetDeviceIDs(void *handle, uint64_t type, uint32_t room, void *
     return SUCCESS;
 }
 
-enum { DEVICE_PLATFORM = 0x1031, DEVICE_PARENT = 0x1042, DEVICE_REFERENCES = 0x1047, DEVICE_FREE_MEMORY = 0x4039 };
+enum { DEVICE_PLATFORM = 0x1031, DEVICE_PARENT = 0x1042, DEVICE_REFERENCES = 0x1047 };
 enum { DEVICE_UUID = 0x106A, DEVICE_TIMER_OFFSET = 0x4036, DEVICE_TOPOLOGY = 0x4037, DEVICE_PCI_BUS = 0x410F };
 
 /* Change a value of a query that depends on the device's position or on the time: the fixed value is that of the first
@@ -1306,18 +1306,15 @@ static void *clCreateUserEvent(void *context, int32_t *errcode_ret) {
 static int32_t clWaitForEvents(uint32_t count, void *const *events) {
     if (!count || !events) return INVALID_VALUE;
     struct message m = {.op = OP_clWaitForEvents};
-    int is_complete = 1;
     for (uint32_t each = 0; each < count; each++) {
         struct object *event = events[each];
         if (!is_valid(event, EVENT)) return INVALID_EVENT;
-        is_complete &= slots[event->number].status == 0;
         const struct object *first = events[0], *owner = event->parents[0], *known = first->parents[0];
         const struct object *context = owner->kind == QUEUE ? owner->parents[0] : owner;
         if (context != (known->kind == QUEUE ? known->parents[0] : known)) return INVALID_CONTEXT;
     }
-    /* The text that kernels printed comes with a reply. */
+    /* Complete events need the call too: the text that kernels have printed comes with its reply. */
     put_objects(&m, EVENT, count, events);
-    (void)is_complete;
     return finish(&m);
 }
 

@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 from typing import Final, cast
@@ -45,12 +46,12 @@ MODULES: Final = (contexts, image_commands, images, kernels, memory, programs, s
 
 VERSION: Final = 1
 MAGIC: Final = 0x636C637466736F66
-START, JOIN, SERVE_COPIES, SERVE_CALLBACKS, RELEASED, FORGOTTEN, COPIED, GOODBYE = range(0x1000, 0x1008)
+START, SERVE_COPIES, SERVE_CALLBACKS, RELEASED, FORGOTTEN, COPIED, GOODBYE = range(0x1000, 0x1007)
 """The requests of the library that are not calls of entry points."""
 ONE_WAY: Final = 1
 """The value of a request without a reply."""
-FIXED, COPIES = 1, 2
-"""The flags in the value of a reply; a number follows from bit `NUMBER_AT` on."""
+COPIES: Final = 2
+"""The flag in the value of a reply with copies; a number follows from bit `NUMBER_AT` on."""
 NUMBER_AT: Final = 8
 DEFAULT_CHECKS: Final = ",".join(name for name, kind in CHECKS.items() if kind.guards_allocations and not kind.at_close)
 """The checks of programs whose environment selects none: those of the bounds of buffers."""
@@ -396,29 +397,32 @@ class Session:
 
     def _manage(self, op: int, is_one_way: bool, data: bytes) -> None:
         """Carry out a request of the library that is not a call of an entry point."""
-        server, words, rest = self._server, struct.unpack(f"<{len(data) // 8}Q", data), None
-        platform = server.platform
-        try:
-            if op == RELEASED:
-                platform.release(words[0])
-            elif op == FORGOTTEN:
-                rest = platform.forget(words[0])
-            elif op == COPIED:
-                server.performed(words[0])
-        except Exception:  # noqa: BLE001  # a bug must not end the connection
-            platform.report(of_error(ModelBug(f"request {op:#x} failed: {traceback.format_exc()}")))
-        finally:
-            server.turns.proceed()
-        try:
+        platform, words, rest = self._server.platform, struct.unpack(f"<{len(data) // 8}Q", data), None
+        with self._reported(f"request {op:#x}"):
+            try:
+                if op == RELEASED:
+                    platform.release(words[0])
+                elif op == FORGOTTEN:
+                    rest = platform.forget(words[0])
+                elif op == COPIED:
+                    self._server.performed(words[0])
+            finally:
+                self._server.turns.proceed()
             if rest is not None:
                 rest()
             if op == GOODBYE:
                 finish_all(platform)
                 platform.report_leaks()
-        except Exception:  # noqa: BLE001  # a bug must not end the connection
-            platform.report(of_error(ModelBug(f"request {op:#x} failed: {traceback.format_exc()}")))
         if not is_one_way:
             self._reply(0)
+
+    @contextmanager
+    def _reported(self, name: str) -> Iterator[None]:
+        """Report an unexpected error in the block, so that a bug does not end the connection."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001
+            self._server.platform.report(of_error(ModelBug(f"{name} failed: {traceback.format_exc()}")))
 
     def _call(self, entry: Entry, is_one_way: bool, data: bytes) -> None:
         platform = self._server.platform

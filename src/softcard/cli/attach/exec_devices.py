@@ -327,11 +327,9 @@ def opencl(wanted: DeviceOptions, say: Say) -> Iterator[Mapping[str, str]]:
     from softcard.attach.opencl.library import build_library
     from softcard.attach.opencl.records import Receiver
     from softcard.attach.opencl.variables import PYTHON_VARIABLE, RECORDS_VARIABLE, of_loaders, of_settings
-    from softcard.device.kfd.node import nodes
+    from softcard.cli.opencl import check_agents
 
-    with usage_errors():
-        if wanted.agents:
-            nodes(wanted.agents)
+    check_agents(wanted.agents)
     library = build_library()
     with usage_errors():
         found = of_loaders(vendors(library), library.path)

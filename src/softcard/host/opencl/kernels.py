@@ -159,8 +159,8 @@ def _object_argument(call: Call, kernel: Kernel, argument: Argument, title: str,
         return OBJECT
     found = call.platform.objects.get(handle)
     if is_sampler:
-        found_one = found is not None and found.kind == "sampler"
-        require(found_one, cl.INVALID_SAMPLER, f"{handle:#x} for {title} is not a sampler")
+        is_valid = found is not None and found.kind == "sampler"
+        require(is_valid, cl.INVALID_SAMPLER, f"{handle:#x} for {title} is not a sampler")
         return OBJECT
     if not isinstance(found, Memory):
         raise OpenClError(cl.INVALID_MEM_OBJECT, f"{handle:#x} for {title} is not a memory object")
@@ -261,9 +261,7 @@ def get_kernel_arg_info(call: Call, kernel: Kernel, index: int, name: int) -> by
         name,
         {
             cl.KERNEL_ARG_ADDRESS_QUALIFIER: lambda: u32(_SPACES.get(argument.address_space, other)),
-            cl.KERNEL_ARG_ACCESS_QUALIFIER: lambda: u32(
-                access if argument.kind == "image" else cl.KERNEL_ARG_ACCESS_NONE
-            ),
+            cl.KERNEL_ARG_ACCESS_QUALIFIER: lambda: u32(access),
             cl.KERNEL_ARG_TYPE_NAME: lambda: text(argument.type_name),
             cl.KERNEL_ARG_TYPE_QUALIFIER: lambda: u64(qualifiers),
             cl.KERNEL_ARG_NAME: lambda: text(argument.name),

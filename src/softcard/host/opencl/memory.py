@@ -509,8 +509,8 @@ def performed(call: Call, command: Command, extra: tuple[int, ...] = ()) -> Perf
     return Performed(command, command.copies, extra)
 
 
-@entry("clEnqueueReadBuffer")
-def enqueue_read_buffer(
+@entry("clEnqueueReadBuffer", "clEnqueueWriteBuffer")
+def enqueue_buffer(
     call: Call,
     queue: CommandQueue,
     buffer: Memory,
@@ -521,36 +521,15 @@ def enqueue_read_buffer(
     waits: list[Event] | None,
     event: Place,
 ) -> Performed | None:
-    """Read bytes of a buffer into the program's memory."""
+    """Read or write bytes of a buffer."""
     check_buffer(queue, buffer)
     check_region(buffer, offset, size)
-    require(host and size, cl.INVALID_VALUE, "clEnqueueReadBuffer: expected a pointer and 1 byte or more")
-    check_host_access(buffer, writes=False)
-    copies = [line(host, buffer.address + offset, size)]
-    spans = [(offset, size)]
-    return transfer(call, queue, buffer, copies, waits, event, spans=spans, writes=False, blocking=blocking)
-
-
-@entry("clEnqueueWriteBuffer")
-def enqueue_write_buffer(
-    call: Call,
-    queue: CommandQueue,
-    buffer: Memory,
-    blocking: int,
-    offset: int,
-    size: int,
-    host: int,
-    waits: list[Event] | None,
-    event: Place,
-) -> Performed | None:
-    """Write bytes of the program's memory into a buffer."""
-    check_buffer(queue, buffer)
-    check_region(buffer, offset, size)
-    require(host and size, cl.INVALID_VALUE, "clEnqueueWriteBuffer: expected a pointer and 1 byte or more")
-    check_host_access(buffer, writes=True)
-    copies = [line(buffer.address + offset, host, size)]
-    spans = [(offset, size)]
-    return transfer(call, queue, buffer, copies, waits, event, spans=spans, writes=True, blocking=blocking)
+    writes = call.name == "clEnqueueWriteBuffer"
+    require(host and size, cl.INVALID_VALUE, f"{call.name}: expected a pointer and 1 byte or more")
+    check_host_access(buffer, writes=writes)
+    here = buffer.address + offset
+    copies = [line(here, host, size) if writes else line(host, here, size)]
+    return transfer(call, queue, buffer, copies, waits, event, spans=[(offset, size)], writes=writes, blocking=blocking)
 
 
 @dataclass(frozen=True, slots=True)

@@ -367,7 +367,8 @@ class Platform:
 
     def report_leaks(self) -> None:
         """Report the objects that the program has not released, if a check examines what remains at the end."""
-        if not having(checks_of(self.options.get("check", "")), lambda kind: kind.at_close):
+        checks = having(checks_of(self.options.get("check", "")), lambda kind: kind.at_close)
+        if not checks:
             return
         left = Counter(each.kind for each in tuple(self.objects.values()) if each.kind not in ROOTS)
         if left:
@@ -377,7 +378,7 @@ class Platform:
             self.report(
                 Diagnostic(
                     Level.ERROR,
-                    "leaks/not-released",
+                    f"{min(checks)}/not-released",
                     f"the program has ended without releasing {names}",
                     suggestion="call clRelease... for each object as often as clCreate... and clRetain...",
                 )

@@ -261,7 +261,7 @@ def set_program_release_callback(call: Call, program: Program, notify: Callback)
 # ---- building --------------------------------------------------------------------------------------------------------
 
 
-def _options(options: bytes | None, program: Program | None, status: int) -> tuple[str, list[str]]:
+def _options(options: bytes | None, status: int) -> tuple[str, list[str]]:
     """Return options as text and as options of clang; raise `OpenClError` with `status` for unknown ones."""
     option_text = (options or b"").decode("utf-8", "replace")
     try:
@@ -348,7 +348,7 @@ def build_program(
 ) -> None:
     """Compile and link a program, or link its binaries."""
     chosen = _begin(program, devices, notify)
-    option_text, words = _options(options, program, cl.INVALID_BUILD_OPTIONS)
+    option_text, words = _options(options, cl.INVALID_BUILD_OPTIONS)
 
     def make(device: Device) -> tuple[int, bytes]:
         build = program.builds[device]
@@ -383,7 +383,7 @@ def compile_program(
         cl.INVALID_VALUE,
         "clCompileProgram: headers and their names must be passed together",
     )
-    option_text, words = _options(options, program, cl.INVALID_COMPILER_OPTIONS)
+    option_text, words = _options(options, cl.INVALID_COMPILER_OPTIONS)
     texts = {
         name.decode("utf-8", "replace"): each.source.decode("utf-8", "replace")
         for name, each in zip(names or (), headers or (), strict=True)
@@ -498,11 +498,11 @@ def file_with(source: bytes, folder: Path, words: Sequence[str] = ()) -> tuple[s
     The source is a whole file with the suffix .cl in `folder` or its subfolders, or a part of a script: of one in
     `words`, the program's command line, or of one in the folders. The path is relative to `folder`.
     """
-    tried, source = 0, _ADDED_BY_PYOPENCL.sub(b"", source)
+    file_count, source = 0, _ADDED_BY_PYOPENCL.sub(b"", source)
     scripts = [path for each in words if (path := folder / each).suffix in SCRIPT_SUFFIXES]
     for path in (*scripts, *_files(folder, (SOURCE_SUFFIX, *SCRIPT_SUFFIXES))):
-        tried += 1
-        if tried > MOST_FILES:
+        file_count += 1
+        if file_count > MOST_FILES:
             break
         try:
             size = path.stat().st_size

@@ -44,7 +44,7 @@ RECEIVER = [
 
 
 def outcome(sender: Sequence[str], receiver: Sequence[str], xccs: int, seed: int) -> tuple[int, set[str]]:
-    """What the receiver had in the end (-1: it never ended), and the kinds of findings."""
+    """Return the last value that the receiver loaded, or -1 if it did not end, and the kinds of findings."""
     groups = [(0, 0, 0), (1, 0, 0)]
     dispatch = program(litmus(sender, receiver), "gfx942", groups=groups, step_limit=2000)
     engine = StrictEngine(units=2, seed=seed, xccs=xccs)
@@ -57,7 +57,7 @@ def outcome(sender: Sequence[str], receiver: Sequence[str], xccs: int, seed: int
 
 
 def outcomes(sender: Sequence[str], receiver: Sequence[str], xccs: int) -> tuple[set[int], set[str]]:
-    """What the receiver had in the end over many seeds, and the kinds of findings."""
+    """Return the values of `outcome` over many seeds, and the kinds of findings."""
     seen, kinds = zip(*(outcome(sender, receiver, xccs, seed) for seed in SEEDS), strict=True)
     return set(seen), set().union(*kinds)
 
